@@ -1,0 +1,183 @@
+"""``SymmetricArray``: memory that every PE of a group has at the same place of its heap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError, SymmetricMemoryError
+from emu.kernels.dtypes import KINDS
+
+if TYPE_CHECKING:
+    from emu.comm.world import Group
+
+
+class SymmetricArray:
+    """A symmetric array, or a view of one made by basic slicing.
+
+    ``array.local`` is this PE's memory as an ndarray, ``array.on(pe)`` another PE's. ``array[1:3]``
+    is a symmetric view, good as the target of a put; ``array[1] = 5`` writes this PE's own memory.
+
+    Attributes:
+        group: The group whose members share it; ``pe`` in :meth:`on` counts within it.
+        shape: Extent along each axis.
+        dtype: One of the 13 dtypes of the heap.
+        strides: Bytes between elements along each axis.
+        offset: Byte offset of the first element in each heap.
+        nbytes: Bytes of its elements.
+        name: The name given at allocation, for reports.
+    """
+
+    __slots__ = (
+        "_on",
+        "_root",
+        "dense",
+        "dtype",
+        "freed",
+        "group",
+        "index",
+        "itemsize",
+        "kind",
+        "name",
+        "nbytes",
+        "offset",
+        "shape",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        group: Group,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        name: str,
+        *,
+        index: int = -1,
+        strides: tuple[int, ...] | None = None,
+        root: SymmetricArray | None = None,
+    ) -> None:
+        itemsize = dtype.itemsize
+        dense_strides, count = [], 1
+        for extent in reversed(shape):
+            dense_strides.append(count * itemsize)
+            count *= extent
+        self.group = group
+        self.offset = offset
+        self.shape = shape
+        self.dtype = dtype
+        self.itemsize = itemsize
+        self.kind = KINDS[dtype]
+        self.strides = strides if strides is not None else tuple(reversed(dense_strides))
+        self.dense = self.strides == tuple(reversed(dense_strides))
+        self.nbytes = count * itemsize
+        self.name = name
+        self.index = index
+        self.freed = False
+        self._root = root if root is not None else self
+        self._on: dict[int, np.ndarray[Any, Any]] = {}
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.nbytes // self.itemsize
+
+    @property
+    def local(self) -> np.ndarray[Any, Any]:
+        """This PE's memory; loads and stores act on it directly."""
+        return self.on(self.group.my_pe)
+
+    def on(self, pe: int) -> np.ndarray[Any, Any]:
+        """Return PE ``pe``'s memory as an ndarray, without a copy (``shmem_ptr``).
+
+        Plain loads and stores through it are not ordered and wake no waiter; use put and signals.
+
+        Raises:
+            ArgumentError: ``pe`` is not in ``[0, group.n_pes)``.
+            SymmetricMemoryError: The array was freed.
+        """
+        self.check_alive()
+        view = self._on.get(pe)
+        if view is None:
+            world_pe = self.group.world_pe(pe)
+            segment = self.group.segment
+            start = segment.layout.heaps + world_pe * segment.layout.stride + self.offset
+            view = np.ndarray(self.shape, self.dtype, segment.bytes, start, self.strides)
+            self._on[pe] = view
+        return view
+
+    def check_alive(self) -> None:
+        """Raise ``SymmetricMemoryError`` if the array was freed."""
+        if self._root.freed:
+            raise SymmetricMemoryError(f"symmetric array {self.label} was freed; allocate it again")
+
+    @property
+    def label(self) -> str:
+        """How reports call it: its name, else its shape and dtype."""
+        return self.name or f"<{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}>"
+
+    def __getitem__(self, key: Any) -> SymmetricArray:
+        mine = self.local
+        part = mine[key] if isinstance(key, tuple) else mine[(key,)]
+        if not isinstance(part, np.ndarray):  # one element: a symmetric scalar
+            part = mine[(*key, ...)] if isinstance(key, tuple) else mine[(key, ...)]
+        if part.size and not np.may_share_memory(part, mine):
+            raise ArgumentError(
+                f"a symmetric view must be made by integers and slices, but got index {key!r}"
+            )
+        start = part.__array_interface__["data"][0] - mine.__array_interface__["data"][0]
+        return SymmetricArray(
+            self.group,
+            self.offset + (start if part.size else 0),
+            part.shape,
+            self.dtype,
+            self.name,
+            strides=part.strides,
+            root=self._root,
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.local[key] = value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.local, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.local)
+
+    def __repr__(self) -> str:
+        return f"SymmetricArray({self.label}, shape={self.shape}, dtype={self.dtype})"
+
+    def element_offset(self, flat: int) -> int:
+        """Return the byte offset in the heap of element ``flat`` in C order.
+
+        Raises:
+            ArgumentError: ``flat`` is not in ``[0, size)``.
+        """
+        if not 0 <= flat < self.size:
+            raise ArgumentError(f"index must be in [0, {self.size}) for {self!r}, but got {flat}")
+        if self.dense:
+            return self.offset + flat * self.itemsize
+        position = self.offset
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            position += flat % extent * stride
+            flat //= extent
+        return position
+
+    def free(self) -> None:
+        """Give the memory back; it returns to the heap when every member of the group has freed it.
+
+        Does not wait. Views and a second call on the same array raise.
+        """
+        self.check_alive()
+        if self._root is not self:
+            raise SymmetricMemoryError(f"a view of {self.label} cannot be freed; free the array")
+        self.freed = True
+        self._on.clear()
+        self.group.release(self)

@@ -1,0 +1,61 @@
+"""What can go wrong between PEs, one exception a cause."""
+
+from __future__ import annotations
+
+
+class CommError(Exception):
+    """Base of every error of the communication layer."""
+
+    pe: int | None = None
+    """World number of the PE that raised it; set by the launcher."""
+
+
+class ArgumentError(CommError, ValueError):
+    """An argument breaks a rule; nothing was changed."""
+
+
+class SymmetricMemoryError(CommError):
+    """Symmetric memory could not be had, or PEs disagree about it."""
+
+
+class PlatformError(CommError):
+    """This operating system cannot run PEs."""
+
+
+class StoppedError(CommError):
+    """This PE was stopped because of something that happened elsewhere."""
+
+
+class PeerFailedError(StoppedError):
+    """Another PE raised an exception."""
+
+
+class PEDiedError(StoppedError):
+    """A PE's process ended without a result.
+
+    In the launcher's ExceptionGroup it stands for the dead PE; the others raise it too.
+    """
+
+    def __init__(self, message: str, exitcode: int | None = None) -> None:
+        super().__init__(message)
+        self.exitcode = exitcode
+        """Exit status of the process; negative: the signal that killed it."""
+
+    def __reduce__(self) -> tuple[type[PEDiedError], tuple[str, int | None]]:
+        return type(self), (str(self), self.exitcode)
+
+
+class DeadlockError(StoppedError):
+    """Every PE waited and nothing changed for the time-out; the text is the whole report."""
+
+
+class PEExitError(CommError):
+    """A PE called ``sys.exit`` with a status that means failure."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+        """Exit status asked for."""
+
+    def __reduce__(self) -> tuple[type[PEExitError], tuple[str, int]]:
+        return type(self), (str(self), self.code)

@@ -1,0 +1,161 @@
+"""Where everything lies in the shared segment: one source for Python and for ``@njit`` code.
+
+    | header | PE blocks | PE texts | last writers | locks | groups | allocations | heap 0 | heap 1 …
+
+One segment serves a whole world. The part before the heaps is the *control region*: a few hundred
+KiB, of which only the touched pages exist. Heap ``p`` belongs to PE ``p``; every symmetric object
+has the same offset in each heap, so that "address on PE p" is ``heaps + p * stride + offset``.
+
+The segment is mapped at a different address in every process. Kernels therefore take ``me``, the
+address of the calling PE's block, and find all else in words of that block which the PE filled
+with its own addresses when it attached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+PAGE = 4096
+LINE = 64
+HUGE = 2 << 20
+
+# --- header: int64 words
+H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
+H_TIMEOUT_MS = 40
+MAGIC = 0x454D5531  # "EMU1"
+
+# --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, the rest is constant.
+BLOCK_BYTES = 256
+B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
+B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
+B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
+B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
+B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
+
+# --- PE states
+NOT_STARTED, RUNNING, FINISHED, DEAD = 0, 1, 2, 3
+
+TEXT_BYTES = 4096
+"""Room in which a sleeping PE says what it waits for (JSON)."""
+ABORT_TEXT_BYTES = 64 << 10
+
+# --- last-writer table: two int64 words an entry (key, info), direct-mapped
+WRITERS = 8192
+WRITER_PUT, WRITER_SET, WRITER_ADD, WRITER_SWAP, WRITER_CAS = 1, 2, 3, 4, 5
+WRITER_NAMES = {1: "put", 2: "SET", 3: "ADD", 4: "swap", 5: "compare_swap"}
+
+# --- locks: one line each; word 0 is int32 lock word, word 1 int32 "atomics were used here"
+LOCKS = 2048
+REGION_BITS = 16  # bytes of heap under one lock: 64 KiB
+LOCK_OWNER_MASK = (1 << 30) - 1
+LOCK_WAITERS = 1 << 30
+
+GROUPS = 256
+NAME_BYTES = 512  # 128 characters of up to 4 bytes
+ALLOCATIONS = 4096
+KEY_BYTES = 192
+MAX_RANK = 8
+
+ALLOCATION = np.dtype(
+    [
+        ("key0", "i8"),
+        ("key1", "i8"),
+        ("offset", "i8"),
+        ("nbytes", "i8"),
+        ("used", "i4"),
+        ("group", "i4"),
+        ("refs", "i4"),
+        ("dtype", "i4"),
+        ("rank", "i4"),
+        ("creator", "i4"),
+        ("shape", "i8", (MAX_RANK,)),
+        ("key", f"S{KEY_BYTES}"),
+        ("name", "S64"),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Byte offsets of each part of a segment for ``n_pes`` PEs with heaps of ``heap_bytes``."""
+
+    n_pes: int
+    heap_bytes: int
+
+    @property
+    def abort_text(self) -> int:
+        """Where the launcher writes why the world was stopped."""
+        return PAGE
+
+    @property
+    def blocks(self) -> int:
+        """First PE block."""
+        return self.abort_text + ABORT_TEXT_BYTES
+
+    @property
+    def texts(self) -> int:
+        """First PE text."""
+        return _up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
+
+    @property
+    def writers(self) -> int:
+        """Last-writer table."""
+        return self.texts + self.n_pes * TEXT_BYTES
+
+    @property
+    def locks(self) -> int:
+        """Lock table."""
+        return self.writers + WRITERS * 16
+
+    @property
+    def groups(self) -> int:
+        """First group entry."""
+        return self.locks + LOCKS * LINE
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of a group entry."""
+        return _up(self.group_dtype.itemsize, LINE)
+
+    @property
+    def group_dtype(self) -> np.dtype[Any]:
+        """Fields of a group entry; the barrier has a cache line of its own in front."""
+        return np.dtype(
+            [
+                ("arrived", "i4"),
+                ("generation", "i4"),
+                ("sleepers", "i4"),
+                ("pad", "V52"),
+                ("used", "i8"),
+                ("n_pes", "i8"),
+                ("name", f"S{NAME_BYTES}"),
+                ("members", "i4", (self.n_pes,)),
+            ]
+        )
+
+    @property
+    def allocations(self) -> int:
+        """Allocation table."""
+        return _up(self.groups + GROUPS * self.group_bytes, PAGE)
+
+    @property
+    def heaps(self) -> int:
+        """First heap."""
+        return _up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, HUGE)
+
+    @property
+    def stride(self) -> int:
+        """Distance between heaps."""
+        return _up(self.heap_bytes, HUGE)
+
+    @property
+    def total(self) -> int:
+        """Size of the whole segment."""
+        return self.heaps + self.n_pes * self.stride
+
+
+def _up(value: int, unit: int) -> int:
+    return (value + unit - 1) // unit * unit

@@ -1,0 +1,351 @@
+"""Signals, waits and barriers: spin briefly, then sleep in the kernel.
+
+*Waking a PE.* Each PE has one doorbell, an event counter with the number of its sleepers beside it.
+Whoever changes a word in PE p's memory looks at that number afterwards; only if it is not zero does
+it ring: it advances the counter and wakes. A sleeper first announces itself, reads the counter,
+looks at its words, and then sleeps *on the value read*: a ring in between makes the sleep return
+at once. Both sides put a full barrier between their store and their load, so one of them always
+sees the other. One doorbell serves words of any width, any number of words at once, and lets the
+launcher stop a world. The price, a needless look when another word of the same PE changes, is
+a few nanoseconds.
+
+*Sleeping.* With no more PEs than cores a waiter spins for some 50 microseconds first, because waking a
+sleeping core takes 15 to 40. With more PEs than cores spinning only takes the core from the PE that
+is waited for: yield a few times, then sleep. A sleep lasts at most one slice (50 ms); the kernel
+then returns to Python, which handles signals (Ctrl-C), looks whether the world was stopped, and
+writes down what it waits for, for the deadlock report.
+
+*Last writers.* Each signal, atomic and small put notes (PE, operation) in a small direct-mapped
+table by the word's address. It is a diagnosis aid: a collision loses an entry, nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from emu.comm.futex import futex_wait, futex_wake, pause, sched_yield
+from emu.comm.layout import (
+    B_BLOCKS,
+    B_HEAPS,
+    B_PE,
+    B_POLLS,
+    B_SEGMENT,
+    B_SLICE_S,
+    B_SPINS,
+    B_STRIDE,
+    B_WAITING,
+    B_WAITS,
+    B_WRITERS,
+    B_YIELDS,
+    BLOCK_BYTES,
+    H_ABORT,
+    WRITER_ADD,
+    WRITER_CAS,
+    WRITER_PUT,
+    WRITER_SET,
+    WRITER_SWAP,
+    WRITERS,
+)
+from emu.comm.locks import mark_atomic, word
+from emu.kernels.address import array_data, as_pointer, move_bytes
+from emu.kernels.atomics import (
+    add_i32,
+    add_i64,
+    compare_exchange_i32,
+    compare_exchange_i64,
+    exchange_i32,
+    exchange_i64,
+    fence,
+    load_i32,
+    load_i64,
+    store_i32,
+    store_i64,
+)
+from emu.kernels.jit import jit
+from emu.kernels.tiles import copy_runs
+
+ALL_SLEEPERS = 2**31 - 1
+FETCH, SET, ADD, SWAP, CAS = range(5)
+"""Operations of :func:`atomic`."""
+
+DONE = 1 << 40
+"""What a barrier returns when it is passed: no int32 generation."""
+
+
+@jit()
+def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
+    """Remember this PE as the last writer of a word."""
+    key = pe * word(me, B_STRIDE) + offset
+    entry = word(me, B_WRITERS) + (((key >> 2) * 2654435761 >> 7) % WRITERS) * 16
+    table = numba.carray(as_pointer(entry), (2,), np.int64)
+    table[0] = key + 1
+    table[1] = word(me, B_PE) << 8 | operation
+
+
+@jit()
+def ring(me: int, pe: int) -> None:
+    """Wake PE ``pe`` if it sleeps; call it after a store and a full barrier."""
+    block = word(me, B_BLOCKS) + pe * BLOCK_BYTES
+    if load_i32(block + 4) != 0:
+        add_i32(block, np.int32(1))
+        futex_wake(block, ALL_SLEEPERS)
+
+
+@jit()
+def wake(me: int, pe: int) -> None:
+    """:func:`ring` with the barrier that it needs in front."""
+    fence()
+    ring(me, pe)
+
+
+@jit()
+def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
+    """Copy the data of the ndarray with ``id()`` ``source``, dense on both sides, to PE ``pe``."""
+    target = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
+    move_bytes(target, array_data(source), nbytes)
+    fence()
+    if nbytes <= 64:
+        note_writer(me, pe, offset, WRITER_PUT)
+    ring(me, pe)
+
+
+@jit()
+def put_tile(
+    me: int, pe: int, offset: int, source: int, run_bytes: int, runs: int, outer: Any, rank: int
+) -> None:
+    """Copy a strided tile of an ndarray to PE ``pe`` (see :func:`emu.kernels.tiles.plan`)."""
+    target = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
+    copy_runs(target, array_data(source), run_bytes, runs, outer, rank)
+    fence()
+    ring(me, pe)
+
+
+@jit()
+def get_tile(
+    me: int, pe: int, offset: int, target: int, run_bytes: int, runs: int, outer: Any, rank: int
+) -> None:
+    """Copy a strided tile of PE ``pe``'s memory into the ndarray with ``id()`` ``target``."""
+    source = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
+    # `outer` holds (stride here, stride there): the ndarray is the target of this copy.
+    copy_runs(array_data(target), source, run_bytes, runs, outer, rank)
+
+
+@jit()
+def atomic(me: int, pe: int, offset: int, size: int, operation: int, value: int, expected: int) -> int:
+    """Do one atomic operation on a 4- or 8-byte integer of PE ``pe``; return what was there."""
+    address = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
+    if operation == FETCH:
+        return np.int64(load_i32(address)) if size == 4 else load_i64(address)  # type: ignore[no-any-return]
+    mark_atomic(me, pe, offset)
+    old = np.int64(0)
+    kind = WRITER_SET
+    if size == 4:
+        if operation == ADD:
+            old = np.int64(add_i32(address, np.int32(value)))
+            kind = WRITER_ADD
+        elif operation == SET:
+            store_i32(address, np.int32(value))
+        elif operation == SWAP:
+            old = np.int64(exchange_i32(address, np.int32(value)))
+            kind = WRITER_SWAP
+        else:
+            old = np.int64(compare_exchange_i32(address, np.int32(expected), np.int32(value)))
+            kind = WRITER_CAS
+    elif operation == ADD:
+        old = add_i64(address, value)
+        kind = WRITER_ADD
+    elif operation == SET:
+        store_i64(address, value)
+    elif operation == SWAP:
+        old = exchange_i64(address, value)
+        kind = WRITER_SWAP
+    else:
+        old = compare_exchange_i64(address, expected, value)
+        kind = WRITER_CAS
+    note_writer(me, pe, offset, kind)
+    ring(me, pe)
+    return old  # type: ignore[no-any-return]
+
+
+@jit()
+def holds(seen: int, comparison: int, value: int) -> bool:
+    """Evaluate ``seen <comparison> value`` (:class:`emu.comm.ops.Cmp`)."""
+    if comparison == 0:
+        return seen == value
+    if comparison == 1:
+        return seen != value
+    if comparison == 2:
+        return seen > value
+    if comparison == 3:
+        return seen >= value
+    if comparison == 4:
+        return seen < value
+    return seen <= value
+
+
+@jit()
+def load_word(address: int, size: int) -> int:
+    """Load a signed 4- or 8-byte integer; a negative size means unsigned 4 bytes."""
+    if size == 8:
+        return load_i64(address)  # type: ignore[no-any-return]
+    low = np.int64(load_i32(address))
+    return low if size > 0 else low & 0xFFFFFFFF
+
+
+@jit()
+def begin_sleep(me: int) -> None:
+    """Announce a sleeper: for the ringers (doorbell) and for the launcher (status).
+
+    It stays announced from slice to slice, so that a PE that waits is seen to wait.
+    """
+    add_i64(me + 8 * B_WAITING, 1)
+    add_i32(me + 4, np.int32(1))
+
+
+@jit()
+def end_sleep(me: int, progress: int) -> None:
+    """Take the announcement back; ``progress`` 1 says that what it waited for has come."""
+    add_i32(me + 4, np.int32(-1))
+    add_i64(me + 8 * B_WAITS, progress)
+    add_i64(me + 8 * B_WAITING, -1)
+
+
+@jit()
+def stopped(me: int) -> bool:
+    """Say whether the launcher has stopped this world."""
+    return load_i64(word(me, B_SEGMENT) + 8 * H_ABORT) != 0  # type: ignore[no-any-return]
+
+
+@jit()
+def relax(me: int, turn: int) -> None:
+    """Pass the time between two looks of a short wait: pause while spinning is worth it."""
+    if turn < word(me, B_SPINS):
+        pause()
+    else:
+        sched_yield()
+
+
+@jit()
+def wait_word(me: int, address: int, size: int, comparison: int, value: int, resumed: bool) -> Any:
+    """Wait for one word of this PE's memory.
+
+    Returns:
+        ``(True, value seen)``, or ``(False, 0)`` after a slice or when the world was stopped; then
+        call again with ``resumed``, or :func:`end_sleep`.
+    """
+    if not resumed:
+        for turn in range(word(me, B_SPINS) + word(me, B_YIELDS) + 1):
+            seen = load_word(address, size)
+            if holds(seen, comparison, value):
+                return True, seen
+            relax(me, turn)
+        begin_sleep(me)
+    bell = load_i32(me)
+    seen = load_word(address, size)
+    found = holds(seen, comparison, value)
+    while not found and not stopped(me):
+        futex_wait(me, bell, me + 8 * B_SLICE_S)
+        rung = load_i32(me) != bell
+        bell = load_i32(me)
+        seen = load_word(address, size)
+        found = holds(seen, comparison, value)
+        if not rung:
+            break
+    if found:
+        end_sleep(me, 1)
+    return found, seen
+
+
+@jit()
+def count_poll(me: int, held: bool) -> int:
+    """Count a failing test of this PE; a test that held starts again at 0."""
+    if held:
+        store_i64(me + 8 * B_POLLS, 0)
+        return 0
+    return add_i64(me + 8 * B_POLLS, 1) + 1  # type: ignore[no-any-return]
+
+
+@jit()
+def full_fence() -> None:
+    """A memory fence that Python can call."""
+    fence()
+
+
+@jit()
+def count_held(words: Any, matched: Any) -> int:
+    """Test words, rows of (address, size, comparison, value); mark and count those that hold."""
+    total = 0
+    for i in range(words.shape[0]):
+        matched[i] = holds(load_word(words[i, 0], words[i, 1]), words[i, 2], words[i, 3])
+        total += matched[i]
+    return total
+
+
+@jit()
+def wait_words(me: int, words: Any, needed: int, matched: Any, resumed: bool) -> int:
+    """Wait until ``needed`` of the words hold at one look; else 0, as :func:`wait_word`."""
+    if not resumed:
+        for turn in range(word(me, B_SPINS) + word(me, B_YIELDS) + 1):
+            total = count_held(words, matched)
+            if total >= needed:
+                return total
+            relax(me, turn)
+        begin_sleep(me)
+    bell = load_i32(me)
+    total = count_held(words, matched)
+    while total < needed and not stopped(me):
+        futex_wait(me, bell, me + 8 * B_SLICE_S)
+        rung = load_i32(me) != bell
+        bell = load_i32(me)
+        total = count_held(words, matched)
+        if not rung:
+            break
+    if total < needed:
+        return 0
+    end_sleep(me, 1)
+    return total
+
+
+@jit()
+def barrier_arrive(me: int, barrier: int, n_pes: int) -> int:
+    """Arrive at a barrier (int32 words: arrived, generation, sleepers) and wait one slice.
+
+    Returns:
+        ``DONE``, or the generation to go on waiting for with :func:`barrier_wait`.
+    """
+    generation = load_i32(barrier + 4)
+    if add_i32(barrier, np.int32(1)) == n_pes - 1:
+        store_i32(barrier, np.int32(0))
+        add_i32(barrier + 4, np.int32(1))
+        if load_i32(barrier + 8) != 0:
+            futex_wake(barrier + 4, ALL_SLEEPERS)
+        return DONE
+    for turn in range(word(me, B_SPINS) + word(me, B_YIELDS)):
+        if load_i32(barrier + 4) != generation:
+            return DONE
+        relax(me, turn)
+    add_i64(me + 8 * B_WAITING, 1)
+    add_i32(barrier + 8, np.int32(1))
+    return barrier_wait(me, barrier, generation)  # type: ignore[no-any-return]
+
+
+@jit()
+def barrier_wait(me: int, barrier: int, generation: int) -> int:
+    """Sleep a slice, or until the barrier has passed ``generation``; as :func:`barrier_arrive`."""
+    if load_i32(barrier + 4) == generation and not stopped(me):
+        futex_wait(barrier + 4, generation, me + 8 * B_SLICE_S)
+    if load_i32(barrier + 4) == generation:
+        return generation
+    barrier_leave(me, barrier, 1)
+    return DONE
+
+
+@jit()
+def barrier_leave(me: int, barrier: int, progress: int) -> None:
+    """Take back the announcement of a sleeper at a barrier."""
+    add_i32(barrier + 8, np.int32(-1))
+    add_i64(me + 8 * B_WAITS, progress)
+    add_i64(me + 8 * B_WAITING, -1)

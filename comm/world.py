@@ -1,0 +1,683 @@
+"""``World`` and ``Group``: who am I, and what passes between us.
+
+The World is the Group of all PEs. A group is any subset, made by name; every ``pe`` argument counts
+within the group whose method is called. OpenSHMEM 1.5 gives the meaning. What differs, because memory
+is shared and each operation is complete at its target when the call returns: ``quiet`` and
+``fence`` are memory fences, and there are no separate non-blocking forms.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from emu.comm import signals, transfer
+from emu.comm.array import SymmetricArray
+from emu.comm.collectives import Collectives
+from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError
+from emu.comm.heap import Heap, Segment
+from emu.comm.layout import GROUPS, NAME_BYTES
+from emu.comm.ops import AtomicOp, Cmp
+from emu.comm.stop import check_stopped
+from emu.kernels.dtypes import DTYPES, KINDS
+
+_logger = logging.getLogger("emu.comm")
+_SIGNAL_DTYPES = {np.dtype(np.int32): 4, np.dtype(np.int64): 8, np.dtype(np.uint32): -4}
+_SIGNAL_DTYPES[np.dtype(np.uint64)] = 8
+_INT_RANGE = {
+    d: (int(np.iinfo(d).min), int(np.iinfo(d).max)) for d in _SIGNAL_DTYPES
+}
+
+
+class Group(Collectives):
+    """A set of PEs that share symmetric memory, signals, barriers and collectives.
+
+    Attributes:
+        name: Its name; unique in the world.
+        my_pe: This PE's number in the group.
+        n_pes: Number of members.
+        members: World numbers of the members, in group order.
+    """
+
+    def __init__(
+        self,
+        world: World | None,
+        segment: Segment,
+        heap: Heap,
+        me: int,
+        name: str,
+        members: tuple[int, ...],
+        index: int,
+        world_pe: int,
+    ) -> None:
+        self._world = world
+        self.segment = segment
+        self.heap = heap
+        self.me = me
+        self.name = name
+        self.members = members
+        self.n_pes = len(members)
+        self.my_pe = members.index(world_pe)
+        self.index = index
+        self._number = {member: i for i, member in enumerate(members)}
+        self._barrier = segment.address + segment.layout.groups + index * segment.layout.group_bytes
+        self._allocated = 0
+        self._by_key: dict[str, SymmetricArray] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, my_pe={self.my_pe}, n_pes={self.n_pes})"
+
+    # --- members ---------------------------------------------------------------------------
+
+    def world_pe(self, pe: int) -> int:
+        """Return the world number of member ``pe``.
+
+        Raises:
+            ArgumentError: ``pe`` is not in ``[0, n_pes)``.
+        """
+        if not 0 <= pe < self.n_pes:
+            raise ArgumentError(
+                f"pe must be in [0, {self.n_pes}) for group {self.name!r}, but got {pe}"
+            )
+        return self.members[pe]
+
+    def route(self, array: SymmetricArray, pe: int) -> int:
+        """Return the world number of member ``pe`` after checking that it holds ``array``."""
+        array.check_alive()
+        world_pe = self.world_pe(pe)
+        if array.group is not self and world_pe not in array.group._number:
+            raise ArgumentError(
+                f"pe must hold {array!r} of group {array.group.name!r}, but PE {pe} of group "
+                f"{self.name!r} (world PE {world_pe}) is not a member of it"
+            )
+        return world_pe
+
+    # --- symmetric memory ------------------------------------------------------------------
+
+    def alloc(
+        self, shape: int | Sequence[int], dtype: Any, *, name: str = "", key: str | None = None
+    ) -> SymmetricArray:
+        """Allocate a symmetric array; every member calls it with the same arguments.
+
+        There is no barrier in it: the first member to come allocates for all, so the memory is valid,
+        and clear, on every PE when any call returns.
+
+        Args:
+            shape: Extent along each axis, at most 8; extents of 0 are allowed.
+            dtype: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64.
+            name: What reports call it.
+            key: Calls match by their order in the group; with ``key`` they match by it instead, and
+                a second call with the key of a live array returns that array.
+
+        Returns:
+            The array, zeroed (or poisoned, where the world was launched so), aligned to 64 bytes.
+
+        Raises:
+            ArgumentError: A bad shape, dtype or key.
+            SymmetricMemoryError: No room, or members asked for different arrays.
+        """
+        extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+        extents = tuple(int(n) for n in extents)
+        if any(n < 0 for n in extents):
+            raise ArgumentError(f"shape must not be negative, but got {extents}")
+        try:
+            kind = np.dtype(dtype)
+        except TypeError as error:
+            raise ArgumentError(f"dtype must be a NumPy dtype, but got {dtype!r}") from error
+        if kind not in KINDS:
+            known = ", ".join(str(d) for d in DTYPES)
+            raise ArgumentError(f"dtype must be one of {known}, but got {kind}")
+        if key is not None and key in self._by_key:
+            known_array = self._by_key[key]
+            if known_array.shape != extents or known_array.dtype != kind:
+                raise SymmetricMemoryError(
+                    f"key {key!r} names {known_array!r}, but shape {extents} {kind} was asked for"
+                )
+            return known_array
+        if key is None:
+            label = f"#{self._allocated}"
+            self._allocated += 1
+        else:
+            label = f"={key}"
+        index = self.heap.allocate(self.index, self.members, label, extents, kind, name)
+        array = self._open(index)
+        if key is not None:
+            self._by_key[key] = array
+        return array
+
+    def _open(self, index: int) -> SymmetricArray:
+        offset, shape, dtype, _, name = self.heap.entry(index)
+        return SymmetricArray(self, offset, shape, dtype, name, index=index)
+
+    def find_allocs(self, prefix: str) -> list[SymmetricArray]:
+        """Return the live arrays whose ``key`` starts with ``prefix``, also those made elsewhere."""
+        found = []
+        for index in self.heap.find(self.index, f"={prefix}"):
+            key = self.heap.entry(index)[3][1:]
+            if key not in self._by_key:
+                self._by_key[key] = self._open(index)
+            found.append(self._by_key[key])
+        return found
+
+    def release(self, array: SymmetricArray) -> None:
+        """Count this PE's free of a whole array; :meth:`SymmetricArray.free` calls it."""
+        self._by_key = {k: a for k, a in self._by_key.items() if a is not array}
+        self.heap.release(array.index)
+
+    def report_recovery(self, array: SymmetricArray, world_pe: int) -> None:
+        """Log that a lock was recovered from a dead PE."""
+        _logger.warning(
+            "PE %d recovered the lock of a region of %s on PE %d from a PE that died while adding; "
+            "the region may be half written", self.my_pe, array.label, world_pe,
+        )
+
+    # --- put and get -----------------------------------------------------------------------
+
+    def put(
+        self,
+        dst: SymmetricArray,
+        src: Any,
+        pe: int,
+        *,
+        offsets: Sequence[int] | None = None,
+        op: AtomicOp = AtomicOp.SET,
+    ) -> None:
+        """Store ``src`` into ``dst`` on PE ``pe``; complete there when it returns.
+
+        Args:
+            dst: Target; a view made by slicing will do.
+            src: An ndarray of the target's dtype, any strides; or a Python scalar or list.
+            pe: Member to store to.
+            offsets: Where in ``dst`` the tile starts, an index an axis. Default: ``src`` has
+                ``dst``'s shape.
+            op: ``SET`` replaces; no element tears. ``ADD`` adds, each element atomically
+                against every other ADD, rounding in the dtype (integers wrap, booleans are or-ed).
+
+        Raises:
+            ArgumentError: Wrong dtype, rank, bounds or PE. Nothing was stored.
+        """
+        # The common store, checked in the order of cheapness: no call but the kernel's.
+        if (
+            op is AtomicOp.SET
+            and offsets is None
+            and type(src) is np.ndarray
+            and src.dtype is dst.dtype
+            and src.shape == dst.shape
+            and dst.dense
+            and dst.group is self
+            and 0 <= pe < self.n_pes
+            and src.flags.c_contiguous
+            and not dst._root.freed
+        ):
+            signals.put_dense(self.me, self.members[pe], dst.offset, id(src), dst.nbytes)
+            return
+        transfer.put(self, dst, src, pe, offsets, op == AtomicOp.ADD)
+
+    def get(
+        self,
+        src: SymmetricArray,
+        pe: int,
+        *,
+        offsets: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
+        out: Any = None,
+    ) -> np.ndarray[Any, Any]:
+        """Fetch a tile of ``src`` from PE ``pe``.
+
+        Args:
+            src: Source; a view will do.
+            pe: Member to fetch from.
+            offsets: Where the tile starts. Default: the origin.
+            shape: Its extent. Default: up to the end of ``src``.
+            out: Array to fill. Default: a new one.
+
+        Returns:
+            The tile.
+
+        Raises:
+            ArgumentError: Wrong rank, bounds, PE or ``out``.
+        """
+        return transfer.get(self, src, pe, offsets, shape, out)
+
+    def put_signal(
+        self,
+        dst: SymmetricArray,
+        src: Any,
+        pe: int,
+        signal: SymmetricArray,
+        value: int,
+        *,
+        index: int = 0,
+        offsets: Sequence[int] | None = None,
+        op: AtomicOp = AtomicOp.SET,
+        sig_op: AtomicOp = AtomicOp.SET,
+    ) -> None:
+        """:meth:`put`, then :meth:`signal_op` on the same PE: who sees the signal sees the data."""
+        word = self._word(signal, pe, index, value)
+        self.put(dst, src, pe, offsets=offsets, op=op)
+        operation = signals.ADD if sig_op == AtomicOp.ADD else signals.SET
+        signals.atomic(self.me, *word, operation, value, 0)
+
+    # --- atomics and signals ---------------------------------------------------------------
+
+    def _word(
+        self, array: SymmetricArray, pe: int, index: int, *values: int
+    ) -> tuple[int, int, int]:
+        """Return (world PE, offset, size) of an integer word after checking it and the values."""
+        size = _SIGNAL_DTYPES.get(array.dtype)
+        if size is None:
+            raise ArgumentError(
+                f"atomics and signals need int32, int64, uint32 or uint64, but got {array!r}"
+            )
+        low, high = _INT_RANGE[array.dtype]
+        for value in values:
+            if not low <= value <= high:
+                raise ArgumentError(f"value must fit {array.dtype} [{low}, {high}], but got {value}")
+        return self.route(array, pe), array.element_offset(index), abs(size)
+
+    def _atomic(
+        self, array: SymmetricArray, pe: int, index: int, operation: int, value: int, expected: int
+    ) -> int:
+        word = self._word(array, pe, index, value, expected)
+        old = signals.atomic(
+            self.me, *word, operation, _signed(value, word[2]), _signed(expected, word[2])
+        )
+        return old if old >= 0 or array.dtype.kind == "i" else old + (1 << 8 * word[2])
+
+    def fetch_add(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
+        """Add to element ``index`` (C order) on PE ``pe`` atomically; return what was there."""
+        return self._atomic(target, pe, index, signals.ADD, value, 0)
+
+    def swap(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
+        """Replace element ``index`` on PE ``pe`` atomically; return what was there."""
+        return self._atomic(target, pe, index, signals.SWAP, value, 0)
+
+    def compare_swap(
+        self, target: SymmetricArray, expected: int, value: int, pe: int, *, index: int = 0
+    ) -> int:
+        """Replace element ``index`` if it is ``expected``, atomically; return what was there."""
+        return self._atomic(target, pe, index, signals.CAS, value, expected)
+
+    def fetch(self, target: SymmetricArray, pe: int, *, index: int = 0) -> int:
+        """Read element ``index`` on PE ``pe`` atomically."""
+        return self._atomic(target, pe, index, signals.FETCH, 0, 0)
+
+    def signal_op(
+        self,
+        signal: SymmetricArray,
+        value: int,
+        pe: int,
+        *,
+        op: AtomicOp = AtomicOp.SET,
+        index: int = 0,
+    ) -> None:
+        """SET or ADD a signal word on PE ``pe``; everything stored before is visible with it."""
+        operation = signals.ADD if op == AtomicOp.ADD else signals.SET
+        self._atomic(signal, pe, index, operation, value, 0)
+
+    # --- waiting ---------------------------------------------------------------------------
+
+    def wait_until(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> int:
+        """Wait until this PE's element ``index`` of ``signal`` compares as asked.
+
+        Args:
+            signal: int32, int64, uint32 or uint64.
+            cmp: Comparison of the word with ``value``.
+            value: What to compare with.
+            index: Which element, in C order.
+
+        Returns:
+            The value that was seen.
+
+        Raises:
+            DeadlockError: Nothing changed anywhere for the launch's time-out.
+            PEDiedError, PeerFailedError: Another PE ended.
+        """
+        address, size = self._own_word(signal, index, value)
+        found, seen = signals.wait_word(self.me, address, size, int(cmp), value, False)
+        if not found:
+            where = [(signal, index, cmp, value)]
+            return self._sleep(
+                lambda: signals.wait_word(self.me, address, size, int(cmp), value, True),
+                lambda: describe_words("wait_until", where),
+            )
+        return int(seen)
+
+    def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> Any:
+        """Go on waiting slice by slice; in between, look whether the world was stopped."""
+        try:
+            check_stopped(self.segment)
+            self._publish(describe())
+            found, seen = again()
+            while not found:
+                check_stopped(self.segment)
+                found, seen = again()
+            return int(seen)
+        except BaseException:
+            signals.end_sleep(self.me, 0)
+            raise
+
+    def _publish(self, description: dict[str, Any]) -> None:
+        self.segment.write_text(self.members[self.my_pe], json.dumps(description))
+
+    def _own_word(self, signal: SymmetricArray, index: int, value: int) -> tuple[int, int]:
+        if self.me != signal.group.me:
+            raise ArgumentError(f"{signal!r} must belong to this world")
+        _, offset, _ = self._word(signal, self.my_pe, index, value)
+        layout = self.segment.layout
+        base = self.segment.address + layout.heaps + self.members[self.my_pe] * layout.stride
+        return base + offset, _SIGNAL_DTYPES[signal.dtype]
+
+    def wait_for(
+        self,
+        words: Sequence[tuple[SymmetricArray, int, Cmp, int]],
+        describe: str = "wait_for",
+        *,
+        needed: int = 1,
+    ) -> list[int]:
+        """Wait until ``needed`` of the words (array, index, cmp, value) hold at one look.
+
+        Returns:
+            The positions of those that held.
+        """
+        if not words:
+            raise ArgumentError("words must not be empty: nothing could ever wake this PE")
+        matched = np.zeros(len(words), np.int64)
+        table = self._table(words)
+
+        def again(resumed: bool) -> tuple[int, int]:
+            total = signals.wait_words(self.me, table, needed, matched, resumed)
+            return total, total
+
+        if not again(False)[0]:
+            self._sleep(lambda: again(True), lambda: describe_words(describe, words))
+        return [int(i) for i in np.flatnonzero(matched)]
+
+    def _table(self, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]) -> np.ndarray[Any, Any]:
+        rows = [(*self._own_word(a, i, v), int(c), v) for a, i, c, v in words]
+        return np.array(rows, np.int64)
+
+    def _vector(
+        self, signals_: SymmetricArray, cmp: Cmp, values: int | Sequence[int], indices: Iterable[int] | None
+    ) -> list[tuple[SymmetricArray, int, Cmp, int]]:
+        picked = list(range(signals_.size)) if indices is None else [int(i) for i in indices]
+        wanted = [int(values)] * len(picked) if isinstance(values, (int, np.integer)) else list(values)
+        if len(wanted) != len(picked):
+            raise ArgumentError(
+                f"values must be one integer or {len(picked)} of them, but got {len(wanted)}"
+            )
+        return [(signals_, i, cmp, v) for i, v in zip(picked, wanted, strict=True)]
+
+    def wait_until_all(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> None:
+        """Wait until all elements (or those at ``indices``) compare as asked; returns at once for none.
+
+        ``values`` is one value for all, or one for each.
+        """
+        words = self._vector(signals_, cmp, values, indices)
+        pending = words
+        while pending:  # each may hold at its own time: what has held once is done
+            held = set(self.wait_for(pending, "wait_until_all"))
+            pending = [w for i, w in enumerate(pending) if i not in held]
+
+    def wait_until_any(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> int:
+        """Wait until one element compares as asked; return its index. Must not be called on none."""
+        return self.wait_until_some(signals_, cmp, values, indices=indices)[0]
+
+    def wait_until_some(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> list[int]:
+        """Wait until at least one element compares as asked; return the indices of all that do."""
+        words = self._vector(signals_, cmp, values, indices)
+        return [words[i][1] for i in self.wait_for(words, "wait_until_some")]
+
+    def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
+        """Say whether :meth:`wait_until` would return at once."""
+        address, size = self._own_word(signal, index, value)
+        return self._polled(
+            bool(signals.holds(signals.load_word(address, size), int(cmp), value)),
+            [(signal, index, cmp, value)],
+        )
+
+    def test_all(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> bool:
+        """Say whether all elements compare as asked now."""
+        words = self._vector(signals_, cmp, values, indices)
+        return self._polled(len(self._held(words)) == len(words), words)
+
+    def test_any(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> int | None:
+        """Return the index of one element that compares as asked now, or None."""
+        some = self.test_some(signals_, cmp, values, indices=indices)
+        return some[0] if some else None
+
+    def test_some(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> list[int]:
+        """Return the indices of all elements that compare as asked now."""
+        words = self._vector(signals_, cmp, values, indices)
+        held = [words[i][1] for i in self._held(words)]
+        self._polled(bool(held), words)
+        return held
+
+    def _held(self, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]) -> list[int]:
+        if not words:
+            return []
+        matched = np.zeros(len(words), np.int64)
+        signals.count_held(self._table(words), matched)
+        return [int(i) for i in np.flatnonzero(matched)]
+
+    def _polled(
+        self, held: bool, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]
+    ) -> bool:
+        """Count failing tests in a row, so that a loop of them is known for the wait that it is."""
+        polls = signals.count_poll(self.me, held)
+        if polls and polls % 1024 == 0:
+            check_stopped(self.segment)
+            self._publish(describe_words("test (in a loop)", words))
+        return held
+
+    # --- ordering --------------------------------------------------------------------------
+
+    def fence(self) -> None:
+        """Order this PE's stores to each PE: those before it are seen before those after it."""
+        signals.full_fence()
+
+    def quiet(self) -> None:
+        """Return when all stores of this PE are complete at their targets."""
+        signals.full_fence()
+
+    def barrier(self) -> None:
+        """Wait for every member, with all stores of all of them complete.
+
+        Raises:
+            DeadlockError, PEDiedError, PeerFailedError: A member never comes.
+        """
+        generation = signals.barrier_arrive(self.me, self._barrier, self.n_pes)
+        if generation == signals.DONE:
+            return
+        try:
+            check_stopped(self.segment)
+            self._publish({"call": "barrier", "group": self.name, "index": self.index})
+            while signals.barrier_wait(self.me, self._barrier, generation) != signals.DONE:
+                check_stopped(self.segment)
+        except BaseException:
+            signals.barrier_leave(self.me, self._barrier, 0)
+            raise
+
+    def sync(self) -> None:
+        """Wait for every member. Stores are complete when issued here, so this is :meth:`barrier`."""
+        self.barrier()
+
+
+class World(Group):
+    """The group of all PEs of a launch; :func:`world` returns it."""
+
+    def __init__(self, segment: Segment, me: int, pe: int, *, poison: bool) -> None:
+        members = tuple(range(segment.layout.n_pes))
+        heap = Heap(segment, me, pe, poison=poison)
+        super().__init__(None, segment, heap, me, "world", members, 0, pe)
+        self._groups: dict[str, Group] = {"world": self}
+
+    def group(self, name: str, pes: Sequence[int] | None = None) -> Group:
+        """Make the group ``name`` of PEs ``pes``, or find it.
+
+        The members call it with the same list, in any order and without waiting for each other.
+
+        Args:
+            name: 1 to 128 characters.
+            pes: World numbers of the members in group order. Default: look the name up.
+
+        Returns:
+            The group.
+
+        Raises:
+            ArgumentError: A bad name or list, a list that is not the one another member gave, or,
+                without ``pes``, a name that is not known.
+        """
+        if not 1 <= len(name) <= 128:
+            raise ArgumentError(f"name must have 1 to 128 characters, but got {len(name)}")
+        members = None if pes is None else self._check_members(name, pes)
+        known = self._groups.get(name)
+        if known is None:
+            with self.heap.table_lock():
+                index, there = self._find_or_make(name, members)
+            if self.my_pe not in there:
+                raise ArgumentError(
+                    f"pes must contain this PE {self.my_pe} for group {name!r}, but got {there}"
+                )
+            known = Group(
+                self, self.segment, self.heap, self.me, name, there, index, self.my_pe
+            )
+            self._groups[name] = known
+        if members is not None and members != known.members:
+            raise ArgumentError(
+                f"pes must be the same on every member of group {name!r}, but it has "
+                f"{list(known.members)} and PE {self.my_pe} gave {list(members)}"
+            )
+        return known
+
+    def _check_members(self, name: str, pes: Sequence[int]) -> tuple[int, ...]:
+        members = tuple(int(p) for p in pes)
+        if not members or len(set(members)) != len(members):
+            raise ArgumentError(f"pes must be distinct and not empty, but got {list(members)}")
+        for pe in members:
+            if not 0 <= pe < self.n_pes:
+                raise ArgumentError(f"pes must be in [0, {self.n_pes}), but got {pe}")
+        if self.my_pe not in members:
+            raise ArgumentError(
+                f"pes must contain this PE {self.my_pe} for group {name!r}, but got {list(members)}"
+            )
+        return members
+
+    def _find_or_make(
+        self, name: str, members: tuple[int, ...] | None
+    ) -> tuple[int, tuple[int, ...]]:
+        layout = self.segment.layout
+        encoded = name.encode()
+        if len(encoded) > NAME_BYTES:
+            raise ArgumentError(f"name must have at most {NAME_BYTES} bytes, but got {len(encoded)}")
+        for index in range(1, GROUPS):
+            start = layout.groups + index * layout.group_bytes
+            size = layout.group_dtype.itemsize
+            entry = self.segment.bytes[start : start + size].view(layout.group_dtype)[0]
+            if entry["used"] and entry["name"] == encoded:
+                return index, tuple(int(p) for p in entry["members"][: entry["n_pes"]])
+            if not entry["used"]:
+                if members is None:
+                    raise ArgumentError(
+                        f"group {name!r} is not known; make it on each of its members with "
+                        f'world.group("{name}", [PE numbers])'
+                    )
+                entry["members"][: len(members)] = members
+                entry["n_pes"], entry["name"], entry["used"] = len(members), encoded, 1
+                return index, members
+        raise ArgumentError(f"a world holds at most {GROUPS} groups, but {name!r} would be one more")
+
+
+def describe_words(
+    call: str, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]
+) -> dict[str, Any]:
+    """Say what is waited for in the form that the launcher's report reads."""
+    slots = [
+        {
+            "name": array.label,
+            "index": index,
+            "offset": array.element_offset(index),
+            "size": _SIGNAL_DTYPES[array.dtype],
+            "cmp": Cmp(cmp).name,
+            "value": int(value),
+        }
+        for array, index, cmp, value in words[:8]
+    ]
+    return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
+
+
+def _signed(value: int, size: int) -> int:
+    half = 1 << (8 * size - 1)
+    return value - 2 * half if value >= half else value
+
+
+_current: World | None = None
+
+
+def set_world(world: World | None) -> None:
+    """Make ``world`` the one of this process; the launcher's side of a PE calls it."""
+    global _current
+    _current = world
+
+
+def world() -> World:
+    """Return the World of this PE.
+
+    Raises:
+        CommError: This process is not a PE.
+    """
+    if _current is None:
+        raise CommError(
+            "emu.world() must be called in a PE, but this process is none: run the script with "
+            "`emu run -n N script.py`, or start PEs with emu.launch(fn, n_pes)"
+        )
+    return _current
+
+
+__all__ = ["Group", "World", "describe_words", "set_world", "world"]

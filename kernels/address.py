@@ -1,0 +1,84 @@
+"""From raw addresses to typed arrays, and plain memory moves, inside ``@njit`` code.
+
+Shared memory is mapped at a different address in every process, so the kernels that PEs share take
+integers. Dispatch from Python is cheapest for integers too: about 10 ns each, against 100 ns for an
+array argument, and one compiled version serves every dtype, rank and layout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from emu.kernels.jit import jit
+
+
+@intrinsic
+def as_pointer(typingctx: Any, address: Any) -> Any:
+    """Turn an address (``int64``) into a ``void *``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), codegen
+
+
+@intrinsic
+def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+    """``memmove(target, source, count)``: the ranges may overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        kind = ir.FunctionType(cgutils.voidptr_t, [cgutils.voidptr_t, cgutils.voidptr_t, i64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "memmove")
+        pointers = [builder.inttoptr(a, cgutils.voidptr_t) for a in args[:2]]
+        builder.call(function, [*pointers, args[2]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def set_bytes(typingctx: Any, target: Any, value: Any, count: Any) -> Any:
+    """``memset(target, value, count)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        kind = ir.FunctionType(cgutils.voidptr_t, [cgutils.voidptr_t, i32, i64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "memset")
+        pointer = builder.inttoptr(args[0], cgutils.voidptr_t)
+        builder.call(function, [pointer, builder.trunc(args[1], i32), args[2]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+# An ndarray object begins with Python's object header, and then the data pointer (NumPy's C API
+# publishes that struct and keeps it stable). Reading it costs 5 ns; `array.ctypes.data` costs 800.
+_DATA_FIELD = object.__basicsize__
+
+
+@jit()
+def array_data(array_object: int) -> Any:
+    """Return the data address of the ndarray whose ``id()`` is given."""
+    return numba.carray(as_pointer(array_object + _DATA_FIELD), (1,), np.int64)[0]
+
+
+def _data_field_is_where_we_think() -> bool:
+    samples = [np.zeros(3, np.int8), np.zeros((4, 4))[1:, 2:], np.zeros(2, np.float16)]
+    return all(array_data(id(a)) == a.ctypes.data for a in samples)
+
+
+def check_array_layout() -> None:
+    """Raise ``ImportError`` where NumPy's object layout is not the one the kernels read."""
+    if not _data_field_is_where_we_think():
+        raise ImportError(
+            "NumPy's array object must hold its data pointer right after the object header, "
+            f"but NumPy {np.__version__} on this Python does not"
+        )

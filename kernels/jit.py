@@ -1,0 +1,162 @@
+"""``jit``: Numba's ``njit`` with a disk cache that never returns stale code.
+
+Numba's own cache has two traps. It stamps an entry with the contents of the function's *own* file,
+so that an edit of a helper in another module keeps returning the old machine code. And it numbers
+its data files through an index which two processes that compile at once can overwrite, so that one
+signature can load the code of another.
+
+The cache here lies outside the source tree, in a folder named by a digest of every source file of
+the package, and keeps one file per (function, signature, CPU) whose name is a hash of that key: two
+processes that compile the same thing write the same file, each by an atomic rename. An edit
+anywhere in the package starts a new folder; folders not used for 30 days are removed.
+
+Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~/.cache/emu``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import caching
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNUSED_AFTER_S = 30 * 24 * 3600.0
+
+
+def package_digest(root: Path) -> str:
+    """Hash every Python source below ``root``, following the package's own symlinks.
+
+    Args:
+        root: The package folder.
+
+    Returns:
+        32 hexadecimal digits which change when any source, or the version of Numba, changes.
+    """
+    digest = hashlib.sha256(numba.__version__.encode())
+    for folder, _, files in sorted(os.walk(root, followlinks=True)):
+        for name in sorted(files):
+            if name.endswith(".py"):
+                path = Path(folder, name)
+                digest.update(str(path.relative_to(root)).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+@functools.cache
+def cache_dir() -> Path:
+    """Return the folder of this package version's compiled code; it may not exist yet."""
+    base = os.environ.get("EMU_CACHE_DIR")
+    if base is None:
+        base = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "emu")
+    # This file is <package>/kernels/jit.py under the name by which it was imported.
+    return Path(base, package_digest(Path(__file__).parent.parent))
+
+
+@functools.cache
+def _prepare_cache_dir() -> None:
+    folder = cache_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # another user's folder, a read-only file system
+        os.utime(folder)
+        oldest = time.time() - _UNUSED_AFTER_S
+        for other in folder.parent.iterdir():
+            if other.is_dir() and len(other.name) == 32 and other.stat().st_mtime < oldest:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+class _Locator(caching._CacheLocator):  # type: ignore[misc]
+    """Names the folder for a function; the digest in that name is the stamp."""
+
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        self._module = py_func.__module__
+        self._lineno = py_func.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        return str(cache_dir())
+
+    def ensure_cache_path(self) -> None:
+        _prepare_cache_dir()
+
+    def get_source_stamp(self) -> str:
+        return cache_dir().name
+
+    def get_disambiguator(self) -> str:
+        return f"{self._module}-{self._lineno}"
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+
+class _Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _KeyedFiles(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """One file per key, named by the key's hash: no index, so nothing to race on."""
+
+    def _path(self, key: object) -> str:
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        return self._data_path(f"{self._index_name.removesuffix('.nbi')}.{name}.nbc")  # type: ignore[no-any-return]
+
+    def save(self, key: object, data: object) -> None:
+        payload = self._dump((repr(key), data))
+        with self._open_for_write(self._path(key)) as file:
+            file.write(payload)
+
+    def load(self, key: object) -> object | None:
+        try:
+            stored, data = pickle.loads(Path(self._path(key)).read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None  # not there, or cut short by a full disk: compile again
+        return data if stored == repr(key) else None
+
+
+class _DigestCache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Impl
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        files = self._cache_file
+        base = files._index_name.removesuffix(".nbi")
+        self._cache_file = _KeyedFiles(self._cache_path, base, files._source_stamp)
+
+    def _save_overload(self, sig: object, data: object) -> None:
+        # A cache that cannot be written (read-only home, full disk) costs time, never the result.
+        with contextlib.suppress(OSError):
+            super()._save_overload(sig, data)
+
+
+def jit(**options: Any) -> Callable[[F], F]:
+    """Compile a function with Numba in nopython mode and cache the code on disk.
+
+    The GIL is released while compiled code runs, division follows IEEE 754 rather than Python
+    (``error_model="numpy"``), and no fast-math flag is set: NaN and infinity keep their meaning.
+
+    Args:
+        **options: Further options of ``numba.njit``.
+
+    Returns:
+        A decorator.
+    """
+    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
+
+    def decorate(function: F) -> F:
+        dispatcher: Any = numba.njit(**settings)(function)
+        if hasattr(dispatcher, "_cache"):  # absent under NUMBA_DISABLE_JIT
+            dispatcher._cache = _DigestCache(function)
+        return dispatcher  # type: ignore[no-any-return]
+
+    return decorate
