@@ -1,36 +1,29 @@
-"""The symmetric heap: one shared segment, and who has which part of it.
+"""The symmetric heap: who has which part of the shared segment.
 
-*The segment* is a ``multiprocessing.shared_memory.SharedMemory`` which loses its name the moment it
-exists: PEs receive its file descriptor, not its name. So nothing is left in ``/dev/shm`` however a
-process dies, and two launchers can never meet. It is sparse: address space is generous (8 GiB a
-PE unless told otherwise), memory is taken when touched. Where ``/dev/shm`` is nearly full, pages are reserved at
-allocation, so that the lack of memory is an error there rather than a SIGBUS later.
-
-*Allocation* is symmetric but needs no barrier. The table lies in the control region, under a lock;
+Allocation is symmetric but needs no barrier. The table lies in the control region, under a lock;
 an entry is found by (group, key), where the key of a plain ``alloc`` is its number in the group.
 Whoever comes first makes the entry, for all heaps at once, with the memory already clear; the others
 find it and check that they mean the same. ``free`` counts down, and the last member's call gives the
 memory back. So memory can never be used before it is valid on the target or after it has gone.
+
+Memory is taken when touched. Where ``/dev/shm`` is nearly full, pages are reserved at allocation, so
+that the lack of memory is an error there rather than a SIGBUS later.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import mmap
 import os
-import sys
 import threading
 from collections.abc import Iterator
-from multiprocessing import reduction, shared_memory
 from typing import Any
 
 import numpy as np
 
 from emu.comm import locks
-from emu.comm.errors import ArgumentError, PlatformError, SymmetricMemoryError
+from emu.comm.errors import ArgumentError, SymmetricMemoryError
 from emu.comm.layout import (
-    ALLOCATION,
     ALLOCATIONS,
     B_BLOCKS,
     B_HEAPS,
@@ -44,21 +37,17 @@ from emu.comm.layout import (
     B_SPINS,
     B_STATE,
     B_STRIDE,
-    B_TEXT_LENGTH,
     B_WRITERS,
     B_YIELDS,
     BLOCK_BYTES,
     H_HIGH_WATER,
-    H_MAGIC,
     H_TABLE_LOCK,
     KEY_BYTES,
-    MAGIC,
     MAX_RANK,
     PAGE,
     RUNNING,
-    TEXT_BYTES,
-    Layout,
 )
+from emu.comm.segment import Segment
 from emu.kernels.dtypes import BFLOAT16, DTYPES
 
 SLICE_NS = 50_000_000
@@ -66,94 +55,6 @@ SLICE_NS = 50_000_000
 
 _PLENTY = 4
 """Reserve pages at allocation unless this many times the memory asked for is free."""
-
-
-class Segment:
-    """A nameless shared memory segment; pickles (to a process being started) as its descriptor."""
-
-    def __init__(self, fd: int, layout: Layout) -> None:
-        self.fd = fd
-        self.layout = layout
-        self._map = mmap.mmap(fd, layout.total)
-        self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.frombuffer(self._map, np.uint8)
-        self.address = self.bytes.ctypes.data
-
-    @classmethod
-    def create(cls, layout: Layout) -> Segment:
-        """Make a fresh, zeroed segment and take its name away.
-
-        Raises:
-            PlatformError: On Windows.
-            SymmetricMemoryError: If the segment cannot be made or mapped.
-        """
-        if sys.platform == "win32":
-            raise PlatformError(
-                "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
-            )
-        try:
-            shared = shared_memory.SharedMemory(create=True, size=layout.total)
-            # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
-            fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
-            shared.unlink()
-            shared.close()
-            segment = cls(fd, layout)
-        except OSError as error:
-            raise SymmetricMemoryError(
-                f"a shared segment for {layout.n_pes} PEs with heaps of {layout.heap_bytes} bytes "
-                f"could not be made: {error}"
-            ) from error
-        segment.header[H_MAGIC] = MAGIC
-        return segment
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _attach, (reduction.DupFd(self.fd), self.layout)
-
-    @property
-    def header(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Header words."""
-        return self.bytes[:PAGE].view(np.int64)
-
-    def block(self, pe: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Words of PE ``pe``'s block."""
-        start = self.layout.blocks + pe * BLOCK_BYTES
-        return self.bytes[start : start + BLOCK_BYTES].view(np.int64)
-
-    def text(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Room for PE ``pe``'s description of what it waits for."""
-        start = self.layout.texts + pe * TEXT_BYTES
-        return self.bytes[start : start + TEXT_BYTES]
-
-    def write_text(self, pe: int, text: str) -> None:
-        """Publish what PE ``pe`` waits for."""
-        data = text.encode()[:TEXT_BYTES]
-        self.block(pe)[B_TEXT_LENGTH] = 0
-        self.text(pe)[: len(data)] = np.frombuffer(data, np.uint8)
-        self.block(pe)[B_TEXT_LENGTH] = len(data)
-
-    def read_text(self, pe: int) -> str:
-        """Return what PE ``pe`` last published."""
-        return bytes(self.text(pe)[: int(self.block(pe)[B_TEXT_LENGTH])]).decode(errors="replace")
-
-    @property
-    def allocations(self) -> np.ndarray[Any, Any]:
-        """The allocation table."""
-        start = self.layout.allocations
-        return self.bytes[start : start + ALLOCATIONS * ALLOCATION.itemsize].view(ALLOCATION)
-
-    def close(self) -> None:
-        """Give the descriptor back; the mapping goes with the last array that uses it."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-
-    def free_bytes(self) -> int:
-        """Return the bytes still free in the file system that holds the segment."""
-        status = os.fstatvfs(self.fd)
-        return status.f_bavail * status.f_frsize
-
-
-def _attach(descriptor: Any, layout: Layout) -> Segment:
-    return Segment(descriptor.detach(), layout)
 
 
 def register(segment: Segment, pe: int, cores: int) -> int:
@@ -381,4 +282,4 @@ def _up(value: int, unit: int) -> int:
     return (value + unit - 1) // unit * unit
 
 
-__all__ = ["SLICE_NS", "Heap", "Segment", "poison_value", "register"]
+__all__ = ["SLICE_NS", "Heap", "poison_value", "register"]

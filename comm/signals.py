@@ -43,11 +43,12 @@ from emu.comm.layout import (
     BLOCK_BYTES,
     H_ABORT,
     WRITER_ADD,
+    WRITER_BITS,
     WRITER_CAS,
+    WRITER_HASH,
     WRITER_PUT,
     WRITER_SET,
     WRITER_SWAP,
-    WRITERS,
 )
 from emu.comm.locks import mark_atomic, word
 from emu.kernels.address import array_data, as_pointer, move_bytes
@@ -79,7 +80,8 @@ DONE = 1 << 40
 def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
     """Remember this PE as the last writer of a word."""
     key = pe * word(me, B_STRIDE) + offset
-    entry = word(me, B_WRITERS) + (((key >> 2) * 2654435761 >> 7) % WRITERS) * 16
+    mixed = np.uint64(key) * np.uint64(WRITER_HASH)
+    entry = word(me, B_WRITERS) + np.int64(mixed >> np.uint64(64 - WRITER_BITS)) * 16
     table = numba.carray(as_pointer(entry), (2,), np.int64)
     table[0] = key + 1
     table[1] = word(me, B_PE) << 8 | operation

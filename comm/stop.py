@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from emu.comm.errors import DeadlockError, PEDiedError, PeerFailedError, StoppedError
-from emu.comm.heap import Segment
 from emu.comm.layout import ABORT_TEXT_BYTES, H_ABORT
+from emu.comm.segment import Segment
 
 PEER_FAILED, PE_DIED, DEADLOCK, INTERRUPTED = 1, 2, 3, 4
 _ERRORS: dict[int, type[StoppedError]] = {

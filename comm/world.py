@@ -19,9 +19,10 @@ from emu.comm import signals, transfer
 from emu.comm.array import SymmetricArray
 from emu.comm.collectives import Collectives
 from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError
-from emu.comm.heap import Heap, Segment
+from emu.comm.heap import Heap
 from emu.comm.layout import GROUPS, NAME_BYTES
 from emu.comm.ops import AtomicOp, Cmp
+from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
 from emu.kernels.dtypes import DTYPES, KINDS
 
@@ -557,6 +558,16 @@ class World(Group):
         heap = Heap(segment, me, pe, poison=poison)
         super().__init__(None, segment, heap, me, "world", members, 0, pe)
         self._groups: dict[str, Group] = {"world": self}
+        self._on_finish: list[Callable[[], None]] = []
+
+    def on_finish(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when this PE's function has returned, last added first."""
+        self._on_finish.append(callback)
+
+    def finish(self) -> None:
+        """Run the callbacks of :meth:`on_finish`; the PE's bootstrap calls it."""
+        while self._on_finish:
+            self._on_finish.pop()()
 
     def group(self, name: str, pes: Sequence[int] | None = None) -> Group:
         """Make the group ``name`` of PEs ``pes``, or find it.

@@ -1,0 +1,407 @@
+"""``launch``: start PEs, watch them, stop them, and collect what came of it.
+
+PEs are forked from a fork server (:mod:`multiprocessing`'s) which has loaded every kernel once, so
+that the second launch of a process takes tens of milliseconds. The launcher itself is one loop over
+file descriptors: results, output, and the ends of processes. It loads neither Numba nor kernels.
+
+How a world ends. Each PE sends one message, its result or its exception. When the first PE raises
+or dies, or nothing moves any more, the launcher writes the reason into the segment: waiting PEs see it
+within a slice, PEs that compute get SIGTERM, whose handler raises where they are, and what has not ended
+after 0.7 s is killed. When the launcher is killed, the fork server ends, and its PEs with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import pickle
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import connection, reduction
+from typing import Any, TypeVar
+
+from emu.comm.errors import (
+    ArgumentError,
+    CommError,
+    DeadlockError,
+    PEDiedError,
+    PlatformError,
+    StoppedError,
+)
+from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
+from emu.comm.monitor import Progress, describe_all
+from emu.comm.output import Output
+from emu.comm.payload import pack
+from emu.comm.pe import Start, main
+from emu.comm.segment import Segment
+from emu.comm.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_HEAP_SIZE = 8 << 30
+MAX_PES = 1024
+_GRACE_S = 0.7
+_TICK_S = 0.2
+
+
+def launch(
+    fn: Callable[..., T],
+    n_pes: int,
+    *,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    transport: str = "shm",
+    timeout: float | None = None,
+    heap_size: int = DEFAULT_HEAP_SIZE,
+    poison: bool = False,
+    prefix_output: bool = True,
+) -> list[T]:
+    """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
+
+    Inside, :func:`emu.world` gives the World. As with every start of a fresh process, a script
+    must call it under ``if __name__ == "__main__":``.
+
+    Args:
+        fn: A function that a new process can import. Lambdas, closures and a notebook's functions
+            need cloudpickle installed.
+        n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
+        args: Positional arguments, the same for every PE.
+        kwargs: Keyword arguments.
+        transport: ``"shm"``, shared memory of one machine; the only one so far.
+        timeout: Seconds without any progress anywhere after which waiting PEs get a DeadlockError.
+            Default: 60. ``math.inf`` turns it off. Slow programs don't trip it.
+        heap_size: Bytes of symmetric heap a PE. Default: 8 GiB of address space; memory is only
+            taken where touched.
+        poison: Fill fresh symmetric memory with NaN or 0xA5 instead of zeros.
+        prefix_output: Put the PE's number before each line of its output.
+
+    Returns:
+        The results, in PE order.
+
+    Raises:
+        ArgumentError: An argument breaks a rule; nothing was started.
+        ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
+            and the remote traceback as a note.
+        KeyboardInterrupt: Ctrl-C; all PEs were stopped.
+    """
+    _check(n_pes, transport, timeout, heap_size)
+    call = pack(fn, tuple(args), dict(kwargs or {}))
+    segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_size))
+    world = _Launch(segment, DEFAULT_TIMEOUT if timeout is None else timeout, prefix_output)
+    try:
+        world.start(call, poison)
+        world.watch()
+    except BaseException:
+        world.stop(INTERRUPTED, "the launcher was interrupted")
+        world.finish_stopping()
+        raise
+    finally:
+        world.close()
+    return world.results()
+
+
+def _check(n_pes: int, transport: str, timeout: float | None, heap_size: int) -> None:
+    if sys.platform == "win32":
+        raise PlatformError(
+            "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
+        )
+    if isinstance(n_pes, bool) or not isinstance(n_pes, int) or not 1 <= n_pes <= MAX_PES:
+        raise ArgumentError(f"n_pes must be an integer in [1, {MAX_PES}], but got {n_pes!r}")
+    if transport != "shm":
+        raise ArgumentError(f"transport must be 'shm', but got {transport!r}")
+    if timeout is not None and not (timeout > 0 and not math.isnan(timeout)):
+        raise ArgumentError(f"timeout must be positive (seconds) or None, but got {timeout!r}")
+    if not 1 <= heap_size <= 1 << 42:
+        raise ArgumentError(f"heap_size must be in [1, 2**42] bytes, but got {heap_size!r}")
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise CommError(
+            "emu.launch must be called under `if __name__ == \"__main__\":`, but it was reached while "
+            "a new PE was importing the script"
+        )
+
+
+class _Launch:
+    """The processes of one world and what has been heard of them."""
+
+    def __init__(self, segment: Segment, timeout: float, prefix: bool) -> None:
+        self._segment = segment
+        self._n_pes = segment.layout.n_pes
+        self._timeout = timeout
+        self._processes: list[Any] = []
+        self._connections: list[connection.Connection | None] = []
+        self._values: dict[int, Any] = {}
+        self._errors: dict[int, BaseException] = {}
+        self._deaths: dict[int, PEDiedError] = {}
+        self._reason = 0
+        self._report = ""
+        self._kill_at = math.inf
+        self._killed: set[int] = set()
+        self._ended: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._output = Output(self._selector, prefix)
+
+    # --- start -----------------------------------------------------------------------------
+
+    def start(self, call: Any, poison: bool) -> None:
+        """Start every PE."""
+        _allow_descriptors(self._n_pes)
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["emu.comm.warm"])
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        environment = dict(os.environ)
+        for pe in range(self._n_pes):
+            receive, send = context.Pipe(duplex=False)
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
+            try:
+                process = _start_process(
+                    context,
+                    pe,
+                    lambda pe=pe, send=send, out=out_write, err=err_write: Start(  # type: ignore[misc]
+                        segment=self._segment,
+                        pe=pe,
+                        cores=cores,
+                        call=call,
+                        results=send,
+                        stdout=reduction.DupFd(out),
+                        stderr=reduction.DupFd(err),
+                        environment=environment,
+                        poison=poison,
+                    ),
+                )
+            finally:
+                send.close()
+                os.close(out_write)
+                os.close(err_write)
+                self._output.add(pe, out_read, sys.stdout)
+                self._output.add(pe, err_read, sys.stderr)
+            self._processes.append(process)
+            self._connections.append(receive)
+            self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
+            self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
+
+    # --- watch -----------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Serve the PEs until each has ended."""
+        progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
+        tick = min(_TICK_S, self._timeout / 4)
+        next_look = time.monotonic() + tick
+        while len(self._ended) < self._n_pes:
+            self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))
+            now = time.monotonic()
+            if now >= self._kill_at:
+                self._kill_rest()
+            if now >= next_look:
+                next_look = now + tick
+                if not self._reason and progress.stalled():
+                    self._stop_deadlock()
+        self._output.drain()
+
+    def _serve(self, wait: float) -> None:
+        for key, _ in self._selector.select(wait):
+            kind, pe = key.data[:2]
+            if kind == "result":
+                self._receive(pe)
+            elif kind == "end":
+                self._receive(pe)  # the message may be there still
+                self._end(pe)
+            else:
+                self._output.read(key)
+
+    def _receive(self, pe: int) -> None:
+        source = self._connections[pe]
+        if source is None:
+            return
+        try:
+            if not source.poll():
+                return
+            message = pickle.loads(source.recv_bytes())
+        except (EOFError, OSError):
+            message = None
+        except Exception as error:
+            message = ("error", pickle.dumps(CommError(f"PE {pe}'s result cannot be read: {error}")), "")
+        self._selector.unregister(source)
+        source.close()
+        self._connections[pe] = None
+        if message is None:
+            return
+        if message[0] == "ok":
+            self._values[pe] = message[1]
+        else:
+            self._fail(pe, message[1], message[2])
+
+    def _fail(self, pe: int, data: bytes, text: str) -> None:
+        error = pickle.loads(data)
+        error.pe = pe
+        if text:
+            error.add_note(f"on PE {pe}, whose traceback was:\n{text.rstrip()}")
+        self._errors[pe] = error
+        summary = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+        others = describe_all(self._segment, frozenset({pe}))
+        self.stop(
+            PEER_FAILED,
+            f"PE {pe} raised {summary}; this PE was stopped. When that happened:\n{others}",
+        )
+
+    def _end(self, pe: int) -> None:
+        """Take note that a process has ended, and whether it had said its word."""
+        process = self._processes[pe]
+        self._selector.unregister(process.sentinel)
+        self._ended.add(pe)
+        process.join()
+        if pe in self._values or pe in self._errors:
+            return
+        self._segment.block(pe)[B_STATE] = DEAD
+        if pe in self._killed or (self._reason and process.exitcode == -signal.SIGTERM):
+            return  # stopped by us, before it could say anything
+        how = _how_it_died(process.exitcode)
+        others = describe_all(self._segment, frozenset({pe}))
+        text = f"PE {pe} (process {process.pid}) {how}. When that happened:\n{others}"
+        error = PEDiedError(text, process.exitcode)
+        error.pe = pe
+        self._deaths[pe] = error
+        self.stop(PE_DIED, text)
+
+    # --- stop ------------------------------------------------------------------------------
+
+    def _stop_deadlock(self) -> None:
+        text = describe_all(self._segment)
+        self._report = (
+            f"no progress for {self._timeout:g} s: every PE that could move another waits\n{text}"
+        )
+        self.stop(DEADLOCK, self._report)
+
+    def stop(self, reason: int, text: str) -> None:
+        """Tell every PE to stop; the first reason counts."""
+        if self._reason:
+            return
+        self._reason = reason
+        publish_stop(self._segment, reason, text)
+        for pe, process in enumerate(self._processes):
+            if pe not in self._ended and self._segment.block(pe)[B_STATE] != FINISHED:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
+        self._kill_at = time.monotonic() + _GRACE_S
+
+    def _kill_rest(self) -> None:
+        self._kill_at = math.inf
+        for pe, process in enumerate(self._processes):
+            if pe not in self._ended:
+                self._killed.add(pe)
+                process.kill()
+
+    def finish_stopping(self) -> None:
+        """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
+        while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
+            self._serve(0.05)
+        self._kill_rest()
+        for process in self._processes:
+            process.join()
+
+    def close(self) -> None:
+        """Give every descriptor back."""
+        self._output.close()
+        for source in self._connections:
+            if source is not None:
+                source.close()
+        self._selector.close()
+        self._segment.close()
+        for process in self._processes:
+            if process.exitcode is not None:
+                process.close()
+
+    # --- results ---------------------------------------------------------------------------
+
+    def results(self) -> list[Any]:
+        """Return the results, or raise what went wrong."""
+        if not self._reason:
+            return [self._values[pe] for pe in range(self._n_pes)]
+        if self._reason == DEADLOCK:
+            raise ExceptionGroup(self._report, self._deadlocked())
+        roots: list[Exception] = [
+            error
+            for _, error in sorted({**self._deaths, **self._errors}.items())
+            if isinstance(error, Exception) and (not isinstance(error, StoppedError) or error in self._deaths.values())
+        ]
+        names = ", ".join(str(getattr(e, "pe", "?")) for e in roots)
+        for error in roots[:1]:
+            if self._killed:
+                error.add_note(f"PEs {sorted(self._killed)} did not stop by themselves: killed")
+        raise ExceptionGroup(f"{len(roots)} of {self._n_pes} PEs failed (PE {names})", roots)
+
+    def _deadlocked(self) -> list[Exception]:
+        found: list[Exception] = []
+        for pe in range(self._n_pes):
+            error = self._errors.get(pe)
+            if error is None and pe not in self._killed:
+                continue
+            if error is not None and not isinstance(error, DeadlockError):
+                found.append(error if isinstance(error, Exception) else CommError(str(error)))
+                continue
+            short = DeadlockError(
+                f"PE {pe} was stopped in a wait" if error is not None else f"PE {pe} did not stop and was killed"
+            )
+            short.pe = pe
+            for note in getattr(error, "__notes__", []):
+                short.add_note(note.replace(self._report, "(the report above)"))
+            found.append(short)
+        return found or [DeadlockError("no PE answered")]
+
+
+def _start_process(context: Any, pe: int, make: Callable[[], Start]) -> Any:
+    """Start one PE; its ``Start`` must be made while the process is being started."""
+    process = context.Process(target=_main_of, args=(_Lazy(make),), name=f"emu-pe-{pe}")
+    process.start()
+    return process
+
+
+class _Lazy:
+    """Pickles as what ``make`` returns: descriptors can only be duplicated during the start."""
+
+    def __init__(self, make: Callable[[], Start]) -> None:
+        self._make = make
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _identity, (self._make(),)
+
+
+def _identity(start: Start) -> Start:
+    return start
+
+
+def _main_of(start: Start) -> None:
+    main(start)
+
+
+def _how_it_died(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "ended without a word"
+    if exitcode >= 0:
+        return f"ended with exit status {exitcode} before its function returned"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:
+        name = f"signal {-exitcode}"
+    hint = {
+        "SIGBUS": "; /dev/shm may be full",
+        "SIGKILL": "; the system may have run out of memory",
+    }.get(name, "")
+    return f"was killed by {name}{hint}"
+
+
+def _allow_descriptors(n_pes: int) -> None:
+    """Raise the soft limit of open files if this many PEs need it."""
+    import resource
+
+    needed = 8 * n_pes + 128
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,86 @@
+"""What PEs print, on its way to the launcher's own streams."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import selectors
+from typing import Any, TextIO
+
+_CHUNK = 1 << 16
+
+
+class Output:
+    """Reads the PEs' pipes and writes whole lines, each with the PE's number in front."""
+
+    def __init__(self, selector: selectors.BaseSelector, prefix: bool) -> None:
+        self._selector = selector
+        self._prefix = prefix
+        self._open: dict[int, tuple[int, TextIO, Any]] = {}
+        self._rest: dict[int, str] = {}
+
+    def add(self, pe: int, fd: int, stream: TextIO) -> None:
+        """Serve a pipe of PE ``pe``."""
+        os.set_blocking(fd, False)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._open[fd] = (pe, stream, decoder)
+        self._rest[fd] = ""
+        self._selector.register(fd, selectors.EVENT_READ, ("output", pe))
+
+    def read(self, key: selectors.SelectorKey) -> None:
+        """Pass on what is there; forget a pipe at its end."""
+        if key.fd in self._open and not self._pass_on(key.fd):
+            self._close(key.fd)
+
+    def _pass_on(self, fd: int) -> bool:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return True
+        pe, stream, decoder = self._open[fd]
+        text = self._rest[fd] + decoder.decode(data, not data)
+        if not self._prefix:
+            lines, rest = text, ""
+        else:
+            head, newline, rest = text.rpartition("\n")
+            if not data and rest:  # the last line had no end
+                head, newline, rest = text, "\n", ""
+            lines = "".join(f"[{pe}] {line}\n" for line in head.split("\n")) if newline else ""
+        self._rest[fd] = rest
+        if lines:
+            with contextlib.suppress(BrokenPipeError):
+                stream.write(lines)
+                stream.flush()
+        return bool(data)
+
+    def drain(self) -> None:
+        """Pass on what ended PEs have left in their pipes.
+
+        A grandchild may hold a pipe open, so this takes what is there rather than wait for the end.
+        """
+        for fd in list(self._open):
+            while True:
+                try:
+                    ready = bool(self._selector.select(0)) and self._has_data(fd)
+                except OSError:
+                    ready = False
+                if not ready or not self._pass_on(fd):
+                    break
+
+    def _has_data(self, fd: int) -> bool:
+        return any(key.fd == fd for key, _ in self._selector.select(0))
+
+    def _close(self, fd: int) -> None:
+        self._selector.unregister(fd)
+        os.close(fd)
+        del self._open[fd]
+
+    def close(self) -> None:
+        """Close every pipe, after writing out lines that never ended."""
+        for fd in list(self._open):
+            pe, stream, _ = self._open[fd]
+            if self._rest[fd]:
+                with contextlib.suppress(BrokenPipeError, ValueError):
+                    stream.write(f"[{pe}] {self._rest[fd]}\n" if self._prefix else self._rest[fd])
+            self._close(fd)

@@ -1,0 +1,143 @@
+"""A PE's process from its first line to its last."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from emu.comm.errors import CommError, PEExitError
+from emu.comm.layout import B_STATE, FINISHED
+from emu.comm.payload import Call
+from emu.comm.segment import Segment
+from emu.comm.stop import check_stopped
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+"""One thread a PE: n PEs with n thread pools only take each other's cores."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a new PE is told."""
+
+    segment: Segment
+    pe: int
+    cores: int
+    call: Call
+    results: Any
+    stdout: Any
+    stderr: Any
+    environment: dict[str, str]
+    poison: bool
+
+
+def main(start: Start) -> None:
+    """Run the call as PE ``start.pe`` and send what came of it."""
+    _prepare_process(start)
+    from emu.comm import world as worlds
+    from emu.comm.heap import register
+
+    me = register(start.segment, start.pe, start.cores)
+    world = worlds.World(start.segment, me, start.pe, poison=start.poison)
+    worlds.set_world(world)
+    try:
+        function, args, kwargs = start.call.load()
+        value = function(*args, **kwargs)
+        world.finish()
+        message = _result(start.pe, value)
+    except BaseException as error:
+        message = _failure(start.pe, error)
+    # A stop that comes from here on must not cut the message short.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    start.segment.block(start.pe)[B_STATE] = FINISHED
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    with contextlib.suppress(OSError):  # the launcher is gone
+        start.results.send_bytes(message)
+    start.results.close()
+
+
+def _prepare_process(start: Start) -> None:
+    for name in THREAD_VARIABLES:
+        start.environment[name] = "1"
+    os.environ.clear()
+    os.environ.update(start.environment)
+    for source, target in ((start.stdout, 1), (start.stderr, 2)):
+        fd = source.detach()
+        os.dup2(fd, target)
+        os.close(fd)
+    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), "utf-8", "replace", line_buffering=True)  # noqa: SIM115
+    sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), "utf-8", "replace", line_buffering=True)  # noqa: SIM115
+
+    def on_terminate(number: int, frame: Any) -> None:
+        check_stopped(start.segment)  # raises, at the line where this PE is
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, on_terminate)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
+    _die_with_the_launcher()
+
+
+def _die_with_the_launcher() -> None:
+    """Make sure that no PE outlives a killed launcher, not even one inside native code."""
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+    if sys.platform == "linux":
+        # The fork server ends when the launcher does, and with it every PE.
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if parent is not None and not parent.is_alive():
+            os._exit(1)
+    elif parent is not None:
+
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True, name="emu-launcher-watch").start()
+
+
+def _result(pe: int, value: Any) -> bytes:
+    try:
+        return pickle.dumps(("ok", value), protocol=5)
+    except Exception as error:
+        return _failure(
+            pe, CommError(f"the result of PE {pe} must be picklable, but is not: {error}")
+        )
+
+
+def _failure(pe: int, error: BaseException) -> bytes:
+    if isinstance(error, SystemExit):
+        code = error.code
+        if code is None or code == 0:
+            return pickle.dumps(("ok", None), protocol=5)
+        if not isinstance(code, int):
+            sys.stderr.write(f"{code}\n")
+            code = 1
+        error = PEExitError(f"PE {pe} called sys.exit({code})", code).with_traceback(
+            error.__traceback__
+        )
+    text = "".join(traceback.format_exception(error))
+    try:
+        data = pickle.dumps(error, protocol=5)
+        pickle.loads(data)
+    except Exception:  # an exception class of the user's may pickle but not come back
+        data = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"), protocol=5)
+    return pickle.dumps(("error", data, text), protocol=5)

@@ -1,0 +1,118 @@
+"""The shared segment of a world: one piece of nameless shared memory.
+
+It is a ``multiprocessing.shared_memory.SharedMemory`` which loses its name the moment it exists: PEs
+receive its file descriptor, not its name. So nothing is left in ``/dev/shm`` however a process
+dies, and two launchers can never meet. It is sparse: address space is generous, memory is taken
+when touched. The launcher uses this module too, which is why nothing here loads Numba.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from multiprocessing import reduction, shared_memory
+from typing import Any
+
+import numpy as np
+
+from emu.comm.errors import PlatformError, SymmetricMemoryError
+from emu.comm.layout import (
+    ALLOCATION,
+    ALLOCATIONS,
+    B_TEXT_LENGTH,
+    BLOCK_BYTES,
+    H_MAGIC,
+    MAGIC,
+    PAGE,
+    TEXT_BYTES,
+    Layout,
+)
+
+
+class Segment:
+    """A nameless shared memory segment; pickles (to a process being started) as its descriptor."""
+
+    def __init__(self, fd: int, layout: Layout) -> None:
+        self.fd = fd
+        self.layout = layout
+        self._map = mmap.mmap(fd, layout.total)
+        self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.frombuffer(self._map, np.uint8)
+        self.address = self.bytes.ctypes.data
+
+    @classmethod
+    def create(cls, layout: Layout) -> Segment:
+        """Make a fresh, zeroed segment and take its name away.
+
+        Raises:
+            PlatformError: On Windows.
+            SymmetricMemoryError: If the segment cannot be made or mapped.
+        """
+        if sys.platform == "win32":
+            raise PlatformError(
+                "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
+            )
+        try:
+            shared = shared_memory.SharedMemory(create=True, size=layout.total)
+            # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
+            fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
+            shared.unlink()
+            shared.close()
+            segment = cls(fd, layout)
+        except OSError as error:
+            raise SymmetricMemoryError(
+                f"a shared segment for {layout.n_pes} PEs with heaps of {layout.heap_bytes} bytes "
+                f"could not be made: {error}"
+            ) from error
+        segment.header[H_MAGIC] = MAGIC
+        return segment
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _attach, (reduction.DupFd(self.fd), self.layout)
+
+    @property
+    def header(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Header words."""
+        return self.bytes[:PAGE].view(np.int64)
+
+    def block(self, pe: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Words of PE ``pe``'s block."""
+        start = self.layout.blocks + pe * BLOCK_BYTES
+        return self.bytes[start : start + BLOCK_BYTES].view(np.int64)
+
+    def text(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Room for PE ``pe``'s description of what it waits for."""
+        start = self.layout.texts + pe * TEXT_BYTES
+        return self.bytes[start : start + TEXT_BYTES]
+
+    def write_text(self, pe: int, text: str) -> None:
+        """Publish what PE ``pe`` waits for."""
+        data = text.encode()[:TEXT_BYTES]
+        self.block(pe)[B_TEXT_LENGTH] = 0
+        self.text(pe)[: len(data)] = np.frombuffer(data, np.uint8)
+        self.block(pe)[B_TEXT_LENGTH] = len(data)
+
+    def read_text(self, pe: int) -> str:
+        """Return what PE ``pe`` last published."""
+        return bytes(self.text(pe)[: int(self.block(pe)[B_TEXT_LENGTH])]).decode(errors="replace")
+
+    @property
+    def allocations(self) -> np.ndarray[Any, Any]:
+        """The allocation table."""
+        start = self.layout.allocations
+        return self.bytes[start : start + ALLOCATIONS * ALLOCATION.itemsize].view(ALLOCATION)
+
+    def close(self) -> None:
+        """Give the descriptor back; the mapping goes with the last array that uses it."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def free_bytes(self) -> int:
+        """Return the bytes still free in the file system that holds the segment."""
+        status = os.fstatvfs(self.fd)
+        return status.f_bavail * status.f_frsize
+
+
+def _attach(descriptor: Any, layout: Layout) -> Segment:
+    return Segment(descriptor.detach(), layout)

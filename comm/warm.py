@@ -1,0 +1,57 @@
+"""What the fork server loads once, so that each PE starts ready.
+
+Importing Numba and loading the kernels takes about a second; a fork of a process that has done it takes
+milliseconds. Importing is not enough: a kernel is only ready once it has been called.
+"""
+
+from __future__ import annotations
+
+import os
+
+from emu.comm.pe import THREAD_VARIABLES
+
+for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not inherit threads
+    os.environ[_name] = "1"
+
+import numpy as np  # noqa: E402
+
+from emu.comm import heap, signals, transfer  # noqa: E402
+from emu.comm.layout import B_POLLS, Layout  # noqa: E402
+from emu.comm.ops import AtomicOp, Cmp  # noqa: E402
+from emu.comm.segment import Segment  # noqa: E402
+from emu.comm.world import World  # noqa: E402
+from emu.kernels.address import check_array_layout  # noqa: E402
+
+
+def warm() -> None:
+    """Call every kernel of the machine once, in a world of one PE."""
+    check_array_layout()
+    segment = Segment.create(Layout(n_pes=1, heap_bytes=1 << 20))
+    me = heap.register(segment, 0, 1)
+    world = World(segment, me, 0, poison=False)
+    words = world.alloc(4, np.int32)
+    tile = world.alloc((4, 4), np.float32)
+    part = np.ones((4, 4), np.float32)[:, :2]
+    world.put(tile, np.ones((4, 4), np.float32), 0)
+    world.put(tile[:, :2], part, 0)
+    world.put(tile, np.ones((4, 4), np.float32), 0, op=AtomicOp.ADD)
+    world.put(tile[:, :2], part, 0, op=AtomicOp.ADD)
+    world.get(tile, 0)
+    world.signal_op(words, 1, 0)
+    world.wait_until(words, Cmp.EQ, 1)
+    world.wait_until_any(words, Cmp.EQ, 1)
+    world.test(words, Cmp.EQ, 1)
+    world.test_any(words, Cmp.EQ, 1)
+    world.barrier()
+    world.quiet()
+    signals.wait_word(me, int(segment.address), 8, int(Cmp.NE), 0, True)
+    signals.end_sleep(me, 0)
+    signals.barrier_arrive(me, world._barrier, 1)
+    signals.barrier_wait(me, world._barrier, -5)
+    signals.barrier_leave(me, world._barrier, 0)
+    segment.block(0)[B_POLLS] = 0
+    transfer.flat_plan.cache_clear()
+    segment.close()
+
+
+warm()
