@@ -13,9 +13,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from emu.kernels.jit import jit
+from emu.kernels.jit import intrinsic, jit
 
 _SYSCALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 HAVE_FUTEX = sys.platform == "linux" and platform.machine() in _SYSCALL
@@ -74,7 +73,7 @@ def pause(typingctx: Any) -> Any:
 
 
 @jit()
-def futex_wait(address: int, expected: int, timespec: int) -> None:
+def futex_wait(address: int, expected: Any, timespec: int) -> None:
     """Sleep while the int32 at ``address`` is ``expected``, at most the timespec at ``timespec``.
 
     Returns on a wake, a change, the time-out or a signal; the caller looks again in any case.

@@ -121,7 +121,7 @@ def _check(n_pes: int, transport: str, timeout: float | None, heap_size: int) ->
         raise ArgumentError(f"heap_size must be in [1, 2**42] bytes, but got {heap_size!r}")
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise CommError(
-            "emu.launch must be called under `if __name__ == \"__main__\":`, but it was reached while "
+            'emu.launch must be called under `if __name__ == "__main__":`, but it was reached while '
             "a new PE was importing the script"
         )
 
@@ -153,7 +153,11 @@ class _Launch:
         _allow_descriptors(self._n_pes)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["emu.comm.warm"])
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         environment = dict(os.environ)
         for pe in range(self._n_pes):
             receive, send = context.Pipe(duplex=False)
@@ -225,8 +229,12 @@ class _Launch:
             message = pickle.loads(source.recv_bytes())
         except (EOFError, OSError):
             message = None
-        except Exception as error:
-            message = ("error", pickle.dumps(CommError(f"PE {pe}'s result cannot be read: {error}")), "")
+        except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
+            message = (
+                "error",
+                pickle.dumps(CommError(f"PE {pe}'s result cannot be read: {error}")),
+                "",
+            )
         self._selector.unregister(source)
         source.close()
         self._connections[pe] = None
@@ -328,7 +336,8 @@ class _Launch:
         roots: list[Exception] = [
             error
             for _, error in sorted({**self._deaths, **self._errors}.items())
-            if isinstance(error, Exception) and (not isinstance(error, StoppedError) or error in self._deaths.values())
+            if isinstance(error, Exception)
+            and (not isinstance(error, StoppedError) or error in self._deaths.values())
         ]
         names = ", ".join(str(getattr(e, "pe", "?")) for e in roots)
         for error in roots[:1]:
@@ -346,7 +355,9 @@ class _Launch:
                 found.append(error if isinstance(error, Exception) else CommError(str(error)))
                 continue
             short = DeadlockError(
-                f"PE {pe} was stopped in a wait" if error is not None else f"PE {pe} did not stop and was killed"
+                f"PE {pe} was stopped in a wait"
+                if error is not None
+                else f"PE {pe} did not stop and was killed"
             )
             short.pe = pe
             for note in getattr(error, "__notes__", []):

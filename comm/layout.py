@@ -45,7 +45,9 @@ ABORT_TEXT_BYTES = 64 << 10
 # --- last-writer table: two int64 words an entry (key, info), direct-mapped
 WRITER_BITS = 13
 WRITERS = 1 << WRITER_BITS
-WRITER_HASH = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: spreads keys that differ in high bits only
+WRITER_HASH = (
+    0x9E3779B97F4A7C15  # 2**64 over the golden ratio: spreads keys that differ in high bits only
+)
 WRITER_PUT, WRITER_SET, WRITER_ADD, WRITER_SWAP, WRITER_CAS = 1, 2, 3, 4, 5
 WRITER_NAMES = {1: "put", 2: "SET", 3: "ADD", 4: "swap", 5: "compare_swap"}
 

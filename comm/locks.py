@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from emu.comm.futex import futex_wait, futex_wake, pause, sched_yield
@@ -55,20 +54,20 @@ from emu.kernels.atomics import (
     store_i64,
 )
 from emu.kernels.dtypes import I32, I64
-from emu.kernels.jit import jit
+from emu.kernels.jit import carray, jit
 from emu.kernels.tiles import add_run, add_run_atomic, outer_offsets
 
 _YIELDS = 8
 
 
 @jit()
-def word(me: int, index: int) -> int:
+def word(me: int, index: int) -> Any:
     """Read a word of the PE block at ``me``; for words that no other PE writes."""
-    return numba.carray(as_pointer(me), (32,), np.int64)[index]  # type: ignore[no-any-return]
+    return carray(as_pointer(me), (32,), np.int64)[index]
 
 
 @jit()
-def lock_address(me: int, pe: int, offset: int) -> int:
+def lock_address(me: int, pe: int, offset: int) -> Any:
     """Return the address of the lock of the region that holds ``offset`` in PE ``pe``'s heap."""
     region = (pe * word(me, B_STRIDE) + offset) >> REGION_BITS
     # Neighbouring regions get neighbouring locks; heaps are spread by an odd factor.
@@ -76,12 +75,12 @@ def lock_address(me: int, pe: int, offset: int) -> int:
 
 
 @jit()
-def _owner_died(me: int, held: int) -> bool:
+def _owner_died(me: int, held: int) -> Any:
     owner = (held & LOCK_OWNER_MASK) - 1
     if owner < 0 or owner >= word(me, B_N_PES):
         return False
     block = word(me, B_BLOCKS) + owner * BLOCK_BYTES
-    return load_i64(block + 8 * B_STATE) == DEAD  # type: ignore[no-any-return]
+    return load_i64(block + 8 * B_STATE) == DEAD
 
 
 @jit()
@@ -143,7 +142,9 @@ def mark_atomic(me: int, pe: int, offset: int) -> None:
 
 
 @jit()
-def _add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int) -> int:
+def _add_range(
+    me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int
+) -> int:
     """Add a contiguous range that may span regions, region by region, starting at "my" region."""
     first = offset >> REGION_BITS
     regions = ((offset + nbytes - 1) >> REGION_BITS) - first + 1
@@ -156,7 +157,7 @@ def _add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int,
         high = min(offset + nbytes, (region + 1) << REGION_BITS)
         address = lock_address(me, pe, low)
         recovered |= int(acquire(me, address))
-        if (kind == I32 or kind == I64) and load_i32(address + 4) != 0:
+        if kind in (I32, I64) and load_i32(address + 4) != 0:
             add_run_atomic(kind, base + low, source + low - offset, (high - low) // size)
         else:
             add_run(kind, base + low, source + low - offset, (high - low) // size)

@@ -105,7 +105,7 @@ def _describe_slot(segment: Segment, pe: int, slot: dict[str, Any]) -> str:
     layout = segment.layout
     size = abs(slot["size"])
     start = layout.heaps + pe * layout.stride + slot["offset"]
-    form = {4: "<i", 8: "<q", -4: "<I"}[slot["size"]]
+    form = {4: "<i", 8: "<q", -4: "<I", -8: "<Q"}[slot["size"]]
     there = struct.unpack(form, bytes(segment.bytes[start : start + size]))[0]
     writer = last_writer(segment, pe, slot["offset"])
     return (

@@ -60,7 +60,7 @@ def main(start: Start) -> None:
         value = function(*args, **kwargs)
         world.finish()
         message = _result(start.pe, value)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
         message = _failure(start.pe, error)
     # A stop that comes from here on must not cut the message short.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -82,8 +82,8 @@ def _prepare_process(start: Start) -> None:
         fd = source.detach()
         os.dup2(fd, target)
         os.close(fd)
-    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), "utf-8", "replace", line_buffering=True)  # noqa: SIM115
-    sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), "utf-8", "replace", line_buffering=True)  # noqa: SIM115
+    sys.stdout = _text_stream(1)
+    sys.stderr = _text_stream(2)
 
     def on_terminate(number: int, frame: Any) -> None:
         check_stopped(start.segment)  # raises, at the line where this PE is
@@ -93,6 +93,11 @@ def _prepare_process(start: Start) -> None:
     signal.signal(signal.SIGTERM, on_terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
     _die_with_the_launcher()
+
+
+def _text_stream(fd: int) -> io.TextIOWrapper:
+    raw = io.BufferedWriter(io.FileIO(fd, "wb", closefd=False))
+    return io.TextIOWrapper(raw, "utf-8", "replace", line_buffering=True)
 
 
 def _die_with_the_launcher() -> None:
@@ -117,7 +122,7 @@ def _die_with_the_launcher() -> None:
 def _result(pe: int, value: Any) -> bytes:
     try:
         return pickle.dumps(("ok", value), protocol=5)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - __reduce__ may raise anything
         return _failure(
             pe, CommError(f"the result of PE {pe} must be picklable, but is not: {error}")
         )
@@ -138,6 +143,6 @@ def _failure(pe: int, error: BaseException) -> bytes:
     try:
         data = pickle.dumps(error, protocol=5)
         pickle.loads(data)
-    except Exception:  # an exception class of the user's may pickle but not come back
+    except Exception:  # noqa: BLE001 - an exception class of the user's may pickle but not come back
         data = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"), protocol=5)
     return pickle.dumps(("error", data, text), protocol=5)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from emu.comm.futex import futex_wait, futex_wake, pause, sched_yield
@@ -65,7 +64,7 @@ from emu.kernels.atomics import (
     store_i32,
     store_i64,
 )
-from emu.kernels.jit import jit
+from emu.kernels.jit import carray, jit
 from emu.kernels.tiles import copy_runs
 
 ALL_SLEEPERS = 2**31 - 1
@@ -82,7 +81,7 @@ def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
     key = pe * word(me, B_STRIDE) + offset
     mixed = np.uint64(key) * np.uint64(WRITER_HASH)
     entry = word(me, B_WRITERS) + np.int64(mixed >> np.uint64(64 - WRITER_BITS)) * 16
-    table = numba.carray(as_pointer(entry), (2,), np.int64)
+    table = carray(as_pointer(entry), (2,), np.int64)
     table[0] = key + 1
     table[1] = word(me, B_PE) << 8 | operation
 
@@ -136,11 +135,13 @@ def get_tile(
 
 
 @jit()
-def atomic(me: int, pe: int, offset: int, size: int, operation: int, value: int, expected: int) -> int:
+def atomic(
+    me: int, pe: int, offset: int, size: int, operation: int, value: int, expected: int
+) -> Any:
     """Do one atomic operation on a 4- or 8-byte integer of PE ``pe``; return what was there."""
     address = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
     if operation == FETCH:
-        return np.int64(load_i32(address)) if size == 4 else load_i64(address)  # type: ignore[no-any-return]
+        return np.int64(load_i32(address)) if size == 4 else load_i64(address)
     mark_atomic(me, pe, offset)
     old = np.int64(0)
     kind = WRITER_SET
@@ -169,7 +170,7 @@ def atomic(me: int, pe: int, offset: int, size: int, operation: int, value: int,
         kind = WRITER_CAS
     note_writer(me, pe, offset, kind)
     ring(me, pe)
-    return old  # type: ignore[no-any-return]
+    return old
 
 
 @jit()
@@ -189,10 +190,14 @@ def holds(seen: int, comparison: int, value: int) -> bool:
 
 
 @jit()
-def load_word(address: int, size: int) -> int:
-    """Load a signed 4- or 8-byte integer; a negative size means unsigned 4 bytes."""
+def load_word(address: int, size: int) -> Any:
+    """Load a 4- or 8-byte integer. A negative size means unsigned: 4 bytes are widened, of 8 bytes
+    2**63 is taken away, so that the results compare as signed numbers.
+    """
     if size == 8:
-        return load_i64(address)  # type: ignore[no-any-return]
+        return load_i64(address)
+    if size == -8:
+        return load_i64(address) ^ np.int64(-(2**63))
     low = np.int64(load_i32(address))
     return low if size > 0 else low & 0xFFFFFFFF
 
@@ -216,9 +221,9 @@ def end_sleep(me: int, progress: int) -> None:
 
 
 @jit()
-def stopped(me: int) -> bool:
+def stopped(me: int) -> Any:
     """Say whether the launcher has stopped this world."""
-    return load_i64(word(me, B_SEGMENT) + 8 * H_ABORT) != 0  # type: ignore[no-any-return]
+    return load_i64(word(me, B_SEGMENT) + 8 * H_ABORT) != 0
 
 
 @jit()
@@ -262,12 +267,12 @@ def wait_word(me: int, address: int, size: int, comparison: int, value: int, res
 
 
 @jit()
-def count_poll(me: int, held: bool) -> int:
+def count_poll(me: int, held: bool) -> Any:
     """Count a failing test of this PE; a test that held starts again at 0."""
     if held:
         store_i64(me + 8 * B_POLLS, 0)
         return 0
-    return add_i64(me + 8 * B_POLLS, 1) + 1  # type: ignore[no-any-return]
+    return add_i64(me + 8 * B_POLLS, 1) + 1
 
 
 @jit()
@@ -312,7 +317,7 @@ def wait_words(me: int, words: Any, needed: int, matched: Any, resumed: bool) ->
 
 
 @jit()
-def barrier_arrive(me: int, barrier: int, n_pes: int) -> int:
+def barrier_arrive(me: int, barrier: int, n_pes: int) -> Any:
     """Arrive at a barrier (int32 words: arrived, generation, sleepers) and wait one slice.
 
     Returns:
@@ -331,11 +336,11 @@ def barrier_arrive(me: int, barrier: int, n_pes: int) -> int:
         relax(me, turn)
     add_i64(me + 8 * B_WAITING, 1)
     add_i32(barrier + 8, np.int32(1))
-    return barrier_wait(me, barrier, generation)  # type: ignore[no-any-return]
+    return barrier_wait(me, barrier, generation)
 
 
 @jit()
-def barrier_wait(me: int, barrier: int, generation: int) -> int:
+def barrier_wait(me: int, barrier: int, generation: int) -> Any:
     """Sleep a slice, or until the barrier has passed ``generation``; as :func:`barrier_arrive`."""
     if load_i32(barrier + 4) == generation and not stopped(me):
         futex_wait(barrier + 4, generation, me + 8 * B_SLICE_S)

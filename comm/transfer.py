@@ -78,9 +78,7 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def put(
-    group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool
-) -> None:
+def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
     """Store a tile; the general path behind :meth:`Group.put`."""
     world_pe = group.route(dst, pe)
     source = as_source(src, dst.dtype)
@@ -139,7 +137,9 @@ def get(
         extent = tuple(int(n) for n in shape)
     if any(n < 0 for n in extent):
         raise ArgumentError(f"shape must not be negative, but got {extent}")
-    offset = window(src, offsets if offsets is not None or extent == src.shape else (0,) * len(extent), extent)
+    offset = window(
+        src, offsets if offsets is not None or extent == src.shape else (0,) * len(extent), extent
+    )
     target = _target(out, extent, src.dtype)
     if target.size:
         run, runs, outer, rank = flat_plan(extent, target.strides, src.strides, src.itemsize)
@@ -156,7 +156,9 @@ def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarra
         out = out.local
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
         got = f"{out.shape} {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise ArgumentError(f"out must be an ndarray of shape {shape} and dtype {dtype}, but got {got}")
+        raise ArgumentError(
+            f"out must be an ndarray of shape {shape} and dtype {dtype}, but got {got}"
+        )
     if not out.flags.writeable:
         raise ArgumentError("out must be writable, but got a read-only array")
     return out

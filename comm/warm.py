@@ -13,14 +13,14 @@ from emu.comm.pe import THREAD_VARIABLES
 for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not inherit threads
     os.environ[_name] = "1"
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from emu.comm import heap, signals, transfer  # noqa: E402
-from emu.comm.layout import B_POLLS, Layout  # noqa: E402
-from emu.comm.ops import AtomicOp, Cmp  # noqa: E402
-from emu.comm.segment import Segment  # noqa: E402
-from emu.comm.world import World  # noqa: E402
-from emu.kernels.address import check_array_layout  # noqa: E402
+from emu.comm import heap, signals, transfer
+from emu.comm.layout import B_POLLS, Layout
+from emu.comm.ops import AtomicOp, Cmp
+from emu.comm.segment import Segment
+from emu.comm.world import World
+from emu.kernels.address import check_array_layout
 
 
 def warm() -> None:

@@ -8,9 +8,8 @@ is shared and each operation is complete at its target when the call returns: ``
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,20 +20,16 @@ from emu.comm.collectives import Collectives
 from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError
 from emu.comm.heap import Heap
 from emu.comm.layout import GROUPS, NAME_BYTES
-from emu.comm.ops import AtomicOp, Cmp
+from emu.comm.ops import AtomicOp
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
+from emu.comm.waiting import Waiting, encode
 from emu.kernels.dtypes import DTYPES, KINDS
 
 _logger = logging.getLogger("emu.comm")
-_SIGNAL_DTYPES = {np.dtype(np.int32): 4, np.dtype(np.int64): 8, np.dtype(np.uint32): -4}
-_SIGNAL_DTYPES[np.dtype(np.uint64)] = 8
-_INT_RANGE = {
-    d: (int(np.iinfo(d).min), int(np.iinfo(d).max)) for d in _SIGNAL_DTYPES
-}
 
 
-class Group(Collectives):
+class Group(Waiting, Collectives):
     """A set of PEs that share symmetric memory, signals, barriers and collectives.
 
     Attributes:
@@ -173,7 +168,10 @@ class Group(Collectives):
         """Log that a lock was recovered from a dead PE."""
         _logger.warning(
             "PE %d recovered the lock of a region of %s on PE %d from a PE that died while adding; "
-            "the region may be half written", self.my_pe, array.label, world_pe,
+            "the region may be half written",
+            self.my_pe,
+            array.label,
+            world_pe,
         )
 
     # --- put and get -----------------------------------------------------------------------
@@ -258,36 +256,27 @@ class Group(Collectives):
         sig_op: AtomicOp = AtomicOp.SET,
     ) -> None:
         """:meth:`put`, then :meth:`signal_op` on the same PE: who sees the signal sees the data."""
-        word = self._word(signal, pe, index, value)
+        self._word(signal, pe, index)
+        encode(signal.dtype, value)
         self.put(dst, src, pe, offsets=offsets, op=op)
-        operation = signals.ADD if sig_op == AtomicOp.ADD else signals.SET
-        signals.atomic(self.me, *word, operation, value, 0)
+        self.signal_op(signal, value, pe, op=sig_op, index=index)
 
     # --- atomics and signals ---------------------------------------------------------------
-
-    def _word(
-        self, array: SymmetricArray, pe: int, index: int, *values: int
-    ) -> tuple[int, int, int]:
-        """Return (world PE, offset, size) of an integer word after checking it and the values."""
-        size = _SIGNAL_DTYPES.get(array.dtype)
-        if size is None:
-            raise ArgumentError(
-                f"atomics and signals need int32, int64, uint32 or uint64, but got {array!r}"
-            )
-        low, high = _INT_RANGE[array.dtype]
-        for value in values:
-            if not low <= value <= high:
-                raise ArgumentError(f"value must fit {array.dtype} [{low}, {high}], but got {value}")
-        return self.route(array, pe), array.element_offset(index), abs(size)
 
     def _atomic(
         self, array: SymmetricArray, pe: int, index: int, operation: int, value: int, expected: int
     ) -> int:
-        word = self._word(array, pe, index, value, expected)
+        world_pe, offset, size = self._word(array, pe, index)
         old = signals.atomic(
-            self.me, *word, operation, _signed(value, word[2]), _signed(expected, word[2])
+            self.me,
+            world_pe,
+            offset,
+            size,
+            operation,
+            encode(array.dtype, value),
+            encode(array.dtype, expected),
         )
-        return old if old >= 0 or array.dtype.kind == "i" else old + (1 << 8 * word[2])
+        return int(old) if old >= 0 or array.dtype.kind == "i" else int(old) + (1 << 8 * size)
 
     def fetch_add(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
         """Add to element ``index`` (C order) on PE ``pe`` atomically; return what was there."""
@@ -319,203 +308,6 @@ class Group(Collectives):
         """SET or ADD a signal word on PE ``pe``; everything stored before is visible with it."""
         operation = signals.ADD if op == AtomicOp.ADD else signals.SET
         self._atomic(signal, pe, index, operation, value, 0)
-
-    # --- waiting ---------------------------------------------------------------------------
-
-    def wait_until(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> int:
-        """Wait until this PE's element ``index`` of ``signal`` compares as asked.
-
-        Args:
-            signal: int32, int64, uint32 or uint64.
-            cmp: Comparison of the word with ``value``.
-            value: What to compare with.
-            index: Which element, in C order.
-
-        Returns:
-            The value that was seen.
-
-        Raises:
-            DeadlockError: Nothing changed anywhere for the launch's time-out.
-            PEDiedError, PeerFailedError: Another PE ended.
-        """
-        address, size = self._own_word(signal, index, value)
-        found, seen = signals.wait_word(self.me, address, size, int(cmp), value, False)
-        if not found:
-            where = [(signal, index, cmp, value)]
-            return self._sleep(
-                lambda: signals.wait_word(self.me, address, size, int(cmp), value, True),
-                lambda: describe_words("wait_until", where),
-            )
-        return int(seen)
-
-    def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> Any:
-        """Go on waiting slice by slice; in between, look whether the world was stopped."""
-        try:
-            check_stopped(self.segment)
-            self._publish(describe())
-            found, seen = again()
-            while not found:
-                check_stopped(self.segment)
-                found, seen = again()
-            return int(seen)
-        except BaseException:
-            signals.end_sleep(self.me, 0)
-            raise
-
-    def _publish(self, description: dict[str, Any]) -> None:
-        self.segment.write_text(self.members[self.my_pe], json.dumps(description))
-
-    def _own_word(self, signal: SymmetricArray, index: int, value: int) -> tuple[int, int]:
-        if self.me != signal.group.me:
-            raise ArgumentError(f"{signal!r} must belong to this world")
-        _, offset, _ = self._word(signal, self.my_pe, index, value)
-        layout = self.segment.layout
-        base = self.segment.address + layout.heaps + self.members[self.my_pe] * layout.stride
-        return base + offset, _SIGNAL_DTYPES[signal.dtype]
-
-    def wait_for(
-        self,
-        words: Sequence[tuple[SymmetricArray, int, Cmp, int]],
-        describe: str = "wait_for",
-        *,
-        needed: int = 1,
-    ) -> list[int]:
-        """Wait until ``needed`` of the words (array, index, cmp, value) hold at one look.
-
-        Returns:
-            The positions of those that held.
-        """
-        if not words:
-            raise ArgumentError("words must not be empty: nothing could ever wake this PE")
-        matched = np.zeros(len(words), np.int64)
-        table = self._table(words)
-
-        def again(resumed: bool) -> tuple[int, int]:
-            total = signals.wait_words(self.me, table, needed, matched, resumed)
-            return total, total
-
-        if not again(False)[0]:
-            self._sleep(lambda: again(True), lambda: describe_words(describe, words))
-        return [int(i) for i in np.flatnonzero(matched)]
-
-    def _table(self, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]) -> np.ndarray[Any, Any]:
-        rows = [(*self._own_word(a, i, v), int(c), v) for a, i, c, v in words]
-        return np.array(rows, np.int64)
-
-    def _vector(
-        self, signals_: SymmetricArray, cmp: Cmp, values: int | Sequence[int], indices: Iterable[int] | None
-    ) -> list[tuple[SymmetricArray, int, Cmp, int]]:
-        picked = list(range(signals_.size)) if indices is None else [int(i) for i in indices]
-        wanted = [int(values)] * len(picked) if isinstance(values, (int, np.integer)) else list(values)
-        if len(wanted) != len(picked):
-            raise ArgumentError(
-                f"values must be one integer or {len(picked)} of them, but got {len(wanted)}"
-            )
-        return [(signals_, i, cmp, v) for i, v in zip(picked, wanted, strict=True)]
-
-    def wait_until_all(
-        self,
-        signals_: SymmetricArray,
-        cmp: Cmp,
-        values: int | Sequence[int],
-        *,
-        indices: Iterable[int] | None = None,
-    ) -> None:
-        """Wait until all elements (or those at ``indices``) compare as asked; returns at once for none.
-
-        ``values`` is one value for all, or one for each.
-        """
-        words = self._vector(signals_, cmp, values, indices)
-        pending = words
-        while pending:  # each may hold at its own time: what has held once is done
-            held = set(self.wait_for(pending, "wait_until_all"))
-            pending = [w for i, w in enumerate(pending) if i not in held]
-
-    def wait_until_any(
-        self,
-        signals_: SymmetricArray,
-        cmp: Cmp,
-        values: int | Sequence[int],
-        *,
-        indices: Iterable[int] | None = None,
-    ) -> int:
-        """Wait until one element compares as asked; return its index. Must not be called on none."""
-        return self.wait_until_some(signals_, cmp, values, indices=indices)[0]
-
-    def wait_until_some(
-        self,
-        signals_: SymmetricArray,
-        cmp: Cmp,
-        values: int | Sequence[int],
-        *,
-        indices: Iterable[int] | None = None,
-    ) -> list[int]:
-        """Wait until at least one element compares as asked; return the indices of all that do."""
-        words = self._vector(signals_, cmp, values, indices)
-        return [words[i][1] for i in self.wait_for(words, "wait_until_some")]
-
-    def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
-        """Say whether :meth:`wait_until` would return at once."""
-        address, size = self._own_word(signal, index, value)
-        return self._polled(
-            bool(signals.holds(signals.load_word(address, size), int(cmp), value)),
-            [(signal, index, cmp, value)],
-        )
-
-    def test_all(
-        self,
-        signals_: SymmetricArray,
-        cmp: Cmp,
-        values: int | Sequence[int],
-        *,
-        indices: Iterable[int] | None = None,
-    ) -> bool:
-        """Say whether all elements compare as asked now."""
-        words = self._vector(signals_, cmp, values, indices)
-        return self._polled(len(self._held(words)) == len(words), words)
-
-    def test_any(
-        self,
-        signals_: SymmetricArray,
-        cmp: Cmp,
-        values: int | Sequence[int],
-        *,
-        indices: Iterable[int] | None = None,
-    ) -> int | None:
-        """Return the index of one element that compares as asked now, or None."""
-        some = self.test_some(signals_, cmp, values, indices=indices)
-        return some[0] if some else None
-
-    def test_some(
-        self,
-        signals_: SymmetricArray,
-        cmp: Cmp,
-        values: int | Sequence[int],
-        *,
-        indices: Iterable[int] | None = None,
-    ) -> list[int]:
-        """Return the indices of all elements that compare as asked now."""
-        words = self._vector(signals_, cmp, values, indices)
-        held = [words[i][1] for i in self._held(words)]
-        self._polled(bool(held), words)
-        return held
-
-    def _held(self, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]) -> list[int]:
-        if not words:
-            return []
-        matched = np.zeros(len(words), np.int64)
-        signals.count_held(self._table(words), matched)
-        return [int(i) for i in np.flatnonzero(matched)]
-
-    def _polled(
-        self, held: bool, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]
-    ) -> bool:
-        """Count failing tests in a row, so that a loop of them is known for the wait that it is."""
-        polls = signals.count_poll(self.me, held)
-        if polls and polls % 1024 == 0:
-            check_stopped(self.segment)
-            self._publish(describe_words("test (in a loop)", words))
-        return held
 
     # --- ordering --------------------------------------------------------------------------
 
@@ -596,9 +388,7 @@ class World(Group):
                 raise ArgumentError(
                     f"pes must contain this PE {self.my_pe} for group {name!r}, but got {there}"
                 )
-            known = Group(
-                self, self.segment, self.heap, self.me, name, there, index, self.my_pe
-            )
+            known = Group(self, self.segment, self.heap, self.me, name, there, index, self.my_pe)
             self._groups[name] = known
         if members is not None and members != known.members:
             raise ArgumentError(
@@ -626,7 +416,9 @@ class World(Group):
         layout = self.segment.layout
         encoded = name.encode()
         if len(encoded) > NAME_BYTES:
-            raise ArgumentError(f"name must have at most {NAME_BYTES} bytes, but got {len(encoded)}")
+            raise ArgumentError(
+                f"name must have at most {NAME_BYTES} bytes, but got {len(encoded)}"
+            )
         for index in range(1, GROUPS):
             start = layout.groups + index * layout.group_bytes
             size = layout.group_dtype.itemsize
@@ -642,30 +434,9 @@ class World(Group):
                 entry["members"][: len(members)] = members
                 entry["n_pes"], entry["name"], entry["used"] = len(members), encoded, 1
                 return index, members
-        raise ArgumentError(f"a world holds at most {GROUPS} groups, but {name!r} would be one more")
-
-
-def describe_words(
-    call: str, words: Sequence[tuple[SymmetricArray, int, Cmp, int]]
-) -> dict[str, Any]:
-    """Say what is waited for in the form that the launcher's report reads."""
-    slots = [
-        {
-            "name": array.label,
-            "index": index,
-            "offset": array.element_offset(index),
-            "size": _SIGNAL_DTYPES[array.dtype],
-            "cmp": Cmp(cmp).name,
-            "value": int(value),
-        }
-        for array, index, cmp, value in words[:8]
-    ]
-    return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
-
-
-def _signed(value: int, size: int) -> int:
-    half = 1 << (8 * size - 1)
-    return value - 2 * half if value >= half else value
+        raise ArgumentError(
+            f"a world holds at most {GROUPS} groups, but {name!r} would be one more"
+        )
 
 
 _current: World | None = None
@@ -691,4 +462,4 @@ def world() -> World:
     return _current
 
 
-__all__ = ["Group", "World", "describe_words", "set_world", "world"]
+__all__ = ["Group", "World", "set_world", "world"]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from emu.comm.array import SymmetricArray as SymmetricArray
     from emu.comm.errors import CommError as CommError
     from emu.comm.errors import DeadlockError as DeadlockError
-    from emu.comm.errors import PeerFailedError as PeerFailedError
     from emu.comm.errors import PEDiedError as PEDiedError
+    from emu.comm.errors import PeerFailedError as PeerFailedError
     from emu.comm.errors import SymmetricMemoryError as SymmetricMemoryError
     from emu.comm.launch import launch as launch
     from emu.comm.ops import AtomicOp as AtomicOp
@@ -39,7 +39,21 @@ _HOME = {
     "world": "emu.comm.world",
 }
 
-__all__ = sorted([*_HOME, "__version__"])
+__all__ = [
+    "AtomicOp",
+    "Cmp",
+    "CommError",
+    "DeadlockError",
+    "Group",
+    "PEDiedError",
+    "PeerFailedError",
+    "SymmetricArray",
+    "SymmetricMemoryError",
+    "World",
+    "__version__",
+    "launch",
+    "world",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from emu.kernels.jit import jit
+from emu.kernels.jit import carray, intrinsic, jit
 
 
 @intrinsic
@@ -67,11 +65,15 @@ _DATA_FIELD = object.__basicsize__
 @jit()
 def array_data(array_object: int) -> Any:
     """Return the data address of the ndarray whose ``id()`` is given."""
-    return numba.carray(as_pointer(array_object + _DATA_FIELD), (1,), np.int64)[0]
+    return carray(as_pointer(array_object + _DATA_FIELD), (1,), np.int64)[0]
 
 
 def _data_field_is_where_we_think() -> bool:
-    samples = [np.zeros(3, np.int8), np.zeros((4, 4))[1:, 2:], np.zeros(2, np.float16)]
+    samples: list[np.ndarray[Any, Any]] = [
+        np.zeros(3, np.int8),
+        np.zeros((4, 4))[1:, 2:],
+        np.zeros(2, np.float16),
+    ]
     return all(array_data(id(a)) == a.ctypes.data for a in samples)
 
 

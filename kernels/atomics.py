@@ -11,7 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from emu.kernels.jit import intrinsic
 
 _ORDER = "seq_cst"
 

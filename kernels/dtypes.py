@@ -12,9 +12,8 @@ import ml_dtypes
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from emu.kernels.jit import jit
+from emu.kernels.jit import intrinsic, jit
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -24,12 +24,22 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
+from numba import extending
 from numba.core import caching
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Numba exports it without saying so to type checkers.
+carray: Any = getattr(numba, "carray")  # noqa: B009
+
+
+def intrinsic(build: Callable[..., Any]) -> Any:
+    """``numba.extending.intrinsic``, untyped: what a kernel calls takes no typing context."""
+    return extending.intrinsic(build)
+
 
 _UNUSED_AFTER_S = 30 * 24 * 3600.0
 
@@ -75,7 +85,7 @@ def _prepare_cache_dir() -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]
+class _Locator(caching._CacheLocator):
     """Names the folder for a function; the digest in that name is the stamp."""
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
@@ -100,16 +110,16 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
         return cls(py_func, py_file)
 
 
-class _Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_Locator,)
+class _Impl(caching.CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012 - the form that the base class has
 
 
-class _KeyedFiles(caching.IndexDataCacheFile):  # type: ignore[misc]
+class _KeyedFiles(caching.IndexDataCacheFile):
     """One file per key, named by the key's hash: no index, so nothing to race on."""
 
     def _path(self, key: object) -> str:
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
-        return self._data_path(f"{self._index_name.removesuffix('.nbi')}.{name}.nbc")  # type: ignore[no-any-return]
+        return str(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{name}.nbc"))
 
     def save(self, key: object, data: object) -> None:
         payload = self._dump((repr(key), data))
@@ -124,7 +134,7 @@ class _KeyedFiles(caching.IndexDataCacheFile):  # type: ignore[misc]
         return data if stored == repr(key) else None
 
 
-class _DigestCache(caching.FunctionCache):  # type: ignore[misc]
+class _DigestCache(caching.FunctionCache):
     _impl_class = _Impl
 
     def __init__(self, py_func: Callable[..., Any]) -> None:
@@ -157,6 +167,6 @@ def jit(**options: Any) -> Callable[[F], F]:
         dispatcher: Any = numba.njit(**settings)(function)
         if hasattr(dispatcher, "_cache"):  # absent under NUMBA_DISABLE_JIT
             dispatcher._cache = _DigestCache(function)
-        return dispatcher  # type: ignore[no-any-return]
+        return cast(F, dispatcher)
 
     return decorate

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from emu.kernels.address import as_pointer, move_bytes
@@ -29,7 +28,7 @@ from emu.kernels.dtypes import (
     f32_to_bf16,
     f32_to_f16,
 )
-from emu.kernels.jit import jit
+from emu.kernels.jit import carray, jit
 
 Runs = tuple[int, tuple[tuple[int, int, int], ...]]
 
@@ -61,7 +60,11 @@ def plan(
             continue
         if not outer and target == source == run * itemsize:
             run *= extent
-        elif outer and target == outer[-1][0] * outer[-1][1] and source == outer[-1][0] * outer[-1][2]:
+        elif (
+            outer
+            and target == outer[-1][0] * outer[-1][1]
+            and source == outer[-1][0] * outer[-1][2]
+        ):
             inner = outer[-1]
             outer[-1] = (inner[0] * extent, inner[1], inner[2])
         else:
@@ -72,24 +75,24 @@ def plan(
 
 @jit()
 def _add_f16(target: int, source: int, count: int) -> None:
-    d = numba.carray(as_pointer(target), (count,), np.uint16)
-    s = numba.carray(as_pointer(source), (count,), np.uint16)
+    d = carray(as_pointer(target), (count,), np.uint16)
+    s = carray(as_pointer(source), (count,), np.uint16)
     for i in range(count):
         d[i] = f32_to_f16(f16_to_f32(d[i]) + f16_to_f32(s[i]))
 
 
 @jit()
 def _add_bf16(target: int, source: int, count: int) -> None:
-    d = numba.carray(as_pointer(target), (count,), np.uint16)
-    s = numba.carray(as_pointer(source), (count,), np.uint16)
+    d = carray(as_pointer(target), (count,), np.uint16)
+    s = carray(as_pointer(source), (count,), np.uint16)
     for i in range(count):
         d[i] = f32_to_bf16(bf16_to_f32(d[i]) + bf16_to_f32(s[i]))
 
 
 @jit()
 def _add_bool(target: int, source: int, count: int) -> None:
-    d = numba.carray(as_pointer(target), (count,), np.uint8)
-    s = numba.carray(as_pointer(source), (count,), np.uint8)
+    d = carray(as_pointer(target), (count,), np.uint8)
+    s = carray(as_pointer(source), (count,), np.uint8)
     for i in range(count):
         d[i] |= s[i]
 
@@ -114,8 +117,8 @@ def add_run(kind: int, target: int, source: int, count: int) -> None:
     t, s, n = target, source, count
     if kind == F32:
         _add_plain(
-            numba.carray(as_pointer(t), (n,), np.float32),
-            numba.carray(as_pointer(s), (n,), np.float32),
+            carray(as_pointer(t), (n,), np.float32),
+            carray(as_pointer(s), (n,), np.float32),
             n,
         )
     elif kind == BF16:
@@ -124,32 +127,32 @@ def add_run(kind: int, target: int, source: int, count: int) -> None:
         _add_f16(t, s, n)
     elif kind == I32:
         _add_plain(
-            numba.carray(as_pointer(t), (n,), np.int32),
-            numba.carray(as_pointer(s), (n,), np.int32),
+            carray(as_pointer(t), (n,), np.int32),
+            carray(as_pointer(s), (n,), np.int32),
             n,
         )
     elif kind == F64:
         _add_plain(
-            numba.carray(as_pointer(t), (n,), np.float64),
-            numba.carray(as_pointer(s), (n,), np.float64),
+            carray(as_pointer(t), (n,), np.float64),
+            carray(as_pointer(s), (n,), np.float64),
             n,
         )
     elif kind == I64:
         _add_plain(
-            numba.carray(as_pointer(t), (n,), np.int64),
-            numba.carray(as_pointer(s), (n,), np.int64),
+            carray(as_pointer(t), (n,), np.int64),
+            carray(as_pointer(s), (n,), np.int64),
             n,
         )
     elif kind == I16:
         _add_plain(
-            numba.carray(as_pointer(t), (n,), np.int16),
-            numba.carray(as_pointer(s), (n,), np.int16),
+            carray(as_pointer(t), (n,), np.int16),
+            carray(as_pointer(s), (n,), np.int16),
             n,
         )
     elif kind == I8:
         _add_plain(
-            numba.carray(as_pointer(t), (n,), np.int8),
-            numba.carray(as_pointer(s), (n,), np.int8),
+            carray(as_pointer(t), (n,), np.int8),
+            carray(as_pointer(s), (n,), np.int8),
             n,
         )
     elif kind == BOOL:
@@ -160,11 +163,11 @@ def add_run(kind: int, target: int, source: int, count: int) -> None:
 def add_run_atomic(kind: int, target: int, source: int, count: int) -> None:
     """As :func:`add_run` for 32- and 64-bit integers, each element by one atomic instruction."""
     if kind == I32:
-        s32 = numba.carray(as_pointer(source), (count,), np.int32)
+        s32 = carray(as_pointer(source), (count,), np.int32)
         for i in range(count):
             add_i32(target + 4 * i, s32[i])
     elif kind == I64:
-        s64 = numba.carray(as_pointer(source), (count,), np.int64)
+        s64 = carray(as_pointer(source), (count,), np.int64)
         for i in range(count):
             add_i64(target + 8 * i, s64[i])
 

@@ -1,0 +1,298 @@
+"""Waiting for signal words of one's own memory: ``wait_until`` and ``test``, one word or many."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from emu.comm import signals
+from emu.comm.array import SymmetricArray
+from emu.comm.errors import ArgumentError
+from emu.comm.ops import Cmp
+from emu.comm.segment import Segment
+from emu.comm.stop import check_stopped
+
+Word = tuple[SymmetricArray, int, Cmp, int]
+"""What a wait is for: element (flat index) of an array, comparison, value."""
+
+
+SIGNAL_DTYPES: dict[np.dtype[Any], int] = {
+    np.dtype(np.int32): 4,
+    np.dtype(np.int64): 8,
+    np.dtype(np.uint32): -4,
+    np.dtype(np.uint64): -8,
+}
+"""The dtypes of signals and atomics: bytes, negative for the unsigned."""
+
+_INT_RANGE = {
+    d: (-(1 << 8 * d.itemsize - 1), (1 << 8 * d.itemsize - 1) - 1)
+    if d.kind == "i"
+    else (0, (1 << 8 * d.itemsize) - 1)
+    for d in SIGNAL_DTYPES
+}
+_BIAS = 1 << 63
+
+
+def encode(dtype: np.dtype[Any], value: SupportsIndex) -> int:
+    """Check that ``value`` fits ``dtype`` and return its bits as a signed number.
+
+    Raises:
+        ArgumentError: It does not fit, or is no integer.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"value must be an integer, but got {value!r}") from None
+    low, high = _INT_RANGE[dtype]
+    if not low <= number <= high:
+        raise ArgumentError(f"value must fit {dtype} [{low}, {high}], but got {number}")
+    half = 1 << 8 * dtype.itemsize - 1
+    return number - 2 * half if number >= half else number
+
+
+class Waiting:
+    """The waiting methods of :class:`emu.comm.world.Group`."""
+
+    segment: Segment
+    me: int
+    my_pe: int
+    members: tuple[int, ...]
+
+    def route(self, array: SymmetricArray, pe: int) -> int:
+        """Return the world number of member ``pe`` after checking that it holds ``array``."""
+        raise NotImplementedError
+
+    def _word(
+        self, array: SymmetricArray, pe: SupportsIndex, index: SupportsIndex
+    ) -> tuple[int, int, int]:
+        """Return (world PE, offset, bytes) of an integer word after checking all three."""
+        if array.dtype not in SIGNAL_DTYPES:
+            raise ArgumentError(
+                f"atomics and signals need int32, int64, uint32 or uint64, but got {array!r}"
+            )
+        world_pe = self.route(array, operator.index(pe))
+        return world_pe, array.element_offset(operator.index(index)), array.itemsize
+
+    def wait_until(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> int:
+        """Wait until this PE's element ``index`` of ``signal`` compares as asked.
+
+        Args:
+            signal: int32, int64, uint32 or uint64.
+            cmp: Comparison of the word with ``value``.
+            value: What to compare with.
+            index: Which element, in C order.
+
+        Returns:
+            The value that was seen.
+
+        Raises:
+            DeadlockError: Nothing changed anywhere for the launch's time-out.
+            PEDiedError, PeerFailedError: Another PE ended.
+        """
+        address, size, comparison, wanted = self._row(signal, index, cmp, value)
+        found, seen = signals.wait_word(self.me, address, size, comparison, wanted, False)
+        if not found:
+            where = [(signal, index, cmp, value)]
+            seen = self._sleep(
+                lambda: signals.wait_word(self.me, address, size, comparison, wanted, True),
+                lambda: describe_words("wait_until", where),
+            )
+        return int(seen) + _BIAS if size == -8 else int(seen)
+
+    def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
+        """Go on waiting slice by slice; in between, look whether the world was stopped."""
+        try:
+            check_stopped(self.segment)
+            self._publish(describe())
+            found, seen = again()
+            while not found:
+                check_stopped(self.segment)
+                found, seen = again()
+            return int(seen)
+        except BaseException:
+            signals.end_sleep(self.me, 0)
+            raise
+
+    def _publish(self, description: dict[str, Any]) -> None:
+        self.segment.write_text(self.members[self.my_pe], json.dumps(description))
+
+    def _row(
+        self, signal: SymmetricArray, index: int, cmp: Cmp, value: int
+    ) -> tuple[int, int, int, int]:
+        """Return (address, size, comparison, value) of a word of this PE, as the kernels take it."""
+        world_pe, offset, size = self._word(signal, self.my_pe, index)
+        layout = self.segment.layout
+        address = self.segment.address + layout.heaps + world_pe * layout.stride + offset
+        wanted = encode(signal.dtype, value)
+        if signal.dtype.kind == "u":
+            # Unsigned words compare as signed ones: 4 bytes widened, 8 bytes less 2**63.
+            wanted = int(value) if size == 4 else int(value) - _BIAS
+            size = -size
+        return address, size, int(Cmp(cmp)), wanted
+
+    def wait_for(
+        self,
+        words: Sequence[Word],
+        describe: str = "wait_for",
+        *,
+        needed: int = 1,
+    ) -> list[int]:
+        """Wait until ``needed`` of the words (array, index, cmp, value) hold at one look.
+
+        Returns:
+            The positions of those that held.
+        """
+        if not words:
+            raise ArgumentError("words must not be empty: nothing could ever wake this PE")
+        matched = np.zeros(len(words), np.int64)
+        table = self._table(words)
+
+        def again(resumed: bool) -> tuple[int, int]:
+            total = signals.wait_words(self.me, table, needed, matched, resumed)
+            return total, total
+
+        if not again(False)[0]:
+            self._sleep(lambda: again(True), lambda: describe_words(describe, words))
+        return [int(i) for i in np.flatnonzero(matched)]
+
+    def _table(self, words: Sequence[Word]) -> np.ndarray[Any, Any]:
+        return np.array([self._row(*word) for word in words], np.int64)
+
+    def _vector(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        indices: Iterable[int] | None,
+    ) -> list[Word]:
+        picked = list(range(signals_.size)) if indices is None else [int(i) for i in indices]
+        wanted = (
+            [int(values)] * len(picked) if isinstance(values, (int, np.integer)) else list(values)
+        )
+        if len(wanted) != len(picked):
+            raise ArgumentError(
+                f"values must be one integer or {len(picked)} of them, but got {len(wanted)}"
+            )
+        return [(signals_, i, cmp, v) for i, v in zip(picked, wanted, strict=True)]
+
+    def wait_until_all(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> None:
+        """Wait until all elements (or those at ``indices``) compare as asked; returns at once for none.
+
+        ``values`` is one value for all, or one for each.
+        """
+        words = self._vector(signals_, cmp, values, indices)
+        pending = words
+        while pending:  # each may hold at its own time: what has held once is done
+            held = set(self.wait_for(pending, "wait_until_all"))
+            pending = [w for i, w in enumerate(pending) if i not in held]
+
+    def wait_until_any(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> int:
+        """Wait until one element compares as asked; return its index. Must not be called on none."""
+        return self.wait_until_some(signals_, cmp, values, indices=indices)[0]
+
+    def wait_until_some(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> list[int]:
+        """Wait until at least one element compares as asked; return the indices of all that do."""
+        words = self._vector(signals_, cmp, values, indices)
+        return [words[i][1] for i in self.wait_for(words, "wait_until_some")]
+
+    def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
+        """Say whether :meth:`wait_until` would return at once."""
+        address, size, comparison, wanted = self._row(signal, index, cmp, value)
+        return self._polled(
+            bool(signals.holds(signals.load_word(address, size), comparison, wanted)),
+            [(signal, index, cmp, value)],
+        )
+
+    def test_all(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> bool:
+        """Say whether all elements compare as asked now."""
+        words = self._vector(signals_, cmp, values, indices)
+        return self._polled(len(self._held(words)) == len(words), words)
+
+    def test_any(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> int | None:
+        """Return the index of one element that compares as asked now, or None."""
+        some = self.test_some(signals_, cmp, values, indices=indices)
+        return some[0] if some else None
+
+    def test_some(
+        self,
+        signals_: SymmetricArray,
+        cmp: Cmp,
+        values: int | Sequence[int],
+        *,
+        indices: Iterable[int] | None = None,
+    ) -> list[int]:
+        """Return the indices of all elements that compare as asked now."""
+        words = self._vector(signals_, cmp, values, indices)
+        held = [words[i][1] for i in self._held(words)]
+        self._polled(bool(held), words)
+        return held
+
+    def _held(self, words: Sequence[Word]) -> list[int]:
+        if not words:
+            return []
+        matched = np.zeros(len(words), np.int64)
+        signals.count_held(self._table(words), matched)
+        return [int(i) for i in np.flatnonzero(matched)]
+
+    def _polled(self, held: bool, words: Sequence[Word]) -> bool:
+        """Count failing tests in a row, so that a loop of them is known for the wait that it is."""
+        polls = signals.count_poll(self.me, held)
+        if polls and polls % 1024 == 0:
+            check_stopped(self.segment)
+            self._publish(describe_words("test (in a loop)", words))
+        return held
+
+
+def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
+    """Say what is waited for in the form that the launcher's report reads."""
+    slots = [
+        {
+            "name": array.label,
+            "index": index,
+            "offset": array.element_offset(index),
+            "size": SIGNAL_DTYPES[array.dtype],
+            "cmp": Cmp(cmp).name,
+            "value": int(value),
+        }
+        for array, index, cmp, value in words[:8]
+    ]
+    return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
