@@ -267,8 +267,11 @@ class _Launch:
         if pe in self._values or pe in self._errors:
             return
         self._segment.block(pe)[B_STATE] = DEAD
-        if pe in self._killed or (self._reason and process.exitcode == -signal.SIGTERM):
-            return  # stopped by us, before it could say anything
+        ended_by_us = process.exitcode is None or process.exitcode in range(256)
+        if pe in self._killed or (
+            self._reason and (ended_by_us or process.exitcode == -signal.SIGTERM)
+        ):
+            return  # stopped before it could say anything
         how = _how_it_died(process.exitcode)
         others = describe_all(self._segment, frozenset({pe}))
         text = f"PE {pe} (process {process.pid}) {how}. When that happened:\n{others}"

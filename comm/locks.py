@@ -34,7 +34,7 @@ from emu.comm.layout import (
     B_STATE,
     B_STRIDE,
     BLOCK_BYTES,
-    DEAD,
+    FINISHED,
     H_RECOVERED,
     H_RECOVERED_FROM,
     LINE,
@@ -75,12 +75,13 @@ def lock_address(me: int, pe: int, offset: int) -> Any:
 
 
 @jit()
-def _owner_died(me: int, held: int) -> Any:
+def _owner_is_gone(me: int, held: int) -> Any:
     owner = (held & LOCK_OWNER_MASK) - 1
     if owner < 0 or owner >= word(me, B_N_PES):
         return False
     block = word(me, B_BLOCKS) + owner * BLOCK_BYTES
-    return load_i64(block + 8 * B_STATE) == DEAD
+    # One that was stopped by an exception while it held the lock is FINISHED, and as gone.
+    return load_i64(block + 8 * B_STATE) >= FINISHED
 
 
 @jit()
@@ -120,7 +121,7 @@ def acquire(me: int, address: int) -> bool:
             continue
         futex_wait(address, marked, me + 8 * B_SLICE_S)
         held = load_i32(address)
-        if held != 0 and _owner_died(me, held) and _take_over(me, address, held):
+        if held != 0 and _owner_is_gone(me, held) and _take_over(me, address, held):
             return True
 
 

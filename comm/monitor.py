@@ -33,6 +33,7 @@ from emu.comm.layout import (
 )
 from emu.comm.segment import Segment
 
+_FIRST_WORD_S = 0.15
 _POLLS_PER_S = 100
 """More failing tests a second than this, and nothing else, is a loop that waits."""
 
@@ -127,7 +128,16 @@ def last_writer(segment: Segment, pe: int, offset: int) -> str:
 
 
 def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> str:
-    """Describe every PE, a line each."""
+    """Describe every PE, a line each.
+
+    A PE says what it waits for after its first slice: those that have just begun get that long.
+    """
+    end = time.monotonic() + _FIRST_WORD_S
+    while time.monotonic() < end and any(
+        seen.waiting and not seen.description
+        for seen in (look(segment, pe) for pe in range(segment.layout.n_pes))
+    ):
+        time.sleep(0.005)
     lines = [
         f"  {describe(segment, pe)}" for pe in range(segment.layout.n_pes) if pe not in leave_out
     ]

@@ -48,18 +48,12 @@ class Start:
 
 def main(start: Start) -> None:
     """Run the call as PE ``start.pe`` and send what came of it."""
+    # A stop may come at any time from here on; it is let in where its exception is caught.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     _prepare_process(start)
-    from emu.comm import world as worlds
-    from emu.comm.heap import register
-
-    me = register(start.segment, start.pe, start.cores)
-    world = worlds.World(start.segment, me, start.pe, poison=start.poison)
-    worlds.set_world(world)
     try:
-        function, args, kwargs = start.call.load()
-        value = function(*args, **kwargs)
-        world.finish()
-        message = _result(start.pe, value)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        message = _result(start.pe, _run(start))
     except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
         message = _failure(start.pe, error)
     # A stop that comes from here on must not cut the message short.
@@ -71,6 +65,19 @@ def main(start: Start) -> None:
     with contextlib.suppress(OSError):  # the launcher is gone
         start.results.send_bytes(message)
     start.results.close()
+
+
+def _run(start: Start) -> Any:
+    from emu.comm import world as worlds
+    from emu.comm.heap import register
+
+    me = register(start.segment, start.pe, start.cores)
+    world = worlds.World(start.segment, me, start.pe, poison=start.poison)
+    worlds.set_world(world)
+    function, args, kwargs = start.call.load()
+    value = function(*args, **kwargs)
+    world.finish()
+    return value
 
 
 def _prepare_process(start: Start) -> None:

@@ -35,6 +35,7 @@ from emu.comm.layout import (
     B_SLICE_S,
     B_SPINS,
     B_STRIDE,
+    B_TEXT_LENGTH,
     B_WAITING,
     B_WAITS,
     B_WRITERS,
@@ -213,11 +214,17 @@ def begin_sleep(me: int) -> None:
 
 
 @jit()
+def _note_end(me: int, progress: int) -> None:
+    store_i64(me + 8 * B_TEXT_LENGTH, 0)  # what it said it waited for is over
+    add_i64(me + 8 * B_WAITS, progress)
+    add_i64(me + 8 * B_WAITING, -1)
+
+
+@jit()
 def end_sleep(me: int, progress: int) -> None:
     """Take the announcement back; ``progress`` 1 says that what it waited for has come."""
     add_i32(me + 4, np.int32(-1))
-    add_i64(me + 8 * B_WAITS, progress)
-    add_i64(me + 8 * B_WAITING, -1)
+    _note_end(me, progress)
 
 
 @jit()
@@ -354,5 +361,4 @@ def barrier_wait(me: int, barrier: int, generation: int) -> Any:
 def barrier_leave(me: int, barrier: int, progress: int) -> None:
     """Take back the announcement of a sleeper at a barrier."""
     add_i32(barrier + 8, np.int32(-1))
-    add_i64(me + 8 * B_WAITS, progress)
-    add_i64(me + 8 * B_WAITING, -1)
+    _note_end(me, progress)

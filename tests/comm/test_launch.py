@@ -1,0 +1,235 @@
+"""Starting PEs, their results, output and errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import emu
+from emu.comm.errors import ArgumentError, CommError, PEExitError
+
+
+def number_and_sum(start: int, *, step: int = 1) -> tuple[int, int, int]:
+    world = emu.world()
+    return world.my_pe, world.n_pes, start + step * world.my_pe
+
+
+def big_result() -> np.ndarray:
+    return np.full(3_000_000, emu.world().my_pe, np.int32)
+
+
+def raise_on_two() -> None:
+    world = emu.world()
+    if world.my_pe in (1, 3):
+        raise ValueError(f"boom {world.my_pe}")
+    world.barrier()
+    world.barrier()
+
+
+def one_raises_others_compute() -> None:
+    if emu.world().my_pe == 0:
+        raise KeyError("first")
+    while True:
+        sum(range(1000))
+
+
+def leave(code: object) -> None:
+    sys.exit(code)
+
+
+class Strange(Exception):
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"{a}{b}")
+
+
+def raise_strange() -> None:
+    raise Strange(4, 2)
+
+
+def return_lambda() -> object:
+    return lambda: 0
+
+
+def say() -> None:
+    pe = emu.world().my_pe
+    print(f"one {pe}\ntwo {pe}")
+    print("no newline", end="")
+    print("error stream", file=sys.stderr)
+
+
+def environment(name: str) -> tuple[str | None, str, str]:
+    return os.environ.get(name), os.environ["OMP_NUM_THREADS"], os.getcwd()
+
+
+def callbacks() -> list[int]:
+    calls: list[int] = []
+    emu.world().on_finish(lambda: calls.append(1))
+    emu.world().on_finish(lambda: calls.append(2))
+    return calls
+
+
+@pytest.mark.parametrize("n_pes", [1, 2, 5])
+def test_results_come_in_pe_order(n_pes: int) -> None:
+    results = emu.launch(number_and_sum, n_pes, args=(10,), kwargs={"step": 3})
+    assert results == [(pe, n_pes, 10 + 3 * pe) for pe in range(n_pes)]
+
+
+def test_large_results_arrive_whole() -> None:
+    for pe, array in enumerate(emu.launch(big_result, 3)):
+        assert array.shape == (3_000_000,)
+        assert (array == pe).all()
+
+
+def test_an_exception_has_its_pe_and_its_traceback() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(raise_on_two, 4)
+    errors = caught.value.exceptions
+    assert {type(e) for e in errors} == {ValueError}
+    # Both may have raised before the first was heard of; none that was merely stopped is listed.
+    assert {e.pe for e in errors} <= {1, 3}  # type: ignore[attr-defined]
+    for error in errors:
+        assert str(error) == f"boom {error.pe}"  # type: ignore[attr-defined]
+        note = "\n".join(error.__notes__)
+        assert "raise_on_two" in note
+        assert f"on PE {error.pe}" in note  # type: ignore[attr-defined]
+
+
+def test_computing_pes_are_stopped_within_a_second() -> None:
+    emu.launch(number_and_sum, 4, args=(0,))  # the fork server runs from here on
+    begin = time.monotonic()
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(one_raises_others_compute, 4)
+    assert [type(e) for e in caught.value.exceptions] == [KeyError]
+    # No speed claim: a hang or a missed stop would take until the test's own time-out.
+    assert time.monotonic() - begin < 20
+
+
+def test_sys_exit() -> None:
+    assert emu.launch(leave, 2, args=(0,)) == [None, None]
+    assert emu.launch(leave, 2, args=(None,)) == [None, None]
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(leave, 2, args=(7,))
+    assert all(isinstance(e, PEExitError) and e.code == 7 for e in caught.value.exceptions)
+
+
+def test_an_exception_that_cannot_be_rebuilt_is_still_told() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(raise_strange, 1)
+    assert "Strange: 42" in str(caught.value.exceptions[0])
+
+
+def test_a_result_that_cannot_be_sent() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(return_lambda, 1)
+    assert "result of PE 0 must be picklable" in str(caught.value.exceptions[0])
+
+
+def test_lambdas_work_or_give_a_clear_error() -> None:
+    try:
+        import cloudpickle  # noqa: F401
+    except ImportError:
+        with pytest.raises(ArgumentError, match=r"lambda.*install cloudpickle"):
+            emu.launch(lambda: 1, 1)
+    else:
+        assert emu.launch(lambda: 1, 2) == [1, 1]
+
+
+def test_output_is_prefixed_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
+    emu.launch(say, 2)
+    out, err = capfd.readouterr()
+    for pe in range(2):
+        assert [line for line in out.splitlines() if line.startswith(f"[{pe}]")] == [
+            f"[{pe}] one {pe}",
+            f"[{pe}] two {pe}",
+            f"[{pe}] no newline",
+        ]
+        assert f"[{pe}] error stream" in err.splitlines()
+
+
+def test_the_prefix_can_be_turned_off(capfd: pytest.CaptureFixture[str]) -> None:
+    emu.launch(say, 1, prefix_output=False)
+    out, err = capfd.readouterr()
+    assert out == "one 0\ntwo 0\nno newline"
+    assert err == "error stream\n"
+
+
+def test_pes_see_the_launchers_environment_and_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EMU_TEST_VARIABLE", "there")
+    monkeypatch.chdir(tmp_path)
+    assert (
+        emu.launch(environment, 2, args=("EMU_TEST_VARIABLE",))
+        == [("there", "1", str(tmp_path))] * 2
+    )
+
+
+def test_on_finish_runs_last_added_first() -> None:
+    assert emu.launch(callbacks, 1) == [[2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_pes": 0}, r"n_pes must be an integer in \[1, 1024\], but got 0"),
+        ({"n_pes": 1025}, "n_pes must be"),
+        ({"n_pes": 2.0}, "n_pes must be"),
+        ({"n_pes": True}, "n_pes must be"),
+        ({"transport": "pigeon"}, "transport must be 'shm', but got 'pigeon'"),
+        ({"timeout": 0}, "timeout must be positive"),
+        ({"timeout": float("nan")}, "timeout must be positive"),
+        ({"heap_size": 0}, "heap_size must be in"),
+        ({"fn": 3}, "fn must be callable"),
+    ],
+)
+def test_bad_arguments(change: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"fn": number_and_sum, "n_pes": 1, **change}
+    fn, n_pes = arguments.pop("fn"), arguments.pop("n_pes")
+    with pytest.raises(ArgumentError, match=message):
+        emu.launch(fn, n_pes, **arguments)  # type: ignore[arg-type]
+
+
+def test_world_outside_a_pe() -> None:
+    with pytest.raises(CommError, match="emu run -n N"):
+        emu.world()
+
+
+def test_a_launch_without_a_main_guard_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text("import emu\n\ndef f(): return 1\n\nemu.launch(f, 1)\n")
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    assert '`if __name__ == "__main__":`' in done.stderr
+
+
+def test_functions_of_a_main_script(tmp_path: Path) -> None:
+    script = tmp_path / "guarded.py"
+    script.write_text(
+        "import emu\n\ndef f(): return emu.world().my_pe\n\n"
+        'if __name__ == "__main__":\n    print(emu.launch(f, 3))\n'
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "[0, 1, 2]\n", done.stderr
+
+
+def test_an_interactive_session_works_or_gives_a_clear_error() -> None:
+    code = "import emu\ndef f(): return 5\n\nprint(emu.launch(f, 2))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", "import code; code.interact(local=globals())"],
+        input=code + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "[5, 5]" in done.stdout or "install cloudpickle" in done.stderr
