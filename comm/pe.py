@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import fcntl
 import io
+import multiprocessing
 import os
 import pickle
 import signal
@@ -27,8 +28,6 @@ THREAD_VARIABLES = (
     "NUMBA_NUM_THREADS",
 )
 """One thread a PE: n PEs with n thread pools only take each other's cores."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,15 +108,18 @@ def _text_stream(fd: int) -> io.TextIOWrapper:
 
 def _die_with_the_launcher() -> None:
     """Make sure that no PE outlives a killed launcher, not even one inside native code."""
-    import multiprocessing
-
     parent = multiprocessing.parent_process()
-    if sys.platform == "linux":
-        # The fork server ends when the launcher does, and with it every PE.
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if parent is not None and not parent.is_alive():
+    if parent is None:
+        return
+    if hasattr(fcntl, "F_SETSIG"):
+        # Linux: have the kernel kill this process when the launcher's end of the pipe closes.
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETSIG, signal.SIGKILL)
+        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+        if not parent.is_alive():
             os._exit(1)
-    elif parent is not None:
+    else:
 
         def watch() -> None:
             parent.join()

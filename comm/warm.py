@@ -7,6 +7,7 @@ milliseconds. Importing is not enough: a kernel is only ready once it has been c
 from __future__ import annotations
 
 import os
+import tempfile
 
 from emu.comm.pe import THREAD_VARIABLES
 
@@ -26,7 +27,11 @@ from emu.kernels.address import check_array_layout
 def warm() -> None:
     """Call every kernel of the machine once, in a world of one PE."""
     check_array_layout()
-    segment = Segment.create(Layout(n_pes=1, heap_bytes=1 << 20))
+    layout = Layout(n_pes=1, heap_bytes=1 << 20)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the segment owns the descriptor
+    file.truncate(layout.total)  # no SharedMemory: it would start a resource tracker here
+    segment = Segment(os.dup(file.fileno()), layout)
+    file.close()
     me = heap.register(segment, 0, 1)
     world = World(segment, me, 0, poison=False)
     words = world.alloc(4, np.int32)
