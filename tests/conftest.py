@@ -1,0 +1,27 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from emu.comm.heap import register
+from emu.comm.layout import Layout
+from emu.comm.segment import Segment
+from emu.comm.world import World
+
+
+@pytest.fixture
+def worlds() -> Iterator[Callable[..., list[World]]]:
+    """Make the worlds of n PEs in this one process: fast, for all that doesn't wait for another."""
+    segments = []
+
+    def make(n_pes: int, *, heap_bytes: int = 1 << 30, poison: bool = False) -> list[World]:
+        segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_bytes))
+        segments.append(segment)
+        return [World(segment, register(segment, pe, 1), pe, poison=poison) for pe in range(n_pes)]
+
+    yield make
+    for segment in segments:
+        segment.close()

@@ -1,0 +1,132 @@
+"""The disk cache of compiled kernels: never stale, safe when many compile at once, outside the tree."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HELPER = """
+from emu.kernels.jit import jit
+
+
+@jit()
+def helper(x):
+    return x + 1
+"""
+CALLER = """
+from emu.kernels.jit import jit
+from emu.kernels.probe_helper import helper
+
+
+@jit()
+def caller(x):
+    return helper(x) * 2
+"""
+# Prints the result, and how often the caller came from the cache and how often it was compiled.
+PROGRAM = """
+import json
+from emu.kernels.probe_caller import caller
+value = caller(10)
+stats = caller.stats
+print(json.dumps([value, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of what the cache needs of the package, with two kernels in two files."""
+    kernels = tmp_path / "src" / "emu" / "kernels"
+    kernels.mkdir(parents=True)
+    shutil.copy(ROOT / "emu" / "__init__.py", kernels.parent)
+    shutil.copy(ROOT / "emu" / "kernels" / "jit.py", kernels)
+    (kernels / "probe_helper.py").write_text(HELPER)
+    (kernels / "probe_caller.py").write_text(CALLER)
+    return tmp_path
+
+
+def start(package):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(package / "src"),
+        "EMU_CACHE_DIR": str(package / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-W", "error", "-P", "-c", PROGRAM]
+    return subprocess.Popen(
+        command,
+        cwd=package,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+def run(package):
+    return finish(start(package))
+
+
+def cached_files(package, pattern="*"):
+    return sorted(path for path in (package / "cache").rglob(pattern) if path.is_file())
+
+
+def test_a_second_process_loads_what_the_first_compiled(package):
+    assert run(package) == [22, 0, 1]
+    assert run(package) == [22, 1, 0]
+
+
+def test_an_edit_in_another_file_gives_the_new_result(package):
+    assert run(package) == [22, 0, 1]
+    (package / "src" / "emu" / "kernels" / "probe_helper.py").write_text(
+        HELPER.replace("+ 1", "+ 100")
+    )
+    assert run(package) == [220, 0, 1]
+    assert run(package) == [220, 1, 0]
+
+
+def test_eight_processes_that_compile_at_once_leave_one_usable_entry_a_kernel(package):
+    results = [finish(process) for process in [start(package) for _ in range(8)]]
+    assert [value for value, _, _ in results] == [22] * 8
+    assert run(package) == [22, 1, 0]
+    assert len(cached_files(package, "*caller*")) == 1
+
+
+def test_nothing_is_written_into_the_package(package):
+    before = sorted(package.joinpath("src").rglob("*"))
+    run(package)
+    assert sorted(package.joinpath("src").rglob("*")) == before
+    assert cached_files(package)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "flipped"])
+def test_a_damaged_entry_is_compiled_again(package, damage):
+    run(package)
+    for path in cached_files(package):
+        whole = path.read_bytes()
+        path.write_bytes(
+            {
+                "cut": whole[: len(whole) // 2],
+                "empty": b"",
+                "other": b"not a pickle at all",
+                "flipped": b"\xff" + whole[1:],
+            }[damage]
+        )
+    assert run(package) == [22, 0, 1]
+    assert run(package) == [22, 1, 0]
+
+
+def test_a_cache_that_cannot_be_made_costs_time_only(package):
+    (package / "cache").write_text("a file where the folder should be")
+    assert run(package)[0] == 22
