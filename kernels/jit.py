@@ -42,6 +42,7 @@ def intrinsic(build: Callable[..., Any]) -> Any:
 
 
 _UNUSED_AFTER_S = 30 * 24 * 3600.0
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
 def package_digest(root: Path) -> str:
@@ -124,13 +125,17 @@ class _KeyedFiles(caching.IndexDataCacheFile):
     def save(self, key: object, data: object) -> None:
         payload = self._dump((repr(key), data))
         with self._open_for_write(self._path(key)) as file:
-            file.write(payload)
+            file.write(hashlib.sha256(payload).digest() + payload)
 
     def load(self, key: object) -> object | None:
         try:
-            stored, data = pickle.loads(Path(self._path(key)).read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError):
-            return None  # not there, or cut short by a full disk: compile again
+            content = Path(self._path(key)).read_bytes()
+        except OSError:
+            return None  # not there: compile
+        payload = content[_CHECKSUM_BYTES:]
+        if hashlib.sha256(payload).digest() != content[:_CHECKSUM_BYTES]:
+            return None  # cut short or damaged; loading damaged machine code could crash the process
+        stored, data = pickle.loads(payload)
         return data if stored == repr(key) else None
 
 

@@ -110,19 +110,26 @@ def test_nothing_is_written_into_the_package(package):
     assert cached_files(package)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "other", "flipped"])
+def damaged(whole, damage):
+    """Return the bytes of an entry after a full disk, a stray program, or a failing disk."""
+    kind, _, percent = damage.partition(" at ")
+    place = len(whole) * int(percent or 0) // 100
+    if kind == "cut":
+        return whole[:place]
+    if kind == "flipped":
+        return whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]
+    return b"not a pickle at all"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["other", *(f"cut at {percent}" for percent in (0, 50, 99))]
+    + [f"flipped at {percent}" for percent in (0, 2, 30, 60, 90)],
+)
 def test_a_damaged_entry_is_compiled_again(package, damage):
     run(package)
     for path in cached_files(package):
-        whole = path.read_bytes()
-        path.write_bytes(
-            {
-                "cut": whole[: len(whole) // 2],
-                "empty": b"",
-                "other": b"not a pickle at all",
-                "flipped": b"\xff" + whole[1:],
-            }[damage]
-        )
+        path.write_bytes(damaged(path.read_bytes(), damage))
     assert run(package) == [22, 0, 1]
     assert run(package) == [22, 1, 0]
 

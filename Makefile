@@ -1,0 +1,57 @@
+# `make` alone prints the targets. Everything is installed into $(VENV), nothing elsewhere.
+PYTHON ?= python3
+VENV   ?= .venv
+TESTS  ?= tests
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS)"
+
+# Stamps: an install is repeated only when pyproject.toml is newer than the last one.
+$(VENV)/.created:
+	$(PYTHON) -c 'import sys; sys.exit("Python must be 3.11 or newer, but got " + sys.version.split()[0] + "; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade pip
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml
+	$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.created pyproject.toml
+	$(PIP) install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
+	$(PIP) install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
+
+demo: $(VENV)/.installed ## install emu and run two checked programs on 8 PEs
+	$(BIN)/emu demo
+
+test: $(VENV)/.installed-test ## install what the tests need and run them
+	$(BIN)/pytest -n auto --maxprocesses 4 $(TESTS)
+
+lint: $(VENV)/.installed-dev ## check style, types, the layers and the reference pages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/make_reference.py --check
+
+bench: $(VENV)/.installed-dev ## run every benchmark once, in this environment
+	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --environment existing:$(abspath $(BIN))/python
+
+docs: $(VENV)/.installed ## write docs/reference/ again from the docstrings
+	$(BIN)/python docs/make_reference.py
+
+clean: ## remove the environment, caches and build outputs
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis .benchmarks .asv
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,10 @@
+"""``python -m emu`` is the command ``emu``."""
+
+from __future__ import annotations
+
+import sys
+
+from emu.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

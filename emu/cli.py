@@ -1,0 +1,223 @@
+"""The command line: ``emu run``, ``emu demo`` and ``emu doctor``.
+
+Only ``argparse`` is imported at the top, so that ``emu --help`` answers at once; each command
+imports what it needs. This module and those it calls for printing are the only ones that print.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+INTERRUPTED = 130
+USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: The command line without the program's name; default ``sys.argv[1:]``.
+
+    Returns:
+        The exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line,
+        130 after Ctrl-C, and for ``emu run`` whatever the script asked for.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.command(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="emu", description="Run programs written for many accelerators on this machine."
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_demo(commands)
+    doctor = commands.add_parser("doctor", help="say what this machine offers and what is missing")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Print the version; looked up only then, because reading metadata takes a while."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        sys.stdout.write(f"emu {version()}\n")
+        parser.exit()
+
+
+def version() -> str:
+    """Return the version of the installed distribution, or say that there is none."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("tile-emu")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a Python script on several PEs",
+        description="Every PE runs the script as __main__; emu.world() says which PE it is.",
+    )
+    run.add_argument(
+        "-n",
+        dest="n_pes",
+        type=_count,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="number of PEs (default: the number of cores, here %(default)s)",
+    )
+    run.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="seconds without progress after which waiting PEs are reported as deadlocked "
+        "(default: %(default)g)",
+    )
+    run.add_argument(
+        "--no-prefix",
+        dest="prefix",
+        action="store_false",
+        help="do not put the PE's number before each line it prints",
+    )
+    run.add_argument("script", help="the Python file")
+    run.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
+    )
+    run.set_defaults(command=_run)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="run two PyPTO programs in bf16 and check them against NumPy",
+        description="AllGather+MatMul and MatMul+AllReduce+RMSNorm, several shapes, each checked.",
+    )
+    demo.add_argument(
+        "-n", dest="n_pes", type=_count, default=8, metavar="N", help="PEs (default: 8)"
+    )
+    demo.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="take the weights from the fp32, fp16 and bf16 matrices of a .npy or .safetensors file",
+    )
+    demo.set_defaults(command=_demo)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
+    return value
+
+
+def _stderr() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def _complain(message: object) -> None:
+    _stderr().print(f"emu: {message}", markup=False)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from emu.comm.errors import CommError
+    from emu.script import run_script
+
+    try:
+        run_script(
+            options.script,
+            options.arguments,
+            options.n_pes,
+            timeout=options.timeout,
+            prefix_output=options.prefix,
+        )
+    except (CommError, FileNotFoundError) as error:  # nothing was started
+        _complain(error)
+        return USAGE
+    except ExceptionGroup as group:
+        return _report(group)
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from emu.comm.errors import CommError
+    from emu.demo import run_demo
+    from emu.weights import WeightFileError
+
+    try:
+        return run_demo(options.n_pes, options.input)
+    except (CommError, WeightFileError, OSError) as error:
+        _complain(error)
+        return USAGE
+    except ExceptionGroup as group:
+        return _report(group)
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    from emu.doctor import run_doctor
+
+    return run_doctor()
+
+
+def _report(group: ExceptionGroup[Exception]) -> int:
+    """Print what went wrong on each PE and return the exit status of the first of them."""
+    from emu.comm.errors import DeadlockError, PEExitError
+
+    if any(isinstance(error, DeadlockError) for error in group.exceptions):
+        _complain(group.message)  # the report on the whole; each PE's error only says where it was
+    alike: dict[str, list[Exception]] = {}
+    for error in group.exceptions:
+        if not isinstance(error, PEExitError):  # the PE has said itself what it had to say
+            alike.setdefault(f"{type(error).__name__}: {error}", []).append(error)
+    for text, errors in alike.items():
+        _complain_of(text, errors)
+    return _status(group.exceptions[0])
+
+
+def _complain_of(text: str, errors: list[Exception]) -> None:
+    """Print an error that one or several PEs raised, with the first one's traceback."""
+    pes = ", ".join(str(getattr(error, "pe", "?")) for error in errors)
+    _complain(f"PE {pes}: {text}")
+    for note in getattr(errors[0], "__notes__", ()):
+        _stderr().print(note, markup=False)
+
+
+def _status(error: Exception) -> int:
+    from emu.comm.errors import PEDiedError, PEExitError
+
+    code = 1
+    if isinstance(error, PEExitError):
+        code = error.code
+    elif isinstance(error, PEDiedError) and error.exitcode is not None:
+        code = error.exitcode if error.exitcode >= 0 else 128 - error.exitcode
+    return code & 0xFF or 1  # a status has eight bits, and a failure must not turn into 0

@@ -1,0 +1,106 @@
+"""Annotations of kernel parameters: what an argument must look like."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from emu.pypto.dtypes import DataType, as_dtype
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
+from emu.pypto.tensor import Tensor
+
+
+class _Dynamic:
+    """The type of :data:`DYNAMIC`."""
+
+    def __repr__(self) -> str:
+        return "DYNAMIC"
+
+
+DYNAMIC = _Dynamic()
+"""An extent that may differ from call to call."""
+
+
+class TensorSpec:
+    """What ``pypto.Tensor(shape, dtype)`` makes: rank, fixed extents and data type.
+
+    Args:
+        shape: Extents: an integer is fixed, ``DYNAMIC`` (or None, or -1) is any. One ``...`` stands for
+            any number of axes, several stand for one axis each. None: any shape.
+        dtype: Data type. None: any.
+        name: For messages.
+    """
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, shape: Any = None, dtype: Any = None, name: str = "") -> None:
+        self.dtype: DataType | None = None if dtype is None else as_dtype(dtype)
+        self.shape: tuple[int | _Dynamic | Any, ...] | None = None
+        self.name = name
+        if shape is None:
+            return
+        entries = tuple(DYNAMIC if e is None or e == -1 else e for e in shape)
+        for axis, entry in enumerate(entries):
+            fixed = isinstance(entry, int) and entry >= 0
+            if not (fixed or entry is DYNAMIC or entry is Ellipsis):
+                raise ArgumentError(
+                    f"shape[{axis}] of an annotation must be an extent, DYNAMIC or ..., but got {entry!r}"
+                )
+        self.shape = entries
+
+    def __repr__(self) -> str:
+        if self.shape is None:
+            shape = ""
+        else:
+            shape = f"[{', '.join('...' if e is Ellipsis else repr(e) for e in self.shape)}]"
+        dtype = f", {self.dtype!r}" if self.dtype is not None else ""
+        return f"pypto.Tensor({shape}{dtype})"
+
+    def check(self, value: Any, argument: str) -> None:
+        """Refuse an argument that is not as annotated.
+
+        Raises:
+            KernelError: Naming the argument, the annotation and what was given.
+        """
+        if not isinstance(value, Tensor):
+            raise KernelError(f"{argument} must be {self}, but got {type(value).__name__}")
+        if self.dtype is not None and value.dtype is not self.dtype:
+            raise KernelError(f"{argument} must have dtype {self.dtype!r}, but got {value.dtype!r}")
+        if self.shape is None:
+            return
+        wanted = self._expand(len(value.shape))
+        if len(wanted) != len(value.shape):
+            raise KernelError(
+                f"{argument} must have {len(wanted)} axes as in {self}, "
+                f"but got {len(value.shape)}: {list(value.shape)}"
+            )
+        for axis, (want, have) in enumerate(zip(wanted, value.shape, strict=True)):
+            if isinstance(want, int) and want != have:
+                raise KernelError(
+                    f"{argument} must have extent {want} on axis {axis} as in {self}, "
+                    f"but got {have}: {list(value.shape)}"
+                )
+
+    def _expand(self, rank: int) -> tuple[Any, ...]:
+        shape = self.shape or ()
+        if shape.count(Ellipsis) != 1:
+            return shape
+        at = shape.index(Ellipsis)
+        return (*shape[:at], *[DYNAMIC] * (rank - len(shape) + 1), *shape[at + 1 :])
+
+
+def specs_of(function: Callable[..., Any]) -> dict[str, TensorSpec]:
+    """Return the tensor annotations of a kernel's parameters."""
+    try:
+        hints = inspect.get_annotations(function, eval_str=True)
+    except Exception as error:  # noqa: BLE001 - an annotation may be any expression
+        name = getattr(function, "__name__", "kernel")
+        warnings.warn(
+            f"the annotations of {name} cannot be evaluated and are not checked: {error}",
+            PyptoWarning,
+            stacklevel=3,
+        )
+        return {}
+    return {name: hint for name, hint in hints.items() if isinstance(hint, TensorSpec)}

@@ -1,0 +1,429 @@
+"""Communication between PEs: ``pypto.distributed``.
+
+Each function checks its arguments, then adds a node to the dataflow graph. Only ``pred``, tensors,
+scalar reads, loops and ifs order them; that one stands above the other orders nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from emu.comm.ops import AtomicOp as AtomicType
+from emu.comm.ops import Cmp as OpType
+from emu.pypto.dtypes import DT_FP32, FP32, HALVES
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.graph import GRAPH, Node
+from emu.pypto.groups import my_symbolic_pe
+from emu.pypto.shmem import (
+    ShmemTensor,
+    check_data,
+    check_extent,
+    check_shmem,
+    create_shmem_signal,
+    create_shmem_tensor,
+    cut,
+    shmem_view,
+)
+from emu.pypto.symbolic import Shape, SymInt, as_int, as_ints, check_rank
+from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, fresh, nodes_of, run_op, token
+from emu.pypto.tiles import tile_starts, vec_tile
+from emu.pypto.waits import BarrierWait, TileWait
+
+Pred = Sequence[Tensor] | None
+SET, ADD = AtomicType.SET, AtomicType.ADD
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+
+def shmem_put(
+    src: Tensor,
+    offsets: Sequence[SymInt],
+    dst: ShmemTensor,
+    dst_pe: SymInt,
+    *,
+    put_op: AtomicType = SET,
+    pred: Pred = None,
+) -> Tensor:
+    """Store the valid part of a tensor into PE ``dst_pe``'s memory, tile by tile.
+
+    Args:
+        src: 2 to 4 axes, not empty, at most 2^31 - 1 elements; of ``dst``'s data type.
+        offsets: Corner in ``dst``, one entry an axis, each below the extent there.
+        dst: Symmetric data of ``src``'s rank, at least as large as ``offsets`` and ``src`` need.
+        dst_pe: PE of the group, from 0.
+        put_op: ``SET`` replaces, not atomically as a whole; ``ADD`` adds, atomically element by element,
+            and rounds to the data type at every addition. Default: SET.
+        pred: Tensors and tokens that must be complete first; not ``src``, and none empty.
+
+    Returns:
+        The token of completion: the data are there.
+
+    Raises:
+        ArgumentError: If an argument breaks a rule; nothing is changed then.
+        DTypeError: If the data types differ (but see :func:`pypto.set_options`).
+        TileShapeError: If ``set_vec_tile_shapes`` was not called, or with another rank than ``src``'s.
+    """
+    if not isinstance(src, Tensor) or not isinstance(dst, ShmemTensor) or not dst.shape:
+        check_tensor(src, "src")
+        check_data(dst, "dst")
+    shape, memory = src.shape, dst.memory
+    widen = src.dtype is not memory.dtype and _mixed(src, dst, put_op)
+    check_extent(shape, "src")
+    low = _check_place(shape, offsets, dst)
+    pe = _check_pe(dst_pe, memory.n_pes, "dst_pe")
+    if put_op is not SET and put_op is not ADD:
+        raise ArgumentError(f"put_op must be AtomicType.SET or AtomicType.ADD, but got {put_op!r}")
+    tile = vec_tile(shape, "shmem_put", "src")
+    deps = None if pred is None else _check_pred(pred, src)
+    put, data, array = memory.group.put, memory.data, src.array
+    if GRAPH.quiet and not widen:
+        # The common case at once: nothing is pending, so nothing is waited for.
+        for start, where in tile_starts(src.valid_shape, tile):
+            put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
+        return COMPLETE
+
+    def store() -> None:
+        values = array.astype(FP32) if widen else array
+        for start, where in tile_starts(src.valid_shape, tile):
+            at = tuple(a + b for a, b in zip(low, start, strict=True))
+            put(data, values[where], pe, offsets=at, op=put_op)
+
+    return token(run_op("shmem_put", store, reads=(src,), pred=deps))
+
+
+def shmem_get(
+    src: ShmemTensor,
+    src_pe: SymInt,
+    shape: Sequence[SymInt] | None = None,
+    offsets: Sequence[SymInt] | None = None,
+    *,
+    valid_shape: Sequence[SymInt] | None = None,
+    pred: Pred = None,
+) -> Tensor:
+    """Fetch a rectangle of PE ``src_pe``'s memory, tile by tile.
+
+    Args:
+        src: Symmetric data.
+        src_pe: PE of the group, from 0.
+        shape: Extents of the rectangle. Default: those of ``src``.
+        offsets: Its corner in ``src``. Default: the origin.
+        valid_shape: The part to fetch; the rest reads as 0. Default: what is valid in ``src``.
+        pred: Tensors and tokens that must be complete first.
+
+    Returns:
+        The data.
+
+    Raises:
+        ArgumentError: If an argument breaks a rule.
+        TileShapeError: If ``set_vec_tile_shapes`` was not called, or with another rank.
+    """
+    part = cut(check_data(src, "src"), shape, offsets, valid_shape)
+    memory = part.memory
+    pe = _check_pe(src_pe, memory.n_pes, "src_pe")
+    tile = vec_tile(part.shape, "shmem_get", "src")
+    deps = None if pred is None else _check_pred(pred, None)
+    out = fresh(part.shape, memory.dtype, part.valid_shape)
+    get, data, array, low = memory.group.get, memory.data, out.array, part.low
+
+    def load() -> None:
+        for start, where in tile_starts(part.valid_shape, tile):
+            at = tuple(a + b for a, b in zip(low, start, strict=True))
+            piece = array[where]
+            get(data, pe, offsets=at, shape=piece.shape, out=piece)
+
+    run_op("shmem_get", load, writes=(out,), pred=deps)
+    return out
+
+
+def shmem_signal(
+    src: ShmemTensor,
+    src_pe: SymInt,
+    signal: int,
+    shape: Sequence[SymInt] | None = None,
+    offsets: Sequence[SymInt] | None = None,
+    *,
+    target_pe: SymInt,
+    sig_op: AtomicType = SET,
+    pred: Pred = None,
+) -> Tensor:
+    """Signal every tile of a view to PE ``target_pe``, or to all.
+
+    Args:
+        src: The symmetric tensor whose slots are meant.
+        src_pe: First index of the slots, 0 to n_pes - 1; it does not say who signals.
+        signal: The value, an int32.
+        shape: Extents of the view. Default: those of ``src``.
+        offsets: Its corner in ``src``. Default: the origin.
+        target_pe: PE whose slots change; -1: every PE of the group.
+        sig_op: ``SET`` replaces the value, ``ADD`` adds to it. Default: SET.
+        pred: What must be complete first, as a rule the token of the put that is announced.
+
+    Returns:
+        The token of completion.
+
+    Raises:
+        ArgumentError: If an argument breaks a rule.
+        TileShapeError: If ``set_vec_tile_shapes`` was not called, or with another rank.
+    """
+    check_shmem(src, "src")
+    memory = src.memory
+    n_pes = memory.n_pes
+    row = _check_pe(src_pe, n_pes, "src_pe")
+    value = _check_int32(signal, "signal")
+    target = as_int(target_pe, "target_pe")
+    if not -1 <= target < n_pes:
+        raise ArgumentError(
+            f"target_pe must be at least 0 and below {n_pes}, the number of PEs of group "
+            f"{src.group_name!r}, or -1 for all of them; but got {target}"
+        )
+    if sig_op is not SET and sig_op is not ADD:
+        raise ArgumentError(f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {sig_op!r}")
+    deps = None if pred is None else _check_pred(pred, None)
+    words, n_tiles = src.slots(shape, offsets, "shmem_signal")
+    signal_op, first = memory.group.signal_op, row * n_tiles
+    targets = range(n_pes) if target < 0 else (target,)
+
+    def send() -> None:
+        for pe in targets:
+            for slot in range(first, first + n_tiles):
+                signal_op(words, value, pe, op=sig_op, index=slot)
+
+    return token(run_op("shmem_signal", send, pred=deps))
+
+
+def shmem_wait_until(
+    src: ShmemTensor,
+    src_pe: SymInt,
+    cmp_value: int = 0,
+    shape: Sequence[SymInt] | None = None,
+    offsets: Sequence[SymInt] | None = None,
+    *,
+    cmp: OpType = OpType.EQ,
+    clear_signal: bool = False,
+    pred: Pred = None,
+) -> Tensor:
+    """Wait until every tile of a view has been signalled to this PE.
+
+    Each tile is done once its slot matches; the wait is complete when all are.
+
+    Args:
+        src: The symmetric tensor whose slots are meant.
+        src_pe: First index of the slots, 0 to n_pes - 1.
+        cmp_value: The value to match, an int32. Default: 0.
+        shape: Extents of the view. Default: those of ``src``.
+        offsets: Its corner in ``src``. Default: the origin.
+        cmp: How to compare *slot* with *cmp_value*. PyPTO has EQ only, so that a value that has passed
+            never matches; the others are an extension. Default: EQ.
+        clear_signal: Set a slot to 0 when it matches, in one atomic step. Default: False.
+        pred: What must be complete first.
+
+    Returns:
+        The token of completion: what was put before the signals is visible to those that depend on it.
+
+    Raises:
+        ArgumentError: If an argument breaks a rule.
+        TileShapeError: If ``set_vec_tile_shapes`` was not called, or with another rank.
+    """
+    check_shmem(src, "src")
+    memory = src.memory
+    row = _check_pe(src_pe, memory.n_pes, "src_pe")
+    value = _check_int32(cmp_value, "cmp_value")
+    if not isinstance(cmp, OpType):
+        raise ArgumentError(f"cmp must be an OpType, but got {cmp!r}")
+    deps = set() if pred is None else _check_pred(pred, None)
+    words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
+    wait = TileWait(memory, words, row, n_tiles, cmp, value, bool(clear_signal))
+    return token(GRAPH.submit("shmem_wait_until", deps, wait=wait))
+
+
+def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
+    """Wait until every PE of the group has come to this barrier.
+
+    Each PE adds 1 to a word of everyone, waits until its own has reached n_pes, and takes n_pes off
+    again, so that a fast PE may already be counting for the next barrier. Barriers on one tensor come
+    one after the other.
+
+    Args:
+        src: Symmetric data or signals; the word is apart from their other slots.
+        pred: What must be complete before this PE arrives.
+
+    Returns:
+        The token of completion.
+    """
+    check_shmem(src, "src")
+    memory = src.memory
+    deps = set() if pred is None else _check_pred(pred, None)
+    if memory.last_barrier is not None:
+        deps.add(memory.last_barrier)
+    word, group = memory.barrier_word(), memory.group
+
+    def arrive() -> None:
+        for pe in range(memory.n_pes):
+            group.signal_op(word, 1, pe, op=ADD, index=0)
+
+    arrived = GRAPH.submit("shmem_barrier_all", deps, action=arrive)
+    passed = GRAPH.submit(
+        "shmem_barrier_all",
+        () if arrived is None else (arrived,),
+        wait=BarrierWait(memory, word),
+    )
+    memory.last_barrier = passed
+    return token(passed)
+
+
+def shmem_clear_data(
+    src: ShmemTensor,
+    shape: Sequence[SymInt] | None = None,
+    offsets: Sequence[SymInt] | None = None,
+    *,
+    pred: Pred = None,
+) -> Tensor:
+    """Set a rectangle of this PE's data to 0.
+
+    Args:
+        src: Symmetric data.
+        shape: Extents of the rectangle. Default: those of ``src``.
+        offsets: Its corner in ``src``. Default: the origin.
+        pred: What must be complete first.
+
+    Returns:
+        The token of completion.
+    """
+    part = cut(check_data(src, "src"), shape, offsets, None)
+    deps = None if pred is None else _check_pred(pred, None)
+    memory = part.memory
+
+    def clear() -> None:
+        nothing = np.zeros(part.valid_shape, memory.dtype.np_dtype)
+        memory.group.put(memory.data, nothing, memory.group.my_pe, offsets=part.low, op=SET)
+
+    return token(run_op("shmem_clear_data", clear, pred=deps))
+
+
+def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
+    """Set all slots of this PE to 0, of every view and tile shape of the tensor ``src`` is part of.
+
+    Args:
+        src: Symmetric data or signals.
+        pred: What must be complete first.
+
+    Returns:
+        The token of completion.
+    """
+    check_shmem(src, "src")
+    deps = None if pred is None else _check_pred(pred, None)
+    memory = src.memory
+    group = memory.group
+
+    def clear() -> None:
+        for words in memory.all_slots():
+            for slot in np.flatnonzero(words.local).tolist():
+                group.signal_op(words, 0, group.my_pe, op=SET, index=slot)
+
+    return token(run_op("shmem_clear_signal", clear, pred=deps))
+
+
+# --- checks -----------------------------------------------------------------------------------------
+
+
+def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
+    """Refuse unequal data types but for the one exception; True: widen the source."""
+    widening = src.dtype in HALVES and dst.dtype is DT_FP32 and put_op is ADD
+    if widening and GRAPH.scope.allow_mixed_add:
+        return True
+    hint = "; pypto.set_options(allow_mixed_add=True) allows this ADD" if widening else ""
+    raise DTypeError(
+        f"src.dtype must be {dst.dtype!r}, the dtype of dst, but got {src.dtype!r}{hint}"
+    )
+
+
+def _check_place(shape: Shape, offsets: Any, dst: ShmemTensor) -> Shape:
+    """Check that a source fits at ``offsets``; return the corner in the whole data."""
+    try:
+        low = tuple(map(index, offsets))
+    except TypeError:
+        low = as_ints(offsets, "offsets")
+    rank = len(shape)
+    if len(low) != len(dst.shape):
+        check_rank(low, len(dst.shape), "offsets", "dst")
+    if len(dst.shape) != rank:
+        raise ArgumentError(
+            f"dst must have the rank of src, {rank} (shape {list(shape)}), but got {list(dst.shape)}"
+        )
+    for axis in range(rank):
+        a, n, size = low[axis], shape[axis], dst.shape[axis]
+        if not 0 <= a < size:
+            raise ArgumentError(
+                f"offsets[{axis}] must be at least 0 and below {size}, the extent of dst there, "
+                f"but got {a}"
+            )
+        if a + n > size:
+            raise ArgumentError(
+                f"offsets[{axis}] + src.shape[{axis}] must be at most {size}, the extent of dst there, "
+                f"but got {a} + {n}"
+            )
+    return tuple(map(int.__add__, low, dst.low))
+
+
+def _check_pe(pe: Any, n_pes: int, argument: str) -> int:
+    try:
+        number = index(pe)
+    except TypeError:
+        number = as_int(pe, argument)
+    if not 0 <= number < n_pes:
+        raise ArgumentError(
+            f"{argument} must be at least 0 and below {n_pes}, the number of PEs of the group, "
+            f"but got {number}"
+        )
+    return number
+
+
+def _check_int32(value: Any, argument: str) -> int:
+    number = as_int(value, argument)
+    if not INT32_MIN <= number <= INT32_MAX:
+        raise ArgumentError(
+            f"{argument} must be an int32, {INT32_MIN} to {INT32_MAX}, but got {number}"
+        )
+    return number
+
+
+def _check_pred(pred: Any, src: Tensor | None) -> set[Node]:
+    if not isinstance(pred, list | tuple):
+        raise ArgumentError(f"pred must be a list of tensors, but got {type(pred).__name__}")
+    found: set[Node] = set()
+    for i, t in enumerate(pred):
+        if not isinstance(t, Tensor):
+            raise ArgumentError(f"pred[{i}] must be a tensor, but got {type(t).__name__}")
+        if t is src:
+            raise ArgumentError(f"pred must not contain src, but got it as pred[{i}]")
+        if 0 in t.shape:
+            raise ArgumentError(f"pred[{i}] must not be empty, but got shape {list(t.shape)}")
+        if not GRAPH.quiet:
+            found |= nodes_of(t)
+    return found
+
+
+__all__ = [
+    "AtomicType",
+    "OpType",
+    "ShmemTensor",
+    "create_shmem_signal",
+    "create_shmem_tensor",
+    "my_symbolic_pe",
+    "shmem_barrier_all",
+    "shmem_clear_data",
+    "shmem_clear_signal",
+    "shmem_get",
+    "shmem_load",
+    "shmem_put",
+    "shmem_signal",
+    "shmem_store",
+    "shmem_view",
+    "shmem_wait_until",
+]
+
+shmem_store = shmem_put
+shmem_load = shmem_get

@@ -1,0 +1,280 @@
+"""Element-wise ops, and the data types and valid shapes of their results.
+
+Computation is in FP32 (FP64 for FP64) and each op rounds once to its data type; integers wrap.
+
+*Valid shapes.* Elements outside a valid shape read as 0, so the valid part of a result is the largest
+of those of its operands, axis by axis; an operand of extent 1 that is broadcast along an axis has no say
+there, nor has a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, as_dtype
+from emu.pypto.dtypes import convert as convert_array
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.symbolic import Shape
+from emu.pypto.tensor import Tensor, check_tensor, corner, fresh, run_op
+
+Number = int | float
+Operand = Tensor | Number
+
+
+def wide(array: Array) -> Array:
+    """Return the array in the type that arithmetic on it uses."""
+    if array.dtype.kind in "biu" or array.dtype.itemsize >= 4:
+        return array
+    widened: Array = array.astype(FP32)
+    return widened
+
+
+def compute(label: str, action: Callable[[], None], reads: list[Tensor], out: Tensor) -> Tensor:
+    """Submit a computation; overflow and division by zero give infinities and NaN silently."""
+
+    def quietly() -> None:
+        with np.errstate(all="ignore"):
+            action()
+
+    run_op(label, quietly, reads=reads, writes=(out,))
+    return out
+
+
+def broadcast_shape(tensors: list[Tensor], op: str) -> Shape:
+    """Return the shape that tensors broadcast to."""
+    try:
+        return np.broadcast_shapes(*(t.shape for t in tensors))
+    except ValueError:
+        shapes = " and ".join(str(list(t.shape)) for t in tensors)
+        raise ArgumentError(
+            f"{op}: shapes must broadcast to each other, but got {shapes}"
+        ) from None
+
+
+def _joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
+    if all(t.valid_shape == t.shape for t in tensors):
+        return shape
+    valid = [0] * len(shape)
+    for t in tensors:
+        lead = len(shape) - t.ndim
+        for axis, (extent, part) in enumerate(zip(t.shape, t.valid_shape, strict=True), lead):
+            if extent == shape[axis]:
+                valid[axis] = max(valid[axis], part)
+    return tuple(valid)
+
+
+def _cut(t: Tensor, shape: Shape, valid: Shape) -> Array:
+    """Return the operand over the valid part of the result, zero where it is not valid."""
+    lead = len(shape) - t.ndim
+    extent = tuple(
+        n if n != shape[lead + axis] else valid[lead + axis] for axis, n in enumerate(t.shape)
+    )
+    if extent == t.valid_shape:
+        return t.array
+    array = np.zeros(extent, t.array.dtype)
+    array[corner(t.valid_shape)] = t.array
+    return array
+
+
+def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataType]:
+    tensors = [value for value in operands if isinstance(value, Tensor)]
+    for i, value in enumerate(operands):
+        if not isinstance(value, Tensor | int | float | np.number):
+            raise ArgumentError(
+                f"{op}: operand {i} must be a tensor or a number, but got {type(value).__name__}"
+            )
+    if not tensors:
+        raise ArgumentError(f"{op}: one operand must be a tensor, but got {operands!r}")
+    dtype = tensors[0].dtype
+    for t in tensors[1:]:
+        if t.dtype is not dtype:
+            raise DTypeError(
+                f"{op}: operands must have one dtype, but got {dtype!r} and {t.dtype!r}; cast one"
+            )
+    return tensors, dtype
+
+
+def _scalar(op: str, value: Number, dtype: DataType) -> Any:
+    """Return a number as an operand: a float as the arithmetic's type, an integer checked."""
+    if dtype in FLOATS:
+        return np.float64(value) if dtype is DT_FP64 else np.float32(value)
+    if isinstance(value, float | np.floating) and not float(value).is_integer():
+        raise DTypeError(f"{op}: the number must be an integer for {dtype!r}, but got {value!r}")
+    try:
+        return dtype.np_dtype.type(int(value))
+    except OverflowError:
+        raise ArgumentError(f"{op}: the number must fit {dtype!r}, but got {value!r}") from None
+
+
+def _apply(
+    op: str, function: Callable[..., Any], operands: tuple[Any, ...], result: DataType | None = None
+) -> Tensor:
+    tensors, dtype = _operands(op, operands)
+    shape = broadcast_shape(tensors, op)
+    valid = _joint_valid(tensors, shape)
+    out = fresh(shape, dtype if result is None else result, valid)
+    inputs = [v if isinstance(v, Tensor) else _scalar(op, v, dtype) for v in operands]
+
+    def action() -> None:
+        arrays = [wide(_cut(v, shape, valid)) if isinstance(v, Tensor) else v for v in inputs]
+        out.array[...] = function(*arrays)
+
+    return compute(op, action, tensors, out)
+
+
+def _need_float(op: str, *operands: Any) -> None:
+    for value in operands:
+        if isinstance(value, Tensor) and value.dtype not in FLOATS:
+            raise DTypeError(f"{op} needs a float tensor, but got {value.dtype!r}; cast it first")
+
+
+def add(a: Operand, b: Operand) -> Tensor:
+    """Return ``a + b``; one may be a number."""
+    return _apply("add", np.add, (a, b))
+
+
+def sub(a: Operand, b: Operand) -> Tensor:
+    """Return ``a - b``; one may be a number."""
+    return _apply("sub", np.subtract, (a, b))
+
+
+def mul(a: Operand, b: Operand) -> Tensor:
+    """Return ``a * b``; one may be a number."""
+    return _apply("mul", np.multiply, (a, b))
+
+
+def div(a: Operand, b: Operand) -> Tensor:
+    """Return ``a / b`` of float tensors; one may be a number."""
+    _need_float("div", a, b)
+    return _apply("div", np.divide, (a, b))
+
+
+def maximum(a: Operand, b: Operand) -> Tensor:
+    """Return the larger, element by element; NaN wins."""
+    return _apply("maximum", np.maximum, (a, b))
+
+
+def minimum(a: Operand, b: Operand) -> Tensor:
+    """Return the smaller, element by element; NaN wins."""
+    return _apply("minimum", np.minimum, (a, b))
+
+
+def exp(a: Tensor) -> Tensor:
+    """Return e to the power of a float tensor."""
+    _need_float("exp", a)
+    return _apply("exp", np.exp, (a,))
+
+
+def log(a: Tensor) -> Tensor:
+    """Return the natural logarithm of a float tensor."""
+    _need_float("log", a)
+    return _apply("log", np.log, (a,))
+
+
+def sqrt(a: Tensor) -> Tensor:
+    """Return the square root of a float tensor."""
+    _need_float("sqrt", a)
+    return _apply("sqrt", np.sqrt, (a,))
+
+
+def rsqrt(a: Tensor) -> Tensor:
+    """Return one over the square root of a float tensor."""
+    _need_float("rsqrt", a)
+    return _apply("rsqrt", lambda x: 1 / np.sqrt(x), (a,))
+
+
+def sigmoid(a: Tensor) -> Tensor:
+    """Return ``1 / (1 + exp(-a))`` of a float tensor."""
+    _need_float("sigmoid", a)
+    return _apply("sigmoid", lambda x: 1 / (1 + np.exp(-x)), (a,))
+
+
+def abs(a: Tensor) -> Tensor:
+    """Return the absolute value."""
+    return _apply("abs", np.abs, (a,))
+
+
+def neg(a: Tensor) -> Tensor:
+    """Return ``-a``."""
+    return _apply("neg", np.negative, (a,))
+
+
+def eq(a: Operand, b: Operand) -> Tensor:
+    """Return ``a == b`` as DT_BOOL; the operator ``==`` compares identity."""
+    return _apply("eq", np.equal, (a, b), DT_BOOL)
+
+
+def ne(a: Operand, b: Operand) -> Tensor:
+    """Return ``a != b`` as DT_BOOL; the operator ``!=`` compares identity."""
+    return _apply("ne", np.not_equal, (a, b), DT_BOOL)
+
+
+def gt(a: Operand, b: Operand) -> Tensor:
+    """Return ``a > b`` as DT_BOOL."""
+    return _apply("gt", np.greater, (a, b), DT_BOOL)
+
+
+def ge(a: Operand, b: Operand) -> Tensor:
+    """Return ``a >= b`` as DT_BOOL."""
+    return _apply("ge", np.greater_equal, (a, b), DT_BOOL)
+
+
+def lt(a: Operand, b: Operand) -> Tensor:
+    """Return ``a < b`` as DT_BOOL."""
+    return _apply("lt", np.less, (a, b), DT_BOOL)
+
+
+def le(a: Operand, b: Operand) -> Tensor:
+    """Return ``a <= b`` as DT_BOOL."""
+    return _apply("le", np.less_equal, (a, b), DT_BOOL)
+
+
+def cast(a: Tensor, dtype: Any) -> Tensor:
+    """Convert to another data type.
+
+    To a lower float: to nearest, ties to even. To an integer: the fraction is cut off, values beyond
+    the range give its ends, NaN gives 0. To DT_BOOL: whether it is not 0.
+    """
+    check_tensor(a, "a")
+    target = as_dtype(dtype)
+    out = fresh(a.shape, target, a.valid_shape)
+
+    def action() -> None:
+        out.array[...] = convert_array(a.array, target)
+
+    return compute("cast", action, [a], out)
+
+
+def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
+    """Return ``a`` where the condition (DT_BOOL, or integers not 0) holds, and ``b`` elsewhere.
+
+    If ``a`` and ``b`` are both numbers the result is DT_FP32.
+    """
+    check_tensor(condition, "condition")
+    if condition.dtype in FLOATS:
+        raise DTypeError(
+            f"where: condition must be DT_BOOL or integer, but got {condition.dtype!r}"
+        )
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        choices, dtype = _operands("where", (a, b))
+    else:
+        choices, dtype = [], DataType.DT_FP32
+    tensors = [condition, *choices]
+    shape = broadcast_shape(tensors, "where")
+    valid = _joint_valid(tensors, shape)
+    out = fresh(shape, dtype, valid)
+    inputs = [
+        v
+        if isinstance(v, Tensor)
+        else np.asarray(_scalar("where", v, dtype)).astype(dtype.np_dtype)
+        for v in (a, b)
+    ]
+
+    def action() -> None:
+        x, y = (_cut(v, shape, valid) if isinstance(v, Tensor) else v for v in inputs)
+        out.array[...] = np.where(_cut(condition, shape, valid).astype(np.bool_), x, y)
+
+    return compute("where", action, tensors, out)

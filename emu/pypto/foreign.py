@@ -1,0 +1,52 @@
+"""Arrays of the outside world: NumPy, and torch where the program has loaded it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from emu.pypto.dtypes import DT_BF16, Array, as_dtype
+from emu.pypto.errors import KernelError
+
+
+def is_foreign(value: Any) -> bool:
+    """Say whether a kernel argument is an array whose memory a tensor can use."""
+    return isinstance(value, np.ndarray) or _is_torch(value)
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_array(value: Any, argument: str) -> Array:
+    """Return a NumPy array on the same memory.
+
+    Raises:
+        KernelError: If it is neither, lies on a device, or has a data type that tensors have not.
+    """
+    if _is_torch(value):
+        array = _from_torch(value, argument)
+    elif isinstance(value, np.ndarray):
+        array = value
+    else:
+        raise KernelError(
+            f"{argument} must be a NumPy array or a torch tensor, but got {type(value).__name__}"
+        )
+    as_dtype(array.dtype, f"dtype of {argument}")
+    return array
+
+
+def _from_torch(value: Any, argument: str) -> Array:
+    torch = sys.modules["torch"]
+    if value.device.type != "cpu":
+        raise KernelError(f"{argument} must be a CPU tensor, but got one on {value.device}")
+    detached = value.detach()
+    if value.dtype == torch.bfloat16:
+        # torch gives no bfloat16 to NumPy, but the same bits as int16.
+        bits: Array = detached.view(torch.int16).numpy()
+        return bits.view(DT_BF16.np_dtype)
+    array: Array = detached.numpy()
+    return array

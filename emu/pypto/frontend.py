@@ -1,0 +1,233 @@
+"""Kernels: ``pypto.frontend.jit``, options and loops."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from emu.pypto.annotations import TensorSpec, specs_of
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
+from emu.pypto.foreign import as_array, is_foreign
+from emu.pypto.graph import GRAPH, Schedule, new_scope
+from emu.pypto.symbolic import SymbolicScalar, as_int
+from emu.pypto.tensor import Buffer, Tensor, wrap
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MEANINGLESS = frozenset(
+    {
+        *("codegen_options", "compile_options", "debug_options", "host_options", "infer_options"),
+        *("pass_options", "runtime_options", "verify_options", "run_mode", "use_cache", "cache"),
+        *("enable_cache", "name", "verbose", "debug", "device", "platform", "dynamic"),
+    }
+)
+"""Options that change how a compiler works, not what a kernel computes."""
+
+_warned: set[str] = set()
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for name in options:
+        if name not in _MEANINGLESS and name not in _warned:
+            _warned.add(name)
+            warnings.warn(
+                f"option {name!r} is not known to the emulator and is ignored",
+                PyptoWarning,
+                stacklevel=4,
+            )
+
+
+class Kernel:
+    """A function that runs as one kernel: arrays in, results written in place.
+
+    Calling it turns NumPy arrays and torch CPU tensors (also inside lists) into tensors on their memory,
+    checks them against the annotations, runs the function, and returns when every op is complete on this
+    PE. Symmetric memory that it created goes back then. Called inside another kernel it is a function.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        schedule: Schedule | None,
+        seed: int | None,
+        allow_mixed_add: bool | None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._signature = inspect.signature(function)
+        self._scope = functools.partial(new_scope, schedule, seed, allow_mixed_add)
+        self._specs: dict[str, TensorSpec] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel."""
+        if _State.depth:
+            return self._function(*args, **kwargs)
+        if self._specs is None:
+            # Not at decoration: annotations may name what is defined further down.
+            self._specs = specs_of(self._function)
+        bound = self._signature.bind(*args, **kwargs)
+        importer = _Importer()
+        for name, value in bound.arguments.items():
+            kind = self._signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = {k: importer.take(v, k) for k, v in value.items()}
+            else:
+                bound.arguments[name] = importer.take(value, name)
+        for name, spec in self._specs.items():
+            if name in bound.arguments:
+                spec.check(bound.arguments[name], f"argument {name} of {self._function.__name__}")
+        before = GRAPH.enter(self._scope())
+        failed = True
+        _State.depth += 1
+        try:
+            result = self._function(*bound.args, **bound.kwargs)
+            failed = False
+        finally:
+            _State.depth -= 1
+            GRAPH.leave(before, failed=failed)
+        return result
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class _State:
+    """How many kernels this PE is in."""
+
+    depth = 0
+
+
+class _Importer:
+    """Makes tensors of one call's arrays; the same memory twice is one buffer."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[str, Any, Buffer]] = []
+
+    def take(self, value: Any, argument: str) -> Any:
+        if is_foreign(value):
+            return self._import(as_array(value, f"argument {argument}"), argument)
+        if isinstance(value, list | tuple) and any(is_foreign(item) for item in value):
+            items = [self.take(item, f"{argument}[{i}]") for i, item in enumerate(value)]
+            return items if isinstance(value, list) else tuple(items)
+        return value
+
+    def _import(self, array: Any, argument: str) -> Tensor:
+        t = wrap(array, None, argument)
+        for name, other, buffer in self._seen:
+            if not _overlap(array, other):
+                continue
+            if _place(array) != _place(other):
+                raise KernelError(
+                    f"argument {argument} must not overlap argument {name} in memory: pass the same "
+                    "array, or arrays apart from each other"
+                )
+            t.buffer = buffer
+            return t
+        self._seen.append((argument, array, t.buffer))
+        return t
+
+
+def _place(array: Any) -> tuple[Any, ...]:
+    pointer = array.__array_interface__["data"][0]
+    return pointer, array.shape, array.strides, array.dtype
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> Kernel: ...
+
+
+@overload
+def jit(
+    function: None = None,
+    /,
+    *,
+    schedule: Schedule | None = None,
+    seed: int | None = None,
+    allow_mixed_add: bool | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    schedule: Schedule | None = None,
+    seed: int | None = None,
+    allow_mixed_add: bool | None = None,
+    **options: Any,
+) -> Any:
+    """Make a function a :class:`Kernel`; with and without parentheses.
+
+    Args:
+        function: The function, if used without parentheses.
+        schedule: Order of ops that nothing orders, as :func:`pypto.set_schedule`; default: what is set.
+        seed: Seed of a random schedule; default: what is set.
+        allow_mixed_add: As :func:`pypto.set_options`; default: what is set.
+        options: Options of PyPTO. Those without numerical meaning are ignored, unknown ones warned of
+            once.
+    """
+    _check_options(options)
+
+    def decorate(target: Callable[..., Any]) -> Kernel:
+        return Kernel(target, schedule, seed, allow_mixed_add)
+
+    return decorate if function is None else decorate(function)
+
+
+class options:
+    """Options of what follows, as a decorator or a context manager; none means anything here.
+
+    Unknown ones are warned of once.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        _check_options(settings)
+
+    def __call__(self, function: F) -> F:
+        """Return the function as it is."""
+        return function
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def loop(
+    *bounds: int, name: str = "", idx_name: str = "", **options: Any
+) -> Iterator[SymbolicScalar]:
+    """Iterate over ``range(*bounds)`` with symbolic scalars.
+
+    Args:
+        bounds: ``stop``, or ``start, stop``, or ``start, stop, step``.
+        name: Name of the loop, ignored.
+        idx_name: Name of its variable, ignored.
+        options: Unrolling and the like, ignored.
+    """
+    if not 1 <= len(bounds) <= 3:
+        raise ArgumentError(f"loop must be given 1 to 3 bounds, but got {len(bounds)}: {bounds!r}")
+    limits = [as_int(bound, f"bound {i} of loop") for i, bound in enumerate(bounds)]
+    if len(limits) == 3 and limits[2] == 0:
+        raise ArgumentError("step of loop must not be 0")
+    return map(SymbolicScalar, range(*limits))
+
+
+def cond(condition: Any) -> bool:
+    """Return the condition of an ``if``; a symbolic scalar has its value already."""
+    return bool(condition)

@@ -1,0 +1,91 @@
+"""Groups of PEs by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emu.pypto.errors import ArgumentError, GroupError
+from emu.pypto.symbolic import SymbolicScalar, as_int
+
+if TYPE_CHECKING:
+    from emu.comm.world import Group
+
+MAX_NAME = 128
+
+_groups: dict[str, Group] = {}
+_sizes: dict[str, int] = {}
+
+
+def check_name(group_name: Any) -> str:
+    """Refuse what is no name of 1 to 128 characters."""
+    if not isinstance(group_name, str):
+        raise ArgumentError(f"group_name must be a str, but got {group_name!r}")
+    if not 1 <= len(group_name) <= MAX_NAME:
+        raise ArgumentError(
+            f"group_name must have 1 to {MAX_NAME} characters, but got {len(group_name)}: "
+            f"{group_name[:40]!r}"
+        )
+    return group_name
+
+
+def find_group(group_name: str) -> Group:
+    """Return the group of this name; a name never given to a group means all PEs.
+
+    Raises:
+        ArgumentError: If the name is none.
+        GroupError: If this PE is not a member.
+    """
+    known = _groups.get(group_name) if isinstance(group_name, str) else None
+    if known is not None:
+        return known
+    name = check_name(group_name)
+    from emu.comm.errors import ArgumentError as CommArgumentError
+    from emu.comm.world import world
+
+    everyone = world()
+    try:
+        group = _groups[name] = everyone.group(name)
+    except CommArgumentError as error:
+        if "is not known" in str(error):
+            # Not remembered: the program may still give the name to a group.
+            return everyone
+        raise GroupError(
+            f"this PE must be a member of group {name!r}, but PE {everyone.my_pe} is not: {error}"
+        ) from None
+    return group
+
+
+def group_of(group_name: str, n_pes: Any) -> Group:
+    """Return the group for a create of ``n_pes`` PEs.
+
+    Raises:
+        ArgumentError: If ``n_pes`` is not positive, or not that of an earlier create.
+        GroupError: If the group has another number of PEs.
+    """
+    name, count = check_name(group_name), as_int(n_pes, "n_pes")
+    if count < 1:
+        raise ArgumentError(f"n_pes must be at least 1, but got {count}")
+    before = _sizes.get(name)
+    if before not in (None, count):
+        raise ArgumentError(
+            f"n_pes must be equal for every create of group {name!r}, {before} so far, but got {count}"
+        )
+    group = find_group(name)
+    if group.n_pes != count:
+        raise GroupError(
+            f"n_pes must be {group.n_pes}, the number of PEs of group {name!r}, but got {count}; a name "
+            "not yet given to a group means all PEs; its members make one beforehand, for "
+            f'instance with emu.world().group("{name}", {list(range(count))})'
+        )
+    _sizes[name] = count
+    _groups[name] = group
+    return group
+
+
+def my_symbolic_pe(group_name: str) -> SymbolicScalar:
+    """Return this PE's number in a group.
+
+    Raises:
+        GroupError: If this PE is not a member.
+    """
+    return SymbolicScalar(find_group(group_name).my_pe)

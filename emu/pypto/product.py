@@ -1,0 +1,79 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emu.pypto.dtypes import DT_BOOL, FP32, Array, as_dtype, convert
+from emu.pypto.elementwise import compute
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.symbolic import Shape
+from emu.pypto.tensor import Tensor, check_tensor, fresh
+
+
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    out_dtype: Any = None,
+    *,
+    a_trans: bool = False,
+    b_trans: bool = False,
+) -> Tensor:
+    """Return the matrix product over the last two axes; axes before them broadcast.
+
+    Args:
+        a: [.., m, k], or [.., k, m] with ``a_trans``.
+        b: [.., k, n], or [.., n, k] with ``b_trans``; of the same data type.
+        out_dtype: Data type of the result. Default: that of ``a``.
+        a_trans: Exchange the last two axes of ``a`` first.
+        b_trans: Exchange the last two axes of ``b`` first.
+
+    It accumulates in FP32 and then casts once. Integers, too, are exact only while sums stay within
+    2^24. What is not valid counts as 0; valid are the valid rows of ``a`` and columns of ``b``.
+
+    Raises:
+        ArgumentError: If ranks or extents do not fit.
+        DTypeError: If the data types differ, or are DT_BOOL.
+    """
+    check_tensor(a, "a")
+    check_tensor(b, "b")
+    if a.dtype is not b.dtype or a.dtype is DT_BOOL:
+        raise DTypeError(
+            f"matmul: a and b must have one dtype, of numbers, but got {a.dtype!r} and {b.dtype!r}"
+        )
+    if a.ndim < 2 or b.ndim < 2:
+        raise ArgumentError(
+            f"matmul: a and b must have at least 2 axes, but got {list(a.shape)} and {list(b.shape)}"
+        )
+    (m, k), (m_valid, _) = _last(a.shape, a_trans), _last(a.valid_shape, a_trans)
+    (k_b, n), (_, n_valid) = _last(b.shape, b_trans), _last(b.valid_shape, b_trans)
+    if k != k_b:
+        raise ArgumentError(
+            f"matmul: a and b must agree on k, but got {k} and {k_b} from shapes {list(a.shape)}"
+            f"{' (transposed)' * a_trans} and {list(b.shape)}{' (transposed)' * b_trans}"
+        )
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ArgumentError(
+            f"matmul: batch axes must broadcast, but got {list(a.shape)} and {list(b.shape)}"
+        ) from None
+    dtype = a.dtype if out_dtype is None else as_dtype(out_dtype, "out_dtype")
+    out = fresh((*batch, m, n), dtype, (*batch, m_valid, n_valid))
+
+    def action() -> None:
+        left, right = _matrix(a, a_trans)[..., :m_valid, :], _matrix(b, b_trans)[..., :n_valid]
+        out.array[...] = convert(np.matmul(left, right), dtype)
+
+    return compute("matmul", action, [a, b], out)
+
+
+def _last(shape: Shape, swapped: bool) -> tuple[int, int]:
+    return (shape[-1], shape[-2]) if swapped else (shape[-2], shape[-1])
+
+
+def _matrix(t: Tensor, swapped: bool) -> Array:
+    array: Array = t.dense().astype(FP32, copy=False)
+    return array.swapaxes(-1, -2) if swapped else array

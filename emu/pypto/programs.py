@@ -1,0 +1,109 @@
+"""Two whole kernels, for demonstrations and measurements.
+
+Both walk rows in blocks of at most 64 and take any tensor data types that fit together; sums across PEs
+round in that type at every addition.
+"""
+
+from __future__ import annotations
+
+from emu.pypto import distributed as dist
+from emu.pypto.distributed import AtomicType
+from emu.pypto.dtypes import DT_FP32
+from emu.pypto.elementwise import add, cast, mul, rsqrt
+from emu.pypto.frontend import jit, loop
+from emu.pypto.product import matmul
+from emu.pypto.reduction import sum as total
+from emu.pypto.tensor import Tensor
+from emu.pypto.tiles import set_vec_tile_shapes
+
+ROWS = 64
+
+
+@jit
+def allgather_matmul(x: Tensor, w: Tensor, out: Tensor, group_name: str = "tp") -> None:
+    """Gather the rows of x from all PEs and multiply them by this PE's columns of the weight.
+
+    Args:
+        x: [m, k], this PE's rows.
+        w: [k, n_local], this PE's columns.
+        out: [n_pes · m, n_local], in the same data type.
+        group_name: Group of the PEs.
+
+    The products of one PE's rows start when they have arrived, in whatever order that is.
+    """
+    rows, depth = x.shape
+    n_pes = out.shape[0] // rows
+    me = dist.my_symbolic_pe(group_name)
+    data = dist.create_shmem_tensor(group_name, n_pes, x.dtype, [n_pes * rows, depth])
+    set_vec_tile_shapes(min(ROWS, rows), depth)
+    for step in loop(n_pes):
+        # Each PE begins with another target, so that not all store to PE 0 first.
+        pe = (me + step) % n_pes
+        stored = dist.shmem_put(x, [me * rows, 0], data, pe)
+        mine = dist.shmem_view(data, [rows, depth], [me * rows, 0])
+        dist.shmem_signal(mine, me, 1, target_pe=pe, pred=[stored])
+    for step in loop(n_pes):
+        pe = (me - step) % n_pes
+        part = dist.shmem_view(data, [rows, depth], [pe * rows, 0])
+        arrived = dist.shmem_wait_until(part, pe, 1)
+        gathered = dist.shmem_get(part, me, pred=[arrived])
+        out[pe * rows :, :] = matmul(gathered, w, out.dtype)
+
+
+@jit
+def matmul_allreduce_rmsnorm(
+    x: Tensor,
+    w: Tensor,
+    residual: Tensor,
+    gamma: Tensor,
+    out: Tensor,
+    n_pes: int,
+    eps: float = 1e-6,
+    group_name: str = "tp",
+) -> None:
+    """Multiply, sum the products over all PEs, add a residual, and normalise each row.
+
+    Args:
+        x: [m, k_local], this PE's part of the inner extent.
+        w: [k_local, n].
+        residual: [m, n], the same on every PE.
+        gamma: [1, n], the scale of the norm.
+        out: [m, n], the same result on every PE; of ``residual``'s data type.
+        n_pes: Number of PEs.
+        eps: Added to the mean square.
+        group_name: Group of the PEs.
+
+    Rows are reduced by their owner (two-shot): PE p sums the p-th share of the rows, adds, normalises, and
+    stores the share to everyone. ``m`` must be divisible by ``n_pes``.
+    """
+    rows, columns = out.shape
+    share = rows // n_pes
+    me = dist.my_symbolic_pe(group_name)
+    sums = dist.create_shmem_tensor(group_name, n_pes, out.dtype, [share, columns])
+    done = dist.create_shmem_tensor(group_name, n_pes, out.dtype, [rows, columns])
+    set_vec_tile_shapes(min(ROWS, share), columns)
+    for step in loop(n_pes):
+        pe = (me + step) % n_pes
+        part = matmul(x[pe * share : (pe + 1) * share, :], w, out.dtype)
+        added = dist.shmem_put(part, [0, 0], sums, pe, put_op=AtomicType.ADD)
+        dist.shmem_signal(sums, 0, 1, target_pe=pe, sig_op=AtomicType.ADD, pred=[added])
+    summed = dist.shmem_wait_until(sums, 0, n_pes)
+    own = dist.shmem_get(sums, me, pred=[summed])
+    normal = _rmsnorm(add(own, residual[me * share : (me + 1) * share, :]), gamma, eps)
+    for step in loop(n_pes):
+        pe = (me + step) % n_pes
+        stored = dist.shmem_put(normal, [me * share, 0], done, pe)
+        mine = dist.shmem_view(done, [share, columns], [me * share, 0])
+        dist.shmem_signal(mine, me, 1, target_pe=pe, pred=[stored])
+    for pe in loop(n_pes):
+        piece = dist.shmem_view(done, [share, columns], [pe * share, 0])
+        arrived = dist.shmem_wait_until(piece, pe, 1)
+        out[pe * share :, :] = dist.shmem_get(piece, me, pred=[arrived])
+
+
+def _rmsnorm(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
+    """Normalise rows in FP32 and round once at the end."""
+    wide = cast(x, DT_FP32)
+    square = total(mul(wide, wide), -1, True)
+    scale = rsqrt(add(mul(square, 1.0 / x.shape[-1]), eps))
+    return cast(mul(mul(wide, scale), cast(gamma, DT_FP32)), x.dtype)

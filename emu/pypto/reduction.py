@@ -1,0 +1,139 @@
+"""Ops along an axis: reductions, softmax, cumulative sum, top-k.
+
+They see the valid part only: the largest of a row is the largest of its valid elements, not the 0 that
+reads outside. Over nothing, a sum is 0 and so is a largest or smallest value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
+from emu.pypto.elementwise import compute, wide
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.symbolic import Shape, as_int
+from emu.pypto.tensor import Tensor, check_tensor, fresh
+
+
+def axis_of(t: Tensor, dim: Any, argument: str = "dim") -> int:
+    """Return an axis counted from the front."""
+    axis = as_int(dim, argument)
+    if not -t.ndim <= axis < t.ndim:
+        raise ArgumentError(
+            f"{argument} must be at least {-t.ndim} and below {t.ndim}, but got {axis} for {t!r}"
+        )
+    return axis % t.ndim
+
+
+def _without(shape: Shape, axis: int, keepdim: bool) -> Shape:
+    return (*shape[:axis], *([1] if keepdim else []), *shape[axis + 1 :])
+
+
+def _reduce(op: str, function: Callable[..., Any], a: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    check_tensor(a, "a")
+    if a.dtype is DT_BOOL:
+        raise DTypeError(f"{op} needs a number tensor, but got {a.dtype!r}; cast it first")
+    axis = axis_of(a, dim)
+    out = fresh(_without(a.shape, axis, keepdim), a.dtype, _without(a.valid_shape, axis, keepdim))
+
+    def action() -> None:
+        if 0 in a.array.shape:
+            out.array[...] = 0
+        else:
+            out.array[...] = function(wide(a.array), axis=axis, keepdims=keepdim)
+
+    return compute(op, action, [a], out)
+
+
+def sum(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Return the sum along an axis, accumulated in FP32 and rounded once; integers wrap."""
+
+    def total(array: Array, **kwargs: Any) -> Any:
+        return np.sum(array, dtype=array.dtype, **kwargs)
+
+    return _reduce("sum", total, a, dim, keepdim)
+
+
+def amax(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Return the largest value along an axis."""
+    return _reduce("amax", np.max, a, dim, keepdim)
+
+
+def amin(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Return the smallest value along an axis."""
+    return _reduce("amin", np.min, a, dim, keepdim)
+
+
+def softmax(a: Tensor, dim: int = -1) -> Tensor:
+    """Return the softmax of a float tensor along an axis, computed in FP32 and rounded once."""
+    check_tensor(a, "a")
+    if a.dtype not in FLOATS:
+        raise DTypeError(f"softmax needs a float tensor, but got {a.dtype!r}; cast it first")
+    axis = axis_of(a, dim)
+    out = fresh(a.shape, a.dtype, a.valid_shape)
+
+    def action() -> None:
+        if out.array.size:
+            x = wide(a.array)
+            e = np.exp(x - x.max(axis=axis, keepdims=True))
+            out.array[...] = e / e.sum(axis=axis, keepdims=True)
+
+    return compute("softmax", action, [a], out)
+
+
+def cumsum(a: Tensor, dim: int = -1) -> Tensor:
+    """Return the running sum along an axis, accumulated in FP32; integers wrap."""
+    check_tensor(a, "a")
+    axis = axis_of(a, dim)
+    out = fresh(a.shape, a.dtype, a.valid_shape)
+
+    def action() -> None:
+        x = wide(a.array)
+        out.array[...] = np.cumsum(x, axis=axis, dtype=x.dtype)
+
+    return compute("cumsum", action, [a], out)
+
+
+def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """Return the ``k`` largest (or smallest) values along an axis and where they stand (DT_INT32).
+
+    In order; of equal values the first comes first; NaN counts as the largest.
+
+    Raises:
+        ArgumentError: If the axis has fewer than ``k`` valid elements, or ``k`` is below 1.
+    """
+    check_tensor(a, "a")
+    axis, count = axis_of(a, dim), as_int(k, "k")
+    if not 1 <= count <= a.valid_shape[axis]:
+        raise ArgumentError(
+            f"k must be at least 1 and at most {a.valid_shape[axis]}, the valid extent of axis {axis}, "
+            f"but got {count}"
+        )
+    shape = (*a.shape[:axis], count, *a.shape[axis + 1 :])
+    valid = (*a.valid_shape[:axis], count, *a.valid_shape[axis + 1 :])
+    values, places = fresh(shape, a.dtype, valid), fresh(shape, DT_INT32, valid)
+    ordered = fresh(valid, DT_INT32)
+
+    def sort() -> None:
+        keys = wide(a.array)
+        if largest:
+            # Sorted backwards, on reversed data: a stable sort then keeps the first of equals first.
+            order = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
+            order = keys.shape[axis] - 1 - np.flip(order, axis)
+        else:
+            order = np.argsort(keys, axis=axis, kind="stable")
+        ordered.array[...] = np.take(order, np.arange(count), axis=axis)
+
+    def pick() -> None:
+        values.array[...] = np.take_along_axis(a.array, ordered.array.astype(np.intp), axis)
+
+    def copy() -> None:
+        places.array[...] = ordered.array
+
+    compute("topk", sort, [a], ordered)
+    compute("topk values", pick, [a, ordered], values)
+    compute("topk indices", copy, [ordered], places)
+    return values, places

@@ -1,0 +1,168 @@
+"""Ops that make, move and select elements without arithmetic. All of them copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from emu.pypto.dtypes import DT_FP32, DT_INT32, DT_INT64, FLOATS, INTEGERS, as_dtype
+from emu.pypto.elementwise import Number, compute
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.reduction import axis_of
+from emu.pypto.symbolic import Shape, as_int, as_ints, as_shape, check_rank, product
+from emu.pypto.tensor import Tensor, check_tensor, fresh, wrap
+
+
+def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
+    """Return a new tensor with one value everywhere."""
+    extents, kind = as_shape(shape, "shape", least=0), as_dtype(dtype)
+    if kind in FLOATS or isinstance(value, int):
+        try:
+            return wrap(np.full(extents, value, kind.np_dtype), kind, name)
+        except OverflowError:
+            raise ArgumentError(f"value must fit {kind!r}, but got {value!r}") from None
+    raise DTypeError(f"full: value must be an integer for {kind!r}, but got {value!r}")
+
+
+def zeros(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
+    """Return a new tensor of zeros."""
+    return full(shape, 0, dtype, name=name)
+
+
+def ones(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
+    """Return a new tensor of ones."""
+    return full(shape, 1, dtype, name=name)
+
+
+def arange(*bounds: int, dtype: Any = DT_INT32) -> Tensor:
+    """Return the integers of ``range(*bounds)`` as a tensor of rank 1."""
+    limits = as_ints(bounds, "bounds")
+    return wrap(np.arange(*limits).astype(as_dtype(dtype).np_dtype))
+
+
+def reshape(a: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int] | None = None) -> Tensor:
+    """Return the elements in another shape, in row-major order; zeros where ``a`` is not valid.
+
+    Args:
+        a: The tensor.
+        shape: New shape of as many elements; one extent may be -1.
+        valid_shape: Valid part of the result. Default: all of it.
+    """
+    check_tensor(a, "a")
+    extents = _infer(as_ints(shape, "shape"), a)
+    valid = extents if valid_shape is None else as_shape(valid_shape, "valid_shape", least=0)
+    check_rank(valid, len(extents), "valid_shape", "the result")
+    for axis, (v, n) in enumerate(zip(valid, extents, strict=True)):
+        if v > n:
+            raise ArgumentError(f"valid_shape[{axis}] must be at most {n}, but got {v}")
+    out = fresh(extents, a.dtype, valid)
+
+    def action() -> None:
+        out.array[...] = a.dense().reshape(extents)[tuple(slice(v) for v in valid)]
+
+    return compute("reshape", action, [a], out)
+
+
+def _infer(shape: Shape, a: Tensor) -> Shape:
+    if shape.count(-1) == 1:
+        rest = product(n for n in shape if n != -1)
+        shape = tuple((a.size // rest if rest else 0) if n == -1 else n for n in shape)
+    if any(n < 0 for n in shape) or product(shape) != a.size:
+        raise ArgumentError(
+            f"shape must hold the {a.size} elements of {list(a.shape)}, but got {list(shape)}"
+        )
+    return shape
+
+
+def transpose(a: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Return the tensor with two axes exchanged."""
+    check_tensor(a, "a")
+    order = list(range(a.ndim))
+    first, second = axis_of(a, dim0, "dim0"), axis_of(a, dim1, "dim1")
+    order[first], order[second] = second, first
+    out = fresh(tuple(a.shape[i] for i in order), a.dtype, tuple(a.valid_shape[i] for i in order))
+
+    def action() -> None:
+        out.array[...] = a.array.transpose(order)
+
+    return compute("transpose", action, [a], out)
+
+
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join tensors along an axis; other extents and data types must agree.
+
+    Where a part is not valid the result holds 0; the result is valid everywhere.
+    """
+    parts = [check_tensor(t, f"tensors[{i}]") for i, t in enumerate(tensors)]
+    if not parts:
+        raise ArgumentError("tensors must hold at least one tensor, but got none")
+    axis, head = axis_of(parts[0], dim), parts[0]
+    for i, t in enumerate(parts):
+        if t.dtype is not head.dtype:
+            raise DTypeError(f"tensors[{i}] must have dtype {head.dtype!r}, but got {t.dtype!r}")
+        if t.ndim != head.ndim or any(
+            n != m for j, (n, m) in enumerate(zip(t.shape, head.shape, strict=True)) if j != axis
+        ):
+            raise ArgumentError(
+                f"tensors[{i}] must have the extents of tensors[0], {list(head.shape)}, but for axis "
+                f"{axis}; but got {list(t.shape)}"
+            )
+    total = sum(t.shape[axis] for t in parts)
+    out = fresh((*head.shape[:axis], total, *head.shape[axis + 1 :]), head.dtype)
+
+    def action() -> None:
+        np.concatenate([t.dense() for t in parts], axis=axis, out=out.array)
+
+    return compute("concat", action, parts, out)
+
+
+def gather(a: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return ``a``'s elements at ``index`` along an axis.
+
+    The result has the shape of ``index``; along the other axes that may be smaller than ``a``.
+
+    Raises:
+        ArgumentError: If an index lies outside; raised when the op runs.
+    """
+    check_tensor(a, "a")
+    check_tensor(index, "index")
+    axis = axis_of(a, dim)
+    if index.dtype not in INTEGERS:
+        raise DTypeError(f"index must be an integer tensor, but got {index.dtype!r}")
+    check_rank(index.shape, a.ndim, "index.shape", "a")
+    for j, (n, m) in enumerate(zip(index.shape, a.shape, strict=True)):
+        if j != axis and n > m:
+            raise ArgumentError(f"index.shape[{j}] must be at most {m}, but got {n}")
+    out = fresh(index.shape, a.dtype, index.valid_shape)
+
+    def action() -> None:
+        at, limit = index.array.astype(np.intp), a.shape[axis]
+        if at.size and not (at.min() >= 0 and at.max() < limit):
+            raise ArgumentError(
+                f"index must be at least 0 and below {limit}, but got {at.min()} to {at.max()}"
+            )
+        cut = tuple(slice(None) if j == axis else slice(n) for j, n in enumerate(at.shape))
+        out.array[...] = np.take_along_axis(a.dense()[cut], at, axis)
+
+    return compute("gather", action, [a, index], out)
+
+
+def one_hot(a: Tensor, num_classes: int) -> Tensor:
+    """Return, on a new last axis, 1 at each element's value and 0 elsewhere (DT_INT64).
+
+    A value outside ``0 … num_classes - 1`` gives zeros only.
+    """
+    check_tensor(a, "a")
+    if a.dtype not in INTEGERS:
+        raise DTypeError(f"one_hot needs an integer tensor, but got {a.dtype!r}")
+    count = as_int(num_classes, "num_classes")
+    if count < 1:
+        raise ArgumentError(f"num_classes must be at least 1, but got {count}")
+    out = fresh((*a.shape, count), DT_INT64, (*a.valid_shape, count))
+
+    def action() -> None:
+        out.array[...] = a.array[..., None] == np.arange(count)
+
+    return compute("one_hot", action, [a], out)

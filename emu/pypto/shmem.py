@@ -1,0 +1,344 @@
+"""Symmetric tensors: data on every PE of a group, and signal slots.
+
+*Slots.* A signal is one int32 per tile on the target PE, at ``[src_pe][tile]``. Which word that is
+depends on the view and the tile shape that signal and wait see: each combination has words of its own, a
+*family*, made by whoever uses it first. So a signal and a wait that see different views or tiles never
+meet, here as on the device.
+
+*Lifetime.* What a kernel creates goes back at its end: data at once, since the heap counts members. Slots
+go later. A family may have been made by PEs that this one never dealt with, and a slow PE may make more;
+so each PE publishes how far it has drained, and slots are given back at a later create, when everyone has
+drained the kernel that used them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.graph import GRAPH, Node
+from emu.pypto.groups import group_of
+from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
+from emu.pypto.tiles import count_tiles, vec_tile
+
+if TYPE_CHECKING:
+    from emu.comm.array import SymmetricArray
+    from emu.comm.world import Group
+
+MAX_ELEMENTS = 2**31 - 1
+INT32 = np.dtype(np.int32)
+Family = tuple["SymmetricArray", int]
+"""The words of a family, [n_pes, n_tiles], and n_tiles."""
+
+
+class _Ledger:
+    """What this PE knows of the creates in one group, in order."""
+
+    __slots__ = ("created", "drained", "group", "retired")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.created = 0
+        self.drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained")
+        self.retired: deque[Memory] = deque()
+
+    def retire(self, memory: Memory) -> None:
+        """Publish that this PE has drained the kernel that made ``memory``."""
+        self.retired.append(memory)
+        self.group.signal_op(self.drained, memory.number, self.group.my_pe)
+
+    def collect(self) -> None:
+        """Give back the slots that no PE can use any more."""
+        while self.retired:
+            number = self.retired[0].number
+            if any(self.group.fetch(self.drained, pe) < number for pe in range(self.group.n_pes)):
+                return
+            for words in self.group.find_allocs(self.retired.popleft().prefix):
+                words.free()
+
+
+_ledgers: dict[str, _Ledger] = {}
+
+
+class Memory:
+    """What one create made: data (none for signals only), slots, and the barrier's word."""
+
+    __slots__ = (
+        "_barrier",
+        "_data",
+        "alive",
+        "dtype",
+        "families",
+        "group",
+        "last_barrier",
+        "n_pes",
+        "name",
+        "number",
+        "prefix",
+    )
+
+    def __init__(self, group: Group, shape: Shape | None, dtype: DataType) -> None:
+        ledger = _ledgers.get(group.name)
+        if ledger is None:
+            ledger = _ledgers[group.name] = _Ledger(group)
+        ledger.collect()
+        ledger.created += 1
+        self.group = group
+        self.number = ledger.created
+        self.alive = True
+        self.n_pes = group.n_pes
+        self.dtype = dtype
+        self.name = f"shmem{self.number}"
+        self.prefix = f"pypto{self.number}."
+        self.families: dict[tuple[Shape, ...], Family] = {}
+        self.last_barrier: Node | None = None
+        self._barrier: SymmetricArray | None = None
+        self._data: SymmetricArray | None = None
+        if shape is None:
+            slots = group.alloc((self.n_pes, 1), INT32, name=self.name)
+            self.families[()] = (slots, 1)
+        else:
+            self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
+
+    @property
+    def data(self) -> SymmetricArray:
+        """The data; only what :func:`check_data` let pass has any."""
+        if self._data is None:
+            raise ArgumentError(f"{self.name} must have data, but it has signals only")
+        return self._data
+
+    def family(self, low: Shape, shape: Shape, tile: Shape) -> Family:
+        """Return the slots of a view walked in these tiles."""
+        key = (low, shape, tile)
+        family = self.families.get(key)
+        if family is None:
+            self.check_alive()
+            n_tiles = count_tiles(shape, tile)
+            text = "/".join(",".join(map(str, part)) for part in key)
+            words = self.group.alloc(
+                (self.n_pes, n_tiles),
+                INT32,
+                name=f"{self.name}.slots",
+                key=f"{self.prefix}slots/{text}",
+            )
+            family = self.families[key] = (words, n_tiles)
+        return family
+
+    def barrier_word(self) -> SymmetricArray:
+        """Return the word that barriers on this tensor count in."""
+        if self._barrier is None:
+            self.check_alive()
+            self._barrier = self.group.alloc(
+                (1,), INT32, name=f"{self.name}.barrier", key=f"{self.prefix}barrier"
+            )
+        return self._barrier
+
+    def all_slots(self) -> list[SymmetricArray]:
+        """Return the words of every family, also of those that only other PEs have used so far."""
+        own = [words for key, (words, _) in self.families.items() if not key]
+        return own + self.group.find_allocs(f"{self.prefix}slots/")
+
+    def check_alive(self) -> None:
+        """Refuse the use of what went with its kernel."""
+        if not self.alive:
+            raise ArgumentError(
+                f"{self.name} must be alive, but it was freed at the end of the kernel that made it"
+            )
+
+    def free(self) -> None:
+        """Give this PE's share of the memory back, slots when all PEs can do without."""
+        self.alive = False
+        for key, (words, _) in self.families.items():
+            if not key:
+                words.free()
+        self.families.clear()
+        self._barrier = None
+        if self._data is not None:
+            self._data.free()
+        _ledgers[self.group.name].retire(self)
+
+
+class ShmemTensor:
+    """A view of symmetric data and its slots; made by the creates and :func:`shmem_view`.
+
+    Attributes:
+        memory: What it is a view of.
+        low: Corner of the view.
+        shape: Extents of the view; () for signals only.
+        valid_shape: Its valid part, which may be smaller.
+    """
+
+    __slots__ = ("low", "memory", "shape", "valid_shape")
+
+    def __init__(self, memory: Memory, low: Shape, shape: Shape, valid_shape: Shape) -> None:
+        self.memory = memory
+        self.low = low
+        self.shape = shape
+        self.valid_shape = valid_shape
+
+    @property
+    def dtype(self) -> DataType:
+        """Data type."""
+        return self.memory.dtype
+
+    @property
+    def n_pes(self) -> int:
+        """Number of PEs of the group."""
+        return self.memory.n_pes
+
+    @property
+    def group_name(self) -> str:
+        """Name of the group."""
+        return self.memory.group.name
+
+    def __repr__(self) -> str:
+        what = f"{list(self.shape)} {self.dtype!r}" if self.shape else "signals"
+        at = f" at {list(self.low)}" if any(self.low) else ""
+        return f"<pypto {self.memory.name} {what}{at} of group {self.group_name!r}>"
+
+    def slots(self, shape: Any, offsets: Any, op: str) -> Family:
+        """Return the slots of a rectangle of this view under the tile shape in force."""
+        if not self.shape:
+            if shape is not None or offsets is not None:
+                raise ArgumentError(
+                    f"{op}: shape and offsets must not be given for signals, which have no data; "
+                    f"but got {shape!r} and {offsets!r}"
+                )
+            self.memory.check_alive()
+            return self.memory.families[()]
+        if shape is None and offsets is None:
+            return self.memory.family(self.low, self.shape, vec_tile(self.shape, op, "src"))
+        part = cut(self, shape, offsets, None)
+        return self.memory.family(part.low, part.shape, vec_tile(part.shape, op, "src"))
+
+
+def check_shmem(value: Any, argument: str) -> ShmemTensor:
+    """Refuse what is no symmetric tensor."""
+    if not isinstance(value, ShmemTensor):
+        raise ArgumentError(f"{argument} must be a ShmemTensor, but got {type(value).__name__}")
+    return value
+
+
+def check_data(value: Any, argument: str) -> ShmemTensor:
+    """Refuse what is no symmetric tensor with data."""
+    if not check_shmem(value, argument).shape:
+        raise ArgumentError(
+            f"{argument} must have data, but got a tensor of signals only (create_shmem_signal)"
+        )
+    return value  # type: ignore[no-any-return]
+
+
+def cut(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
+    """Return a rectangle of a view; shape and offsets default to the whole and the origin."""
+    extents = src.shape if shape is None else as_shape(shape, "shape")
+    low = (0,) * len(src.shape) if offsets is None else as_ints(offsets, "offsets")
+    check_rank(extents, len(src.shape), "shape", "src")
+    check_rank(low, len(src.shape), "offsets", "src")
+    if valid_shape is None:
+        valid = extents
+    else:
+        valid = as_shape(valid_shape, "valid_shape", least=0)
+        check_rank(valid, len(src.shape), "valid_shape", "src")
+    for axis, (a, n, v, size) in enumerate(zip(low, extents, valid, src.shape, strict=True)):
+        if not 0 <= a < size and not (v == 0 and a >= 0):
+            raise ArgumentError(
+                f"offsets[{axis}] must be at least 0 and below {size}, the extent there, but got {a}"
+            )
+        if v > n:
+            raise ArgumentError(
+                f"valid_shape[{axis}] must be at most shape[{axis}] = {n}, but got {v}"
+            )
+        if a + v > size and v:
+            name = "shape" if valid_shape is None else "valid_shape"
+            raise ArgumentError(
+                f"offsets[{axis}] + {name}[{axis}] must be at most {size}, the extent there, "
+                f"but got {a} + {v}"
+            )
+    inside = tuple(
+        max(0, min(v, w - a)) for v, w, a in zip(valid, src.valid_shape, low, strict=True)
+    )
+    return ShmemTensor(
+        src.memory, tuple(a + b for a, b in zip(src.low, low, strict=True)), extents, inside
+    )
+
+
+def create_shmem_tensor(
+    group_name: str, n_pes: int, dtype: Any, shape: Sequence[int]
+) -> ShmemTensor:
+    """Create symmetric data, zeroed, on every PE of a group, with its own signal slots.
+
+    Every member calls it, in the same order as its other creates; it does not wait for the others.
+    Made in a kernel, the memory goes back at the kernel's end; else it stays until the program ends.
+
+    Args:
+        group_name: 1 to 128 characters. A name not given to a group means all PEs.
+        n_pes: Number of PEs of the group.
+        dtype: DT_INT32, DT_FP16, DT_BF16 or DT_FP32.
+        shape: 2 to 4 extents on each PE, at most 2^31 - 1 elements.
+
+    Raises:
+        ArgumentError: If an argument breaks a rule.
+        GroupError: If the group is not known, has another size, or this PE is not in it.
+    """
+    kind = as_dtype(dtype)
+    if kind not in SHMEM_DTYPES:
+        raise DTypeError(f"dtype must be DT_INT32, DT_FP16, DT_BF16 or DT_FP32, but got {kind!r}")
+    extents = as_shape(shape, "shape")
+    check_extent(extents, "shape")
+    memory = Memory(group_of(group_name, n_pes), extents, kind)
+    GRAPH.scope.at_end.append(memory.free)
+    return ShmemTensor(memory, (0,) * len(extents), extents, extents)
+
+
+def create_shmem_signal(group_name: str, n_pes: int) -> ShmemTensor:
+    """Create one signal slot for every PE of a group, on each; no data, and no views.
+
+    Arguments, lifetime and errors as :func:`create_shmem_tensor`.
+    """
+    memory = Memory(group_of(group_name, n_pes), None, DataType.DT_INT32)
+    GRAPH.scope.at_end.append(memory.free)
+    return ShmemTensor(memory, (), (), ())
+
+
+def shmem_view(
+    src: ShmemTensor,
+    shape: Sequence[int],
+    offsets: Sequence[int],
+    *,
+    valid_shape: Sequence[int] | None = None,
+) -> ShmemTensor:
+    """Return a rectangle of symmetric data, with slots of its own.
+
+    Args:
+        src: Symmetric data, or a view of it.
+        shape: Extents of the rectangle.
+        offsets: Its corner in ``src``.
+        valid_shape: Its valid part, which alone is fetched and must lie within ``src``; may be 0.
+            Default: ``shape``.
+
+    Raises:
+        ArgumentError: If the rectangle reaches beyond ``src``, or ``src`` has no data.
+    """
+    return cut(check_data(src, "src"), shape, offsets, valid_shape)
+
+
+def check_extent(shape: Shape, argument: str) -> None:
+    """Refuse ranks other than 2 to 4, empty tensors, and more than 2^31 - 1 elements."""
+    if not 2 <= len(shape) <= 4:
+        raise ArgumentError(
+            f"{argument} must have 2 to 4 axes, but got {len(shape)}: {list(shape)}"
+        )
+    count = 1
+    for extent in shape:
+        count *= extent
+    if count == 0:
+        raise ArgumentError(f"{argument} must not be empty, but got {list(shape)}")
+    if count > MAX_ELEMENTS:
+        raise ArgumentError(
+            f"{argument} must have at most {MAX_ELEMENTS} elements, but got {count}: {list(shape)}"
+        )

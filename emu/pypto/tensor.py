@@ -1,0 +1,477 @@
+"""Tensors: rectangles of buffers, of which a part may be valid.
+
+A *buffer* is memory and the ops pending on it. A *tensor* is a rectangle of one, so a view shares
+memory with what it was taken from. Its ``shape`` may reach beyond its ``valid_shape``: elements outside
+read as 0 and are never written. Only the valid part needs memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from emu.pypto.dtypes import INTEGERS, Array, DataType, as_dtype
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.graph import GRAPH, Node
+from emu.pypto.symbolic import Shape, SymbolicScalar, as_int, as_ints, as_shape, check_rank
+
+if TYPE_CHECKING:
+    from emu.pypto.annotations import TensorSpec
+
+T = TypeVar("T")
+
+
+class Buffer:
+    """Memory, and the pending nodes that read or write rectangles of it."""
+
+    __slots__ = ("array", "pending")
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.pending: list[tuple[Node, Shape, Shape, bool]] = []
+
+    def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:
+        """Add the nodes that an access to a rectangle must wait for."""
+        self.pending = still = [entry for entry in self.pending if not entry[0].done]
+        for node, other, other_extent, writes in still:
+            if (writing or writes) and all(
+                a < b + n and b < a + m
+                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
+            ):
+                into.add(node)
+
+
+class Tensor:
+    """A tensor of a kernel: an argument, the result of an op, or a view.
+
+    ``pypto.Tensor([16, pypto.DYNAMIC], pypto.DT_FP32)`` does not make one but describes one, for the
+    annotations of a kernel. Tensors come from :func:`pypto.tensor`, ops and kernel arguments.
+
+    ``t[a:b, c:d]`` is a view (stops beyond the end are cut as in Python), ``t[i, j]`` reads an integer
+    and waits for it, ``t[i, j] = n`` writes one, and ``t[a:, b:] = u`` assembles ``u``: its valid part
+    is written with its corner at ``(a, b)``; the stops of the slices are ignored.
+    """
+
+    __slots__ = ("array", "buffer", "dtype", "low", "name", "node", "shape", "valid_shape")
+
+    array: Array
+    """The valid part."""
+    buffer: Buffer
+    dtype: DataType
+    low: Shape
+    """Corner in the buffer."""
+    name: str
+    node: Node | None
+    """For tokens: the op that it stands for, if that is pending."""
+    shape: Shape
+    valid_shape: Shape
+
+    def __new__(cls, shape: Any = None, dtype: Any = None, name: str = "") -> TensorSpec:  # type: ignore[misc]
+        """Describe a tensor for an annotation."""
+        from emu.pypto.annotations import TensorSpec
+
+        return TensorSpec(shape, dtype, name)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """Return the number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def numpy(self) -> Array:
+        """Wait for the values and return them as a copy, zero outside the valid part."""
+        force(self)
+        return self.dense().copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a pypto tensor can only be copied to NumPy")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def dense(self) -> Array:
+        """Return the values over the whole shape, without waiting; for use inside an op."""
+        if self.valid_shape == self.shape:
+            return self.array
+        array = np.zeros(self.shape, self.array.dtype)
+        array[corner(self.valid_shape)] = self.array
+        return array
+
+    def __repr__(self) -> str:
+        valid = "" if self.valid_shape == self.shape else f", valid_shape={list(self.valid_shape)}"
+        label = f", name={self.name!r}" if self.name else ""
+        return f"<pypto tensor {list(self.shape)} {self.dtype!r}{valid}{label}>"
+
+    # --- elements and slices --------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        entries = _entries(key, self.ndim)
+        if len(entries) == self.ndim and not any(isinstance(e, slice) for e in entries):
+            return self._read(entries)
+        low, extent = [], []
+        for axis, entry in enumerate(entries):
+            if not isinstance(entry, slice):
+                raise ArgumentError(
+                    f"index {axis} of a slice must be a slice, as in t[i : i + 1, :], but got {entry!r}: "
+                    "a view keeps all axes"
+                )
+            if entry.step not in (None, 1):
+                raise ArgumentError(f"slice {axis} must have step 1, but got {entry.step!r}")
+            start, stop, _ = entry.indices(self.shape[axis])
+            low.append(start)
+            extent.append(max(0, stop - start))
+        return view(self, extent, low)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        entries = _entries(key, self.ndim)
+        if isinstance(value, Tensor):
+            offsets = [
+                (0 if e.start is None else as_int(e.start, f"start of slice {axis}"))
+                if isinstance(e, slice)
+                else as_int(e, f"index {axis}")
+                for axis, e in enumerate(entries)
+            ]
+            assemble(value, offsets, self)
+        elif isinstance(value, np.ndarray):
+            self[key] = from_numpy(value)
+        elif any(isinstance(e, slice) for e in entries):
+            raise ArgumentError(f"only a tensor can be assigned to a slice, but got {value!r}")
+        else:
+            self._write(entries, as_int(value, "value"))
+
+    def _element(self, entries: list[Any]) -> Shape:
+        at = as_ints(entries, "index")
+        if self.dtype not in INTEGERS:
+            raise DTypeError(f"t[i, j] must be an element of an integer tensor, but got {self!r}")
+        for axis, (i, extent) in enumerate(zip(at, self.shape, strict=True)):
+            if not 0 <= i < extent:
+                raise ArgumentError(
+                    f"index {axis} must be at least 0 and below {extent}, but got {i} for {self!r}"
+                )
+        return at
+
+    def _read(self, entries: list[Any]) -> SymbolicScalar:
+        at = self._element(entries)
+        if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
+            return SymbolicScalar(0)
+        if not GRAPH.quiet:
+            force(_part(self, at, (1,) * self.ndim))
+        return SymbolicScalar(self.array[at])
+
+    def _write(self, entries: list[Any], value: int) -> None:
+        at = self._element(entries)
+        if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
+            raise ArgumentError(
+                f"index must lie in valid_shape {list(self.valid_shape)} to be written, but got {list(at)}"
+            )
+        limits = np.iinfo(self.dtype.np_dtype)
+        if not limits.min <= value <= limits.max:
+            raise ArgumentError(f"value must fit {self.dtype!r}, but got {value}")
+        part = _part(self, at, (1,) * self.ndim)
+
+        def write() -> None:
+            part.array[...] = value
+
+        run_op("scalar write", write, writes=(part,))
+
+    # --- operators ------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Tensor:
+        return _elementwise("add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _elementwise("add", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _elementwise("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _elementwise("sub", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _elementwise("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _elementwise("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _elementwise("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _elementwise("div", other, self)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _elementwise("gt", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _elementwise("ge", self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _elementwise("lt", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _elementwise("le", self, other)
+
+    def __bool__(self) -> bool:
+        raise ArgumentError(f"a condition must be a scalar, as t[i, j] is, but got {self!r}")
+
+    def __neg__(self) -> Tensor:
+        return _elementwise("neg", self)
+
+    def __abs__(self) -> Tensor:
+        return _elementwise("abs", self)
+
+    def view(
+        self,
+        shape: Sequence[int],
+        offsets: Sequence[int] | None = None,
+        *,
+        valid_shape: Sequence[int] | None = None,
+    ) -> Tensor:
+        """Return :func:`view` of this tensor."""
+        return view(self, shape, offsets, valid_shape=valid_shape)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return :func:`pypto.reshape` of this tensor."""
+        from emu.pypto import shaping
+
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor:
+        """Return :func:`pypto.transpose` of this tensor."""
+        from emu.pypto import shaping
+
+        return shaping.transpose(self, dim0, dim1)
+
+
+def _elementwise(op: str, *operands: Any) -> Tensor:
+    from emu.pypto import elementwise
+
+    result: Tensor = getattr(elementwise, op)(*operands)
+    return result
+
+
+def _entries(key: Any, rank: int) -> list[Any]:
+    entries = list(key) if isinstance(key, tuple) else [key]
+    if Ellipsis in entries:
+        at = entries.index(Ellipsis)
+        entries[at : at + 1] = [slice(None)] * (rank - len(entries) + 1)
+    if len(entries) > rank:
+        raise ArgumentError(f"an index must have at most {rank} entries, but got {len(entries)}")
+    return entries + [slice(None)] * (rank - len(entries))
+
+
+def corner(extent: Shape) -> tuple[slice, ...]:
+    """Return the slices of a rectangle at the origin."""
+    return tuple(slice(0, n) for n in extent)
+
+
+def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
+    """Return a tensor on an array's own memory."""
+    t: Tensor = object.__new__(Tensor)
+    t.array = array
+    t.buffer = Buffer(array)
+    t.dtype = dtype if dtype is not None else as_dtype(array.dtype)
+    t.low = (0,) * array.ndim
+    t.name = name
+    t.node = None
+    t.shape = t.valid_shape = array.shape
+    return t
+
+
+def fresh(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
+    """Return a tensor on new memory, for an op to write its valid part."""
+    valid = shape if valid_shape is None else valid_shape
+    t = wrap(np.empty(valid, dtype.np_dtype), dtype)
+    t.shape = shape
+    return t
+
+
+def _part(t: Tensor, offsets: Shape, extent: Shape) -> Tensor:
+    """Return a rectangle inside the valid part, all of it valid."""
+    part: Tensor = object.__new__(Tensor)
+    part.buffer, part.dtype, part.name, part.node = t.buffer, t.dtype, t.name, t.node
+    part.low = tuple(a + b for a, b in zip(t.low, offsets, strict=True))
+    part.shape = part.valid_shape = extent
+    part.array = t.array[tuple(slice(a, a + n) for a, n in zip(offsets, extent, strict=True))]
+    return part
+
+
+class _Done:
+    """The one buffer that all tokens share; nothing is ever written there."""
+
+    buffer = Buffer(np.zeros((1, 1), np.int32))
+
+
+def token(node: Node | None) -> Tensor:
+    """Return the tensor [1, 1] that stands for the completion of an op (None: complete)."""
+    if node is None:
+        return COMPLETE
+    t = _part(COMPLETE, (0, 0), (1, 1))
+    t.name, t.node = node.label, node
+    return t
+
+
+def _complete() -> Tensor:
+    t: Tensor = object.__new__(Tensor)
+    _Done.buffer.array.flags.writeable = False
+    t.buffer, t.array, t.dtype = _Done.buffer, _Done.buffer.array, DataType.DT_INT32
+    t.low, t.shape, t.valid_shape, t.name, t.node = (0, 0), (1, 1), (1, 1), "token", None
+    return t
+
+
+COMPLETE = _complete()
+
+
+def nodes_of(t: Tensor) -> set[Node]:
+    """Return the pending nodes that must be complete before ``t`` may be read."""
+    found: set[Node] = set()
+    if t.node is not None and not t.node.done:
+        found.add(t.node)
+    if t.buffer.pending:
+        t.buffer.collect(t.low, t.valid_shape, False, found)
+    return found
+
+
+def force(t: Tensor) -> None:
+    """Wait until a tensor's values are there."""
+    if not GRAPH.quiet:
+        GRAPH.force(list(nodes_of(t)))
+
+
+def run_op(
+    label: str,
+    action: Callable[[], None],
+    *,
+    reads: Sequence[Tensor] = (),
+    writes: Sequence[Tensor] = (),
+    pred: set[Node] | None = None,
+) -> Node | None:
+    """Submit an op that reads and writes local tensors; return its node if it is pending."""
+    if GRAPH.quiet:
+        action()
+        return None
+    deps = set() if pred is None else pred
+    for t in reads:
+        deps |= nodes_of(t)
+    for t in writes:
+        t.buffer.collect(t.low, t.valid_shape, True, deps)
+    node = GRAPH.submit(label, deps, action=action)
+    if node is not None:
+        for t in reads:
+            t.buffer.pending.append((node, t.low, t.valid_shape, False))
+        for t in writes:
+            t.buffer.pending.append((node, t.low, t.valid_shape, True))
+    return node
+
+
+def check_tensor(value: Any, argument: str) -> Tensor:
+    """Refuse what is no tensor of this front end."""
+    if not isinstance(value, Tensor):
+        raise ArgumentError(
+            f"{argument} must be a pypto tensor, but got {type(value).__name__}: {value!r:.80}"
+        )
+    return value
+
+
+# --- public functions -------------------------------------------------------------------------------
+
+
+def tensor(shape: Sequence[int], dtype: Any, name: str = "") -> Tensor:
+    """Return a new tensor; on the emulator it holds zeros."""
+    extents, kind = as_shape(shape, "shape", least=0), as_dtype(dtype)
+    return wrap(np.zeros(extents, kind.np_dtype), kind, name)
+
+
+def from_numpy(array: Any, name: str = "") -> Tensor:
+    """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there."""
+    from emu.pypto.foreign import as_array
+
+    return wrap(as_array(array, name or "array"), None, name)
+
+
+def view(
+    t: Tensor,
+    shape: Sequence[int],
+    offsets: Sequence[int] | None = None,
+    *,
+    valid_shape: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a rectangle of a tensor, on the same memory.
+
+    Args:
+        t: The tensor.
+        shape: Extents of the rectangle, as many as ``t`` has axes.
+        offsets: Its corner in ``t``. Default: the origin.
+        valid_shape: Its valid part, from the corner; the rest reads as 0 and may lie beyond the end
+            of ``t``. Extents may be 0. Default: ``shape``; what is not valid in ``t`` stays so.
+
+    Raises:
+        ArgumentError: If the valid part reaches beyond ``t``.
+    """
+    check_tensor(t, "t")
+    extents = as_shape(shape, "shape", least=0)
+    low = (0,) * len(extents) if offsets is None else as_ints(offsets, "offsets")
+    check_rank(extents, t.ndim, "shape", "the tensor")
+    check_rank(low, t.ndim, "offsets", "the tensor")
+    valid = extents if valid_shape is None else as_shape(valid_shape, "valid_shape", least=0)
+    check_rank(valid, t.ndim, "valid_shape", "the tensor")
+    name = "shape" if valid_shape is None else "valid_shape"
+    for axis, (a, n, v, size) in enumerate(zip(low, extents, valid, t.shape, strict=True)):
+        if v > n:
+            raise ArgumentError(
+                f"valid_shape[{axis}] must be at most shape[{axis}] = {n}, but got {v}"
+            )
+        if a < 0 or (v and a + v > size):
+            raise ArgumentError(
+                f"offsets[{axis}] + {name}[{axis}] must lie between 0 and {size}, the extent there, "
+                f"but got {a} + {v}" + ("; give valid_shape for a tail" if name == "shape" else "")
+            )
+    inside = tuple(max(0, min(v, w - a)) for v, w, a in zip(valid, t.valid_shape, low, strict=True))
+    # A corner beyond the valid part is a rectangle without elements, wherever it lies.
+    start = tuple(min(a, w) for a, w in zip(low, t.valid_shape, strict=True))
+    part = _part(t, start, inside)
+    part.shape = extents
+    return part
+
+
+def assemble(src: Tensor, offsets: Sequence[int], dst: Tensor) -> None:
+    """Write the valid part of ``src`` into ``dst`` with its corner at ``offsets``.
+
+    Raises:
+        ArgumentError: If it reaches beyond ``dst``.
+        DTypeError: If the data types differ.
+    """
+    check_tensor(src, "src")
+    check_tensor(dst, "dst")
+    low = as_ints(offsets, "offsets")
+    check_rank(low, dst.ndim, "offsets", "dst")
+    check_rank(src.shape, dst.ndim, "src.shape", "dst")
+    if src.dtype is not dst.dtype:
+        raise DTypeError(f"src.dtype must be {dst.dtype!r}, that of dst, but got {src.dtype!r}")
+    for axis, (a, n, size) in enumerate(zip(low, src.valid_shape, dst.valid_shape, strict=True)):
+        if a < 0 or (a + n > size and 0 not in src.valid_shape):
+            raise ArgumentError(
+                f"offsets[{axis}] + the valid extent of src must lie between 0 and {size}, the extent of "
+                f"dst there, but got {a} + {n}"
+            )
+    if dst.buffer is COMPLETE.buffer:
+        raise ArgumentError("dst must not be a token: tokens hold no values")
+    if 0 in src.valid_shape:
+        return
+    target = _part(dst, low, src.valid_shape)
+
+    def write() -> None:
+        target.array[...] = src.array
+
+    run_op("assemble", write, reads=(src,), writes=(target,))

@@ -1,0 +1,111 @@
+"""Wait nodes: what they look at, when they are complete, and how they describe themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emu.comm.ops import Cmp
+from emu.pypto.graph import Word
+
+if TYPE_CHECKING:
+    from emu.comm.array import SymmetricArray
+    from emu.pypto.shmem import Memory
+
+_SIGNS = {Cmp.EQ: "==", Cmp.NE: "!=", Cmp.LT: "<", Cmp.LE: "<=", Cmp.GT: ">", Cmp.GE: ">="}
+
+
+class TileWait:
+    """A wait for the slots [src_pe][every tile] of this PE.
+
+    Each tile latches: once its slot has matched, what happens to the slot no longer matters.
+    """
+
+    __slots__ = ("clear", "cmp", "left", "memory", "n_tiles", "slots", "value")
+
+    def __init__(
+        self,
+        memory: Memory,
+        slots: SymmetricArray,
+        src_pe: int,
+        n_tiles: int,
+        cmp: Cmp,
+        value: int,
+        clear: bool,
+    ) -> None:
+        self.memory = memory
+        self.slots = slots
+        self.n_tiles = n_tiles
+        self.cmp = cmp
+        self.value = value
+        self.clear = clear
+        self.left = list(range(src_pe * n_tiles, (src_pe + 1) * n_tiles))
+
+    def poll(self) -> bool:
+        """Look at the slots that have not matched; return whether none is left."""
+        test = self.memory.group.test
+        self.left = [
+            slot
+            for slot in self.left
+            if not (
+                test(self.slots, self.cmp, self.value, index=slot)
+                and (not self.clear or self._take(slot))
+            )
+        ]
+        return not self.left
+
+    def _take(self, slot: int) -> bool:
+        """Replace a matching value by 0; False if it changed meanwhile, so that no signal is lost."""
+        group, slots = self.memory.group, self.slots
+        seen = self.value
+        if self.cmp is not Cmp.EQ:
+            seen = group.fetch(slots, group.my_pe, index=slot)
+            if not _holds(self.cmp, seen, self.value):
+                return False
+        return group.compare_swap(slots, seen, 0, group.my_pe, index=slot) == seen
+
+    def words(self) -> list[Word]:
+        """Return the slots that have not matched."""
+        return [(self.slots, slot, self.cmp, self.value) for slot in self.left]
+
+    def describe(self) -> str:
+        """Say which slots are waited for."""
+        places = [f"[{slot // self.n_tiles}][{slot % self.n_tiles}]" for slot in self.left[:4]]
+        more = f" and {len(self.left) - 4} more" if len(self.left) > 4 else ""
+        return (
+            f"shmem_wait_until: {self.memory.name} slot [src_pe][tile] {', '.join(places)}{more} "
+            f"{_SIGNS[self.cmp]} {self.value}"
+        )
+
+
+def _holds(cmp: Cmp, seen: int, value: int) -> bool:
+    return (seen == value, seen != value, seen > value, seen >= value, seen < value, seen <= value)[
+        cmp
+    ]
+
+
+class BarrierWait:
+    """A wait for everyone's arrival, which is then taken off the count."""
+
+    __slots__ = ("memory", "word")
+
+    def __init__(self, memory: Memory, word: SymmetricArray) -> None:
+        self.memory = memory
+        self.word = word
+
+    def poll(self) -> bool:
+        """Return whether all have arrived; if so, count them off."""
+        memory = self.memory
+        group, n_pes = memory.group, memory.n_pes
+        if not group.test(self.word, Cmp.GE, n_pes, index=0):
+            return False
+        # Subtracted, not cleared: the count may hold arrivals at the next barrier already.
+        group.fetch_add(self.word, -n_pes, group.my_pe, index=0)
+        return True
+
+    def words(self) -> list[Word]:
+        """Return the counter."""
+        return [(self.word, 0, Cmp.GE, self.memory.n_pes)]
+
+    def describe(self) -> str:
+        """Say which barrier is waited for."""
+        return f"shmem_barrier_all on {self.memory.name}: {self.memory.n_pes} arrivals"

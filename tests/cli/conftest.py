@@ -1,0 +1,50 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Command:
+    """`python -m emu ARGUMENTS` in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        # The package under test, wherever it is imported from.
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
+
+    def start(self, *arguments):
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "emu", *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # so that nothing survives a failed test
+        )
+
+    def __call__(self, *arguments, timeout=90):
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            pytest.fail(f"emu {arguments} did not end; it printed:\n{out}\n{err}")
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def script(self, text):
+        path = self.folder / "script.py"
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def command(tmp_path):
+    return Command(tmp_path)

@@ -1,0 +1,76 @@
+"""The README and the manual say what is so, and every example runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def expected(program):
+    """What the program's own comment says that it prints."""
+    return re.search(r"print\(.*\)  # (.*)$", program, re.MULTILINE)[1]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_programs_of_the_page_print_what_the_page_says(page, tmp_path):
+    programs = blocks(ROOT / page, "python")
+    assert programs
+    for program in programs:
+        (tmp_path / "program.py").write_text(program)
+        done = subprocess.run(
+            [sys.executable, "program.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            text=True,
+            capture_output=True,
+            timeout=90,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == expected(program)
+
+
+def test_the_make_targets_that_the_documents_name_exist():
+    named = {
+        name
+        for page in PAGES
+        for text in [*blocks(page, "console"), *re.findall(r"`(make [^`]*)`", page.read_text())]
+        for name in re.findall(r"\bmake (\w+)", text)
+    }
+    makefile = (ROOT / "Makefile").read_text()
+    assert {"demo", "test"} <= named
+    assert named <= set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_reference_is_up_to_date():
+    script = ROOT / "docs" / "make_reference.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"], text=True, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_example_runs_as_it_says(example, command):
+    name = example.relative_to(ROOT)
+    n_pes = re.search(rf"emu run -n (\d+) {re.escape(str(name))}", example.read_text())[1]
+    done = command("run", "-n", n_pes, example)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
