@@ -14,6 +14,10 @@ class ArgumentError(CommError, ValueError):
     """An argument breaks a rule; nothing was changed."""
 
 
+class UnknownGroupError(ArgumentError):
+    """No member has made the group of this name yet."""
+
+
 class SymmetricMemoryError(CommError):
     """Symmetric memory could not be had, or PEs disagree about it."""
 

@@ -111,6 +111,8 @@ class Heap:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         name: str,
+        *,
+        poison: bool = True,
     ) -> int:
         """Find or make the allocation (group, key); return its index in the table.
 
@@ -131,7 +133,8 @@ class Heap:
                 index = int(found[0])
                 self._check_agreement(index, shape, dtype, name)
                 return index
-            return self._make(group, members, key, (k0, k1), shape, dtype, name)
+            poison = poison and self._poison
+            return self._make(group, members, key, (k0, k1), shape, dtype, name, poison)
 
     def _check_agreement(
         self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
@@ -154,6 +157,7 @@ class Heap:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         name: str,
+        poison: bool,
     ) -> int:
         table = self._table
         free = np.flatnonzero(table["used"] == 0)
@@ -167,7 +171,7 @@ class Heap:
         nbytes = count * dtype.itemsize
         offset = self._find_gap(nbytes)
         self._reserve(members, offset, nbytes)
-        self._fill(members, offset, nbytes, dtype)
+        self._fill(members, offset, nbytes, dtype, poison)
         index = int(free[0])
         entry = table[index]
         entry["key0"], entry["key1"] = digest
@@ -225,16 +229,16 @@ class Heap:
         return max(0, min(offset + nbytes, high) - offset) * len(members)
 
     def _fill(
-        self, members: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any]
+        self, members: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any], poison: bool
     ) -> None:
         """Clear (or poison) the new memory on every member; what was never touched is clear."""
         layout, header = self.segment.layout, self.segment.header
         high = int(header[H_HIGH_WATER])
         header[H_HIGH_WATER] = max(high, offset + nbytes)
-        dirty = nbytes if self._poison else max(0, min(offset + nbytes, high) - offset)
+        dirty = nbytes if poison else max(0, min(offset + nbytes, high) - offset)
         for pe in members:
             start = layout.heaps + pe * layout.stride + offset
-            if self._poison:
+            if poison:
                 self.segment.bytes[start : start + nbytes].view(dtype)[...] = poison_value(dtype)
             elif dirty:
                 self.segment.bytes[start : start + dirty] = 0

@@ -21,14 +21,6 @@ from emu.comm.payload import Call
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-"""One thread a PE: n PEs with n thread pools only take each other's cores."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
@@ -54,9 +46,10 @@ def main(start: Start) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         message = _result(start.pe, _run(start))
     except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         message = _failure(start.pe, error)
     # A stop that comes from here on must not cut the message short.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     start.segment.block(start.pe)[B_STATE] = FINISHED
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -80,10 +73,12 @@ def _run(start: Start) -> Any:
 
 
 def _prepare_process(start: Start) -> None:
-    for name in THREAD_VARIABLES:
-        start.environment[name] = "1"
+    # The fork server set the thread counts before it loaded NumPy; children of this PE get them too.
+    from emu.comm.warm import THREAD_VARIABLES
+
     os.environ.clear()
     os.environ.update(start.environment)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     for source, target in ((start.stdout, 1), (start.stderr, 2)):
         fd = source.detach()
         os.dup2(fd, target)

@@ -9,7 +9,14 @@ from __future__ import annotations
 import os
 import tempfile
 
-from emu.comm.pe import THREAD_VARIABLES
+# Written out here: whatever module they could be imported from loads NumPy on the way.
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+"""One thread a PE: n PEs with n thread pools only take each other's cores."""
 
 for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not inherit threads
     os.environ[_name] = "1"

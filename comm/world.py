@@ -17,7 +17,7 @@ import numpy as np
 from emu.comm import signals, transfer
 from emu.comm.array import SymmetricArray
 from emu.comm.collectives import Collectives
-from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError
+from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.heap import Heap
 from emu.comm.layout import GROUPS, NAME_BYTES
 from emu.comm.ops import AtomicOp
@@ -95,7 +95,13 @@ class Group(Waiting, Collectives):
     # --- symmetric memory ------------------------------------------------------------------
 
     def alloc(
-        self, shape: int | Sequence[int], dtype: Any, *, name: str = "", key: str | None = None
+        self,
+        shape: int | Sequence[int],
+        dtype: Any,
+        *,
+        name: str = "",
+        key: str | None = None,
+        poison: bool = True,
     ) -> SymmetricArray:
         """Allocate a symmetric array; every member calls it with the same arguments.
 
@@ -108,6 +114,8 @@ class Group(Waiting, Collectives):
             name: What reports call it.
             key: Calls match by their order in the group; with ``key`` they match by it instead, and
                 a second call with the key of a live array returns that array.
+            poison: False has it zeroed even in a world launched with ``poison=True``: for signals,
+                whose meaning starts at zero.
 
         Returns:
             The array, zeroed (or poisoned, where the world was launched so), aligned to 64 bytes.
@@ -139,7 +147,9 @@ class Group(Waiting, Collectives):
             self._allocated += 1
         else:
             label = f"={key}"
-        index = self.heap.allocate(self.index, self.members, label, extents, kind, name)
+        index = self.heap.allocate(
+            self.index, self.members, label, extents, kind, name, poison=poison
+        )
         array = self._open(index)
         if key is not None:
             self._by_key[key] = array
@@ -374,8 +384,8 @@ class World(Group):
             The group.
 
         Raises:
-            ArgumentError: A bad name or list, a list that is not the one another member gave, or,
-                without ``pes``, a name that is not known.
+            UnknownGroupError: Without ``pes``, a name that is not known.
+            ArgumentError: A bad name or list, or a list that is not the one another member gave.
         """
         if not 1 <= len(name) <= 128:
             raise ArgumentError(f"name must have 1 to 128 characters, but got {len(name)}")
@@ -427,7 +437,7 @@ class World(Group):
                 return index, tuple(int(p) for p in entry["members"][: entry["n_pes"]])
             if not entry["used"]:
                 if members is None:
-                    raise ArgumentError(
+                    raise UnknownGroupError(
                         f"group {name!r} is not known; make it on each of its members with "
                         f'world.group("{name}", [PE numbers])'
                     )

@@ -134,7 +134,9 @@ class _KeyedFiles(caching.IndexDataCacheFile):
             return None  # not there: compile
         payload = content[_CHECKSUM_BYTES:]
         if hashlib.sha256(payload).digest() != content[:_CHECKSUM_BYTES]:
-            return None  # cut short or damaged; loading damaged machine code could crash the process
+            return (
+                None  # cut short or damaged; loading damaged machine code could crash the process
+            )
         stored, data = pickle.loads(payload)
         return data if stored == repr(key) else None
 

@@ -40,15 +40,15 @@ def find_group(group_name: str) -> Group:
         return known
     name = check_name(group_name)
     from emu.comm.errors import ArgumentError as CommArgumentError
+    from emu.comm.errors import UnknownGroupError
     from emu.comm.world import world
 
     everyone = world()
     try:
         group = _groups[name] = everyone.group(name)
+    except UnknownGroupError:
+        return everyone  # not remembered: the program may still give the name to a group
     except CommArgumentError as error:
-        if "is not known" in str(error):
-            # Not remembered: the program may still give the name to a group.
-            return everyone
         raise GroupError(
             f"this PE must be a member of group {name!r}, but PE {everyone.my_pe} is not: {error}"
         ) from None

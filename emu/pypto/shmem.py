@@ -44,7 +44,7 @@ class _Ledger:
     def __init__(self, group: Group) -> None:
         self.group = group
         self.created = 0
-        self.drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained")
+        self.drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
         self.retired: deque[Memory] = deque()
 
     def retire(self, memory: Memory) -> None:
@@ -100,7 +100,7 @@ class Memory:
         self._barrier: SymmetricArray | None = None
         self._data: SymmetricArray | None = None
         if shape is None:
-            slots = group.alloc((self.n_pes, 1), INT32, name=self.name)
+            slots = group.alloc((self.n_pes, 1), INT32, name=self.name, poison=False)
             self.families[()] = (slots, 1)
         else:
             self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
@@ -125,6 +125,7 @@ class Memory:
                 INT32,
                 name=f"{self.name}.slots",
                 key=f"{self.prefix}slots/{text}",
+                poison=False,
             )
             family = self.families[key] = (words, n_tiles)
         return family
@@ -134,7 +135,11 @@ class Memory:
         if self._barrier is None:
             self.check_alive()
             self._barrier = self.group.alloc(
-                (1,), INT32, name=f"{self.name}.barrier", key=f"{self.prefix}barrier"
+                (1,),
+                INT32,
+                name=f"{self.name}.barrier",
+                key=f"{self.prefix}barrier",
+                poison=False,
             )
         return self._barrier
 
