@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from emu.comm.world import Group
 
 
+WORDS: dict[np.dtype[Any], int] = {
+    np.dtype(np.int32): 4,
+    np.dtype(np.int64): 8,
+    np.dtype(np.uint32): -4,
+    np.dtype(np.uint64): -8,
+}
+"""The dtypes of signals and atomics: bytes, negative for the unsigned."""
+
+
 class SymmetricArray:
     """A symmetric array, or a view of one made by basic slicing.
 
@@ -36,14 +45,18 @@ class SymmetricArray:
         "dtype",
         "freed",
         "group",
+        "high_word",
         "index",
         "itemsize",
         "kind",
+        "low_word",
         "name",
         "nbytes",
         "offset",
         "shape",
         "strides",
+        "word",
+        "words",
     )
 
     def __init__(
@@ -77,6 +90,13 @@ class SymmetricArray:
         self.freed = False
         self._root = root if root is not None else self
         self._on: dict[int, np.ndarray[Any, Any]] = {}
+        # What the fast paths of atomics and waits look at: how many elements can be reached by a
+        # product (0: none, take the general path), and which values are their own bits.
+        self.word = WORDS.get(dtype, 0)
+        self.words = count if self.dense and self.word else 0
+        half = 1 << 8 * itemsize - 1
+        self.low_word = -half if self.word > 0 else 0
+        self.high_word = half - 1
 
     @property
     def ndim(self) -> int:

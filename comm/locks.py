@@ -43,7 +43,7 @@ from emu.comm.layout import (
     LOCKS,
     REGION_BITS,
 )
-from emu.kernels.address import array_data, as_pointer
+from emu.kernels.address import as_pointer
 from emu.kernels.atomics import (
     add_i64,
     compare_exchange_i32,
@@ -55,7 +55,7 @@ from emu.kernels.atomics import (
 )
 from emu.kernels.dtypes import I32, I64
 from emu.kernels.jit import carray, jit
-from emu.kernels.tiles import add_run, add_run_atomic, outer_offsets
+from emu.kernels.tiles import add_run, add_run_atomic
 
 _YIELDS = 8
 
@@ -143,10 +143,12 @@ def mark_atomic(me: int, pe: int, offset: int) -> None:
 
 
 @jit()
-def _add_range(
-    me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int
-) -> int:
-    """Add a contiguous range that may span regions, region by region, starting at "my" region."""
+def add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int) -> int:
+    """Add a contiguous range that may span regions, region by region, starting at "my" region.
+
+    Returns:
+        1 if a lock had to be recovered from a dead PE.
+    """
     first = offset >> REGION_BITS
     regions = ((offset + nbytes - 1) >> REGION_BITS) - first + 1
     start = (word(me, B_PE) * regions) // word(me, B_N_PES)
@@ -166,33 +168,4 @@ def _add_range(
     return recovered
 
 
-@jit()
-def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, count: int) -> int:
-    """Add a dense tile, source an ndarray's ``id()``; 1 if a dead PE's lock was recovered."""
-    return _add_range(me, pe, offset, array_data(source), kind, size, size * count)
-
-
-@jit()
-def add_tile(
-    me: int,
-    pe: int,
-    offset: int,
-    source: int,
-    kind: int,
-    size: int,
-    run: int,
-    runs: int,
-    outer: np.ndarray[Any, Any],
-    rank: int,
-) -> int:
-    """Add a tile of ``runs`` runs of ``run`` elements (see :func:`emu.kernels.tiles.plan`)."""
-    data = array_data(source)
-    start = (word(me, B_PE) * runs) // word(me, B_N_PES)
-    recovered = 0
-    for turn in range(runs):
-        target, origin = outer_offsets((start + turn) % runs, outer, rank)
-        recovered |= _add_range(me, pe, offset + target, data + origin, kind, size, run * size)
-    return recovered
-
-
-__all__ = ["acquire", "add_dense", "add_tile", "lock_address", "mark_atomic", "release", "word"]
+__all__ = ["acquire", "add_range", "lock_address", "mark_atomic", "release", "word"]

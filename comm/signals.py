@@ -29,6 +29,7 @@ from emu.comm.futex import futex_wait, futex_wake, pause, sched_yield
 from emu.comm.layout import (
     B_BLOCKS,
     B_HEAPS,
+    B_N_PES,
     B_PE,
     B_POLLS,
     B_SEGMENT,
@@ -50,7 +51,7 @@ from emu.comm.layout import (
     WRITER_SET,
     WRITER_SWAP,
 )
-from emu.comm.locks import mark_atomic, word
+from emu.comm.locks import add_range, mark_atomic, word
 from emu.kernels.address import array_data, as_pointer, move_bytes
 from emu.kernels.atomics import (
     add_i32,
@@ -66,7 +67,7 @@ from emu.kernels.atomics import (
     store_i64,
 )
 from emu.kernels.jit import carray, jit
-from emu.kernels.tiles import copy_runs
+from emu.kernels.tiles import copy_runs, outer_offsets
 
 ALL_SLEEPERS = 2**31 - 1
 FETCH, SET, ADD, SWAP, CAS = range(5)
@@ -97,13 +98,6 @@ def ring(me: int, pe: int) -> None:
 
 
 @jit()
-def wake(me: int, pe: int) -> None:
-    """:func:`ring` with the barrier that it needs in front."""
-    fence()
-    ring(me, pe)
-
-
-@jit()
 def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
     """Copy the data of the ndarray with ``id()`` ``source``, dense on both sides, to PE ``pe``."""
     target = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
@@ -123,6 +117,46 @@ def put_tile(
     copy_runs(target, array_data(source), run_bytes, runs, outer, rank)
     fence()
     ring(me, pe)
+
+
+@jit()
+def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int) -> int:
+    """Add a dense tile, source an ndarray's ``id()``; 1 if a dead PE's lock was recovered."""
+    recovered = add_range(me, pe, offset, array_data(source), kind, size, nbytes)
+    fence()
+    ring(me, pe)
+    return recovered
+
+
+@jit()
+def get_dense(me: int, pe: int, offset: int, target: int, nbytes: int) -> None:
+    """Copy dense memory of PE ``pe`` into the dense ndarray with ``id()`` ``target``."""
+    move_bytes(array_data(target), word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset, nbytes)
+
+
+@jit()
+def add_tile(
+    me: int,
+    pe: int,
+    offset: int,
+    source: int,
+    kind: int,
+    size: int,
+    run: int,
+    runs: int,
+    outer: Any,
+    rank: int,
+) -> int:
+    """Add a strided tile of ``runs`` runs of ``run`` elements; as :func:`add_dense`."""
+    data = array_data(source)
+    start = (word(me, B_PE) * runs) // word(me, B_N_PES)
+    recovered = 0
+    for turn in range(runs):
+        target, origin = outer_offsets((start + turn) % runs, outer, rank)
+        recovered |= add_range(me, pe, offset + target, data + origin, kind, size, run * size)
+    fence()
+    ring(me, pe)
+    return recovered
 
 
 @jit()
@@ -280,6 +314,12 @@ def count_poll(me: int, held: bool) -> Any:
         store_i64(me + 8 * B_POLLS, 0)
         return 0
     return add_i64(me + 8 * B_POLLS, 1) + 1
+
+
+@jit()
+def test_word(me: int, address: int, size: int, comparison: int, value: int) -> Any:
+    """Test one word: 0 if it holds, else how many tests of this PE have failed in a row."""
+    return count_poll(me, holds(load_word(address, size), comparison, value))
 
 
 @jit()

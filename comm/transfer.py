@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emu.comm import locks, signals
+from emu.comm import signals
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.kernels.tiles import plan
@@ -92,14 +92,13 @@ def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add:
     me = group.me
     if add:
         if runs == 1:
-            recovered = locks.add_dense(
-                me, world_pe, offset, id(source), dst.kind, dst.itemsize, run
+            recovered = signals.add_dense(
+                me, world_pe, offset, id(source), dst.kind, dst.itemsize, run * dst.itemsize
             )
         else:
-            recovered = locks.add_tile(
+            recovered = signals.add_tile(
                 me, world_pe, offset, id(source), dst.kind, dst.itemsize, run, runs, outer, rank
             )
-        signals.wake(me, world_pe)
         if recovered:
             group.report_recovery(dst, world_pe)
     elif runs == 1:

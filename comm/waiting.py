@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from emu.comm import signals
-from emu.comm.array import SymmetricArray
+from emu.comm.array import WORDS, SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
 from emu.comm.segment import Segment
@@ -20,19 +20,11 @@ Word = tuple[SymmetricArray, int, Cmp, int]
 """What a wait is for: element (flat index) of an array, comparison, value."""
 
 
-SIGNAL_DTYPES: dict[np.dtype[Any], int] = {
-    np.dtype(np.int32): 4,
-    np.dtype(np.int64): 8,
-    np.dtype(np.uint32): -4,
-    np.dtype(np.uint64): -8,
-}
-"""The dtypes of signals and atomics: bytes, negative for the unsigned."""
-
 _INT_RANGE = {
     d: (-(1 << 8 * d.itemsize - 1), (1 << 8 * d.itemsize - 1) - 1)
     if d.kind == "i"
     else (0, (1 << 8 * d.itemsize) - 1)
-    for d in SIGNAL_DTYPES
+    for d in WORDS
 }
 _BIAS = 1 << 63
 
@@ -59,6 +51,7 @@ class Waiting:
 
     segment: Segment
     me: int
+    mine: int
     my_pe: int
     members: tuple[int, ...]
 
@@ -70,7 +63,7 @@ class Waiting:
         self, array: SymmetricArray, pe: SupportsIndex, index: SupportsIndex
     ) -> tuple[int, int, int]:
         """Return (world PE, offset, bytes) of an integer word after checking all three."""
-        if array.dtype not in SIGNAL_DTYPES:
+        if array.dtype not in WORDS:
             raise ArgumentError(
                 f"atomics and signals need int32, int64, uint32 or uint64, but got {array!r}"
             )
@@ -93,7 +86,19 @@ class Waiting:
             DeadlockError: Nothing changed anywhere for the launch's time-out.
             PEDiedError, PeerFailedError: Another PE ended.
         """
-        address, size, comparison, wanted = self._row(signal, index, cmp, value)
+        if (
+            signal.group is self
+            and type(cmp) is Cmp
+            and type(value) is int
+            and signal.word > 0
+            and 0 <= index < signal.words
+            and signal.low_word <= value <= signal.high_word
+            and not signal._root.freed
+        ):
+            address = self.mine + signal.offset + index * signal.itemsize
+            size, comparison, wanted = signal.word, int(cmp), value
+        else:
+            address, size, comparison, wanted = self._row(signal, index, cmp, value)
         found, seen = signals.wait_word(self.me, address, size, comparison, wanted, False)
         if not found:
             where = [(signal, index, cmp, value)]
@@ -124,9 +129,8 @@ class Waiting:
         self, signal: SymmetricArray, index: int, cmp: Cmp, value: int
     ) -> tuple[int, int, int, int]:
         """Return (address, size, comparison, value) of a word of this PE, as the kernels take it."""
-        world_pe, offset, size = self._word(signal, self.my_pe, index)
-        layout = self.segment.layout
-        address = self.segment.address + layout.heaps + world_pe * layout.stride + offset
+        _, offset, size = self._word(signal, self.my_pe, index)
+        address = self.mine + offset
         wanted = encode(signal.dtype, value)
         if signal.dtype.kind == "u":
             # Unsigned words compare as signed ones: 4 bytes widened, 8 bytes less 2**63.
@@ -223,10 +227,8 @@ class Waiting:
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
         """Say whether :meth:`wait_until` would return at once."""
         address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        return self._polled(
-            bool(signals.holds(signals.load_word(address, size), comparison, wanted)),
-            [(signal, index, cmp, value)],
-        )
+        polls = signals.test_word(self.me, address, size, comparison, wanted)
+        return self._polled(polls, [(signal, index, cmp, value)])
 
     def test_all(
         self,
@@ -238,7 +240,8 @@ class Waiting:
     ) -> bool:
         """Say whether all elements compare as asked now."""
         words = self._vector(signals_, cmp, values, indices)
-        return self._polled(len(self._held(words)) == len(words), words)
+        held = len(self._held(words)) == len(words)
+        return self._polled(signals.count_poll(self.me, held), words)
 
     def test_any(
         self,
@@ -263,7 +266,7 @@ class Waiting:
         """Return the indices of all elements that compare as asked now."""
         words = self._vector(signals_, cmp, values, indices)
         held = [words[i][1] for i in self._held(words)]
-        self._polled(bool(held), words)
+        self._polled(signals.count_poll(self.me, bool(held)), words)
         return held
 
     def _held(self, words: Sequence[Word]) -> list[int]:
@@ -273,13 +276,16 @@ class Waiting:
         signals.count_held(self._table(words), matched)
         return [int(i) for i in np.flatnonzero(matched)]
 
-    def _polled(self, held: bool, words: Sequence[Word]) -> bool:
-        """Count failing tests in a row, so that a loop of them is known for the wait that it is."""
-        polls = signals.count_poll(self.me, held)
+    def _polled(self, polls: int, words: Sequence[Word]) -> bool:
+        """Take the count of failing tests in a row; a loop of them is known for the wait that it is.
+
+        Returns:
+            Whether the test held, which is when the count is 0.
+        """
         if polls and polls % 1024 == 0:
             check_stopped(self.segment)
             self._publish(describe_words("test (in a loop)", words))
-        return held
+        return polls == 0
 
 
 def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
@@ -289,7 +295,7 @@ def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
             "name": array.label,
             "index": index,
             "offset": array.element_offset(index),
-            "size": SIGNAL_DTYPES[array.dtype],
+            "size": WORDS[array.dtype],
             "cmp": Cmp(cmp).name,
             "value": int(value),
         }

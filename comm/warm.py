@@ -49,6 +49,8 @@ def warm() -> None:
     world.put(tile, np.ones((4, 4), np.float32), 0, op=AtomicOp.ADD)
     world.put(tile[:, :2], part, 0, op=AtomicOp.ADD)
     world.get(tile, 0)
+    world.get(tile[:, :2], 0)
+    world.put(tile[:, :2], part, 0, offsets=(0, 0))
     world.signal_op(words, 1, 0)
     world.wait_until(words, Cmp.EQ, 1)
     world.wait_until_any(words, Cmp.EQ, 1)

@@ -59,6 +59,8 @@ class Group(Waiting, Collectives):
         self.n_pes = len(members)
         self.my_pe = members.index(world_pe)
         self.index = index
+        layout = segment.layout
+        self.mine = segment.address + layout.heaps + world_pe * layout.stride
         self._number = {member: i for i, member in enumerate(members)}
         self._barrier = segment.address + segment.layout.groups + index * segment.layout.group_bytes
         self._allocated = 0
@@ -211,8 +213,7 @@ class Group(Waiting, Collectives):
         """
         # The common store, checked in the order of cheapness: no call but the kernel's.
         if (
-            op is AtomicOp.SET
-            and offsets is None
+            offsets is None
             and type(src) is np.ndarray
             and src.dtype is dst.dtype
             and src.shape == dst.shape
@@ -222,8 +223,22 @@ class Group(Waiting, Collectives):
             and src.flags.c_contiguous
             and not dst._root.freed
         ):
-            signals.put_dense(self.me, self.members[pe], dst.offset, id(src), dst.nbytes)
-            return
+            if op is AtomicOp.SET:
+                signals.put_dense(self.me, self.members[pe], dst.offset, id(src), dst.nbytes)
+                return
+            if op is AtomicOp.ADD and dst.nbytes:
+                recovered = signals.add_dense(
+                    self.me,
+                    self.members[pe],
+                    dst.offset,
+                    id(src),
+                    dst.kind,
+                    dst.itemsize,
+                    dst.nbytes,
+                )
+                if recovered:
+                    self.report_recovery(dst, self.members[pe])
+                return
         transfer.put(self, dst, src, pe, offsets, op == AtomicOp.ADD)
 
     def get(
@@ -250,6 +265,18 @@ class Group(Waiting, Collectives):
         Raises:
             ArgumentError: Wrong rank, bounds, PE or ``out``.
         """
+        if (
+            offsets is None
+            and shape is None
+            and out is None
+            and src.dense
+            and src.group is self
+            and 0 <= pe < self.n_pes
+            and not src._root.freed
+        ):
+            tile = np.empty(src.shape, src.dtype)
+            signals.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
+            return tile
         return transfer.get(self, src, pe, offsets, shape, out)
 
     def put_signal(
@@ -317,7 +344,18 @@ class Group(Waiting, Collectives):
     ) -> None:
         """SET or ADD a signal word on PE ``pe``; everything stored before is visible with it."""
         operation = signals.ADD if op == AtomicOp.ADD else signals.SET
-        self._atomic(signal, pe, index, operation, value, 0)
+        if (
+            signal.group is self
+            and type(value) is int
+            and 0 <= pe < self.n_pes
+            and 0 <= index < signal.words
+            and signal.low_word <= value <= signal.high_word
+            and not signal._root.freed
+        ):
+            offset = signal.offset + index * signal.itemsize
+            signals.atomic(self.me, self.members[pe], offset, signal.itemsize, operation, value, 0)
+        else:
+            self._atomic(signal, pe, index, operation, value, 0)
 
     # --- ordering --------------------------------------------------------------------------
 
