@@ -1,0 +1,1 @@
+"""The rows of ``compare.py``: what is measured, against whom, and to what goal."""

@@ -1,0 +1,225 @@
+"""Our PEs under measurement: ``python emu_team.py ADDRESS N`` launches N of them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import emu
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "peers"))
+
+from link import Span, own_core, serve, timed
+
+_turn = 0  # of ping_pong: the value last sent
+
+
+def target(nbytes: int) -> Any:
+    """Return the symmetric fp32 array of ``nbytes``; all PEs ask for the same ones."""
+    return emu.world().alloc(nbytes // 4, np.float32, key=f"target {nbytes}")
+
+
+@functools.cache
+def source(nbytes: int) -> np.ndarray[Any, Any]:
+    """Return private memory to store from."""
+    return np.ones(nbytes // 4, np.float32)
+
+
+# --- put ---------------------------------------------------------------------------------------
+
+
+def put_set(nbytes: int, calls: int) -> Span | None:
+    """PE 0 stores to PE 1."""
+    world, tile, data = emu.world(), target(nbytes), source(nbytes)
+    return None if world.my_pe else timed(partial(world.put, tile, data, 1), calls)
+
+
+def copyto(nbytes: int, calls: int) -> Span | None:
+    """PE 0 copies into the same memory of PE 1 with NumPy."""
+    memory, data = target(nbytes).on(1), source(nbytes)
+    return None if emu.world().my_pe else timed(partial(np.copyto, memory, data), calls)
+
+
+def put_add(nbytes: int, calls: int) -> Span | None:
+    """PE 0 adds to PE 1."""
+    world, tile, data, add = emu.world(), target(nbytes), source(nbytes), emu.AtomicOp.ADD
+    return None if world.my_pe else timed(partial(world.put, tile, data, 1, op=add), calls)
+
+
+def add_shared_tile(pes: int, calls: int) -> Span | None:
+    """PEs 0 to ``pes`` - 1 add into one 1024×1024 tile, that of PE 0."""
+    world, add, data = emu.world(), emu.AtomicOp.ADD, source(4 << 20).reshape(1024, 1024)
+    tile = world.alloc((1024, 1024), np.float32, key="shared tile")
+    world.barrier()
+    if world.my_pe >= pes:
+        return None
+    return timed(partial(world.put, tile, data, 0, op=add), calls)
+
+
+# --- waiting -----------------------------------------------------------------------------------
+
+
+def barrier(calls: int) -> Span:
+    """All PEs pass barriers."""
+    world = emu.world()
+    world.barrier()
+    return timed(world.barrier, calls)
+
+
+def ping_pong(calls: int, pinned: int) -> Span:
+    """PEs 0 and 1 send ``calls`` signals each way from Python."""
+    world, equal = emu.world(), emu.Cmp.EQ
+    word = world.alloc(1, np.int32, key="ping")
+    signal, wait, other = world.signal_op, world.wait_until, 1 - world.my_pe
+
+    def ping() -> None:
+        global _turn
+        _turn += 1
+        signal(word, _turn, other)
+        wait(word, equal, _turn)
+
+    def pong() -> None:
+        global _turn
+        _turn += 1
+        wait(word, equal, _turn)
+        signal(word, _turn, other)
+
+    with own_core(world.my_pe, pinned):
+        world.barrier()
+        return timed(pong if world.my_pe else ping, calls)
+
+
+@functools.cache
+def _ping_pong_kernel() -> Any:
+    import numba
+
+    from emu.comm.signals import SET, atomic, wait_word
+
+    @numba.njit
+    def exchange(me, other, offset, address, first, turn, calls):
+        for value in range(turn + 1, turn + calls + 1):
+            if first:
+                atomic(me, other, offset, 4, SET, value, 0)
+            found, _ = wait_word(me, address, 4, 0, value, False)
+            while not found:
+                found, _ = wait_word(me, address, 4, 0, value, True)
+            if not first:
+                atomic(me, other, offset, 4, SET, value, 0)
+
+    return exchange
+
+
+def ping_pong_kernel(calls: int, pinned: int) -> Span:
+    """PEs 0 and 1 send ``calls`` signals each way from inside a compiled kernel."""
+    world, kernel = emu.world(), _ping_pong_kernel()
+    word = world.alloc(1, np.int32, key="ping in a kernel")
+    address = word.local.__array_interface__["data"][0]
+    turn = int(word.local[0])
+    first = world.my_pe == 0
+
+    def exchange(count: int) -> None:
+        kernel(world.me, 1 - world.my_pe, word.offset, address, first, turn, count)
+
+    if not kernel.signatures:
+        exchange(0)  # compile
+    world.barrier()  # the other PE has read its word: it may change now
+    with own_core(world.my_pe, pinned):
+        world.barrier()
+        return timed(lambda: exchange(calls), 1)
+
+
+# --- collectives -------------------------------------------------------------------------------
+
+
+def _symmetric(name: str, shape: tuple[int, ...]) -> Any:
+    return emu.world().alloc(shape, np.float32, key=f"{name} {shape}")
+
+
+def all_gather(nbytes: int, calls: int) -> Span:
+    """All PEs gather a result of ``nbytes``."""
+    world = emu.world()
+    extent = nbytes // 4 // world.n_pes
+    array = _symmetric("gather", (extent,))
+    out = _symmetric("gathered", (world.n_pes, extent))
+    world.barrier()
+    return timed(lambda: world.all_gather(array, out=out), calls)
+
+
+def all_reduce(nbytes: int, calls: int) -> Span:
+    """All PEs sum arrays of ``nbytes``."""
+    world = emu.world()
+    array = _symmetric("reduce", (nbytes // 4,))
+    out = _symmetric("reduced", (nbytes // 4,))
+    world.barrier()
+    return timed(lambda: world.all_reduce(array, "sum", out=out), calls)
+
+
+# --- PyPTO -------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _store_kernel() -> tuple[Any, Any]:
+    from emu import pypto
+
+    group = {"group_name": "pair", "n_pes": 2}
+    tensor = pypto.from_numpy(np.ones((16, 64), np.float32), "src")
+    symmetric = pypto.distributed.create_shmem_tensor(**group, dtype=pypto.DT_FP32, shape=[16, 64])
+    pypto.set_vec_tile_shapes(16, 64)
+    return tensor, symmetric
+
+
+def shmem_store(calls: int) -> Span | None:
+    """PE 0 stores [16, 64] fp32 to PE 1 through the PyPTO front end, each complete there."""
+    from emu import pypto
+
+    tensor, symmetric = _store_kernel()
+    if emu.world().my_pe:
+        return None
+    store, finish = pypto.experimental.shmem_store, pypto.synchronize
+
+    def once() -> None:
+        store(src=tensor, offsets=[0, 0], dst=symmetric, dst_pe=1)
+        finish()
+
+    return timed(once, calls)
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+def memory() -> int:
+    """Return this PE's proportional share of memory in bytes: shared pages count in part."""
+    with open("/proc/self/smaps_rollup", encoding="ascii") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("Pss:"))
+
+
+TASKS = {
+    f.__name__: f
+    for f in (
+        put_set,
+        copyto,
+        put_add,
+        add_shared_tile,
+        barrier,
+        ping_pong,
+        ping_pong_kernel,
+        all_gather,
+        all_reduce,
+        shmem_store,
+        memory,
+    )
+}
+
+
+def pe_main(address: str) -> None:
+    """Serve as one PE."""
+    serve(address, emu.world().my_pe, TASKS)
+
+
+if __name__ == "__main__":
+    emu.launch(pe_main, int(sys.argv[2]), args=(sys.argv[1],), prefix_output=False)

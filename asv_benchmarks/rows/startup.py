@@ -1,0 +1,86 @@
+"""Start-up: from the start of an interpreter to the end of the first world, and a second world."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rows.measure import Bench, Goal, Outcome, Settings, typical
+from rows.team import HERE, PEERS, TeamError
+
+N_PES = 8
+
+
+def _probe(script: Path, folder: str, timeout: float = 120.0) -> tuple[float, float]:
+    """Run a probe in a fresh interpreter; return seconds to its first mark and between its marks."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, str(script), str(N_PES)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env={**os.environ, "NUMBA_CACHE_DIR": folder},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TeamError(f"{script.name} did not end within {timeout:g} s") from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise TeamError(f"{script.name} ended with {done.returncode}: {last}")
+    marks = json.loads(done.stdout.splitlines()[-1])
+    return marks["first"] - begin, marks["second"] - marks["first"]
+
+
+@functools.cache
+def _measure(quick: bool) -> tuple[list[tuple[float, float]], list[tuple[float, float]], str]:
+    """Return (first, second) of each round, ours and theirs, and why there are none of theirs."""
+    ours, theirs, note = [], [], ""
+    with tempfile.TemporaryDirectory(prefix="emu-bench-") as folder:
+        _probe(HERE / "launch_probe.py", folder)  # fills the disk caches
+        try:
+            if not quick:
+                _probe(PEERS / "spawn_probe.py", folder)
+        except TeamError as error:
+            note = str(error)
+        for _ in range(1 if quick else 5):
+            ours.append(_probe(HERE / "launch_probe.py", folder))
+            try:
+                if not note:
+                    theirs.append(_probe(PEERS / "spawn_probe.py", folder))
+            except TeamError as error:
+                note = str(error)
+    return ours, theirs, note
+
+
+def _row(which: int, settings: Settings) -> Outcome:
+    ours, theirs, note = _measure(settings.quick)
+    return Outcome(
+        typical([marks[which] for marks in ours]),
+        typical([marks[which] for marks in theirs]) if theirs else None,
+        note,
+    )
+
+
+ROWS = [
+    Bench(
+        f"launch/first of {N_PES} PEs, fresh interpreter",
+        "multiprocessing",
+        "s",
+        Goal(at_most=1.5),
+        functools.partial(_row, 0),
+    ),
+    Bench(
+        f"launch/second of {N_PES} PEs",
+        "multiprocessing",
+        "s",
+        Goal(at_most=0.1),
+        functools.partial(_row, 1),
+    ),
+]
