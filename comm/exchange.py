@@ -34,9 +34,11 @@ from emu.comm.layout import LINE
 from emu.comm.signals import DONE, barrier_arrive
 from emu.comm.stop import check_stopped
 from emu.kernels.address import array_data, as_pointer, move_bytes
+from emu.kernels.atomics import fence
 from emu.kernels.dtypes import DTYPES
 from emu.kernels.jit import carray, jit
 from emu.kernels.reduce import CODES, OPS, SCRATCH_BYTES, reduce_run
+from emu.kernels.stream import stream_bytes
 
 if TYPE_CHECKING:
     from emu.comm.world import Group
@@ -52,6 +54,9 @@ FLAT_BYTES = 8 << 10
 
 DIRECT_BYTES = 32 << 10
 """From this size on symmetric inputs and outputs are used where they are."""
+
+STREAM_BYTES = 8 << 20
+"""Results of this size on are written past the caches."""
 
 MAX_RANK = 32
 
@@ -77,10 +82,19 @@ KINDS = (
 # --- plan of a call: int64 words
 P_ROUND, P_ROUNDS, P_PHASE, P_OPENING, P_SYNC, P_SLOT, P_PARITY, P_HALF, P_STAGING = range(9)
 P_MODE, P_MY, P_TOTAL, P_ROW, P_SIZE, P_CODE, P_OP, P_INPUT, P_STAGES = range(9, 18)
-P_OUT, P_SCRATCH, P_RESULT, P_DIRECT_OUT = range(18, 22)
-PLAN_WORDS = 22
+P_OUT, P_SCRATCH, P_RESULT, P_DIRECT_OUT, P_STREAM = range(18, 23)
+PLAN_WORDS = 23
 STAGE, CONSUME = 0, 1
 FLAT, ROWS, SLICES = 0, 1, 2
+
+
+@jit()
+def _write(plan: Any, target: int, source: int, count: int) -> None:
+    """Copy to the result, past the caches if it is larger than they are."""
+    if plan[P_STREAM] != 0:
+        stream_bytes(target, source, count)
+    else:
+        move_bytes(target, source, count)
 
 
 @jit()
@@ -117,7 +131,8 @@ def copy_rounds(me: int, barrier: int, n_pes: int, plan: Any, stage: Any, fetch:
             count = min(slot, fetch[row, 2] - done)
             if count > 0:
                 source = fetch[row, 0] + (buffer if fetch[row, 3] != 0 else done)
-                move_bytes(fetch[row, 1] + done, source, count)
+                _write(plan, fetch[row, 1] + done, source, count)
+        fence()
         plan[P_ROUND] += 1
         if plan[P_ROUND] >= plan[P_ROUNDS]:
             return DONE
@@ -198,7 +213,8 @@ def _collect_parts(plan: Any, n_pes: int, turn: int, peers: Any) -> None:
         part = (plan[P_MY] + step) % n_pes
         start, count = _part(plan, n_pes, turn, part)
         source = peers[part, 2] + half * plan[P_SLOT]
-        move_bytes(plan[P_OUT] + start, source, count * plan[P_SIZE])
+        _write(plan, plan[P_OUT] + start, source, count * plan[P_SIZE])
+    fence()
 
 
 @jit()
@@ -342,6 +358,7 @@ class Exchange:
             plan[P_SLOT] = self.chunk
         plan[P_ROUNDS] = -(-longest // int(plan[P_SLOT]))
         plan[P_SYNC] = sync
+        plan[P_STREAM] = sum(row[2] for row in fetch) >= STREAM_BYTES
         if plan[P_ROUNDS] == 0:
             return
         rows = np.array(fetch, np.int64).reshape(-1, 4) if fetch else _NO_ROWS
@@ -366,6 +383,7 @@ class Exchange:
         )  # fmt: skip
         plan[P_OUT], plan[P_SCRATCH] = array_data(id(target)), self._scratch
         plan[P_RESULT] = self._results[my]
+        plan[P_STREAM] = target.nbytes >= STREAM_BYTES
         peers: Words = np.empty((n_pes, 3), np.int64)
         table = self._open(call, plan, reduce_rounds, (peers, self._list), place_in, place_out)
         inputs, outputs = table[:, IN], table[:, OUT]

@@ -15,6 +15,7 @@ import pytest
 
 import emu
 from emu.comm.errors import DeadlockError, PEDiedError
+from emu.comm.monitor import look
 
 ROUNDS = int(os.environ.get("EMU_FAILURE_ROUNDS", "2"))
 """How often the kill, hang and two-launcher tests run; 20 before a release."""
@@ -29,7 +30,8 @@ def die_by(number: int, log: str) -> None:
     world = emu.world()
     flags = world.alloc(2, np.int64, name="flags")
     if world.my_pe == 1:
-        time.sleep(0.2)  # so that the others are known to wait
+        while not all(look(world.segment, pe).description for pe in (0, 2, 3)):
+            time.sleep(0.01)  # until each other has said what it waits for
         os.kill(os.getpid(), number)
     try:
         if world.my_pe == 2:
