@@ -217,11 +217,14 @@ class Collectives:
             return None if given is None or dense is None else _finish(given, dense)
         fetch = []
         if dense is not None:
-            start = _data(dense)
+            start, my = _data(dense), self.my_pe
             fetch = [
                 self._block(pe, inputs[pe], 0, start + pe * nbytes, nbytes)
                 for pe in self._from_me()
+                if pe != my or inputs[my] >= 0
             ]
+            if inputs[my] < 0:
+                x.keep_own(start + my * nbytes)
         x.run(call, plan, fetch, nbytes, sync=min(inputs) < 0)
         if max(inputs) >= 0:
             x.meet(call)

@@ -46,8 +46,14 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
-CHUNK_BYTES = 512 << 10
-"""Bytes of one staging buffer of a PE, where the heap is not very small."""
+CHUNK_BYTES = 2 << 20
+"""Largest staging buffer of a PE, of two. The fewer the rounds, the less a busy machine disturbs."""
+
+CACHE_BYTES = 16 << 20
+"""The staging buffers of all PEs together shall not take more of the last-level cache."""
+
+CACHED_BYTES = 32 << 10
+"""Bytes of a piece that is copied twice in a row."""
 
 FLAT_BYTES = 8 << 10
 """Up to this size every member reduces all by itself."""
@@ -98,6 +104,18 @@ def _write(plan: Any, target: int, source: int, count: int) -> None:
 
 
 @jit()
+def _stage_block(plan: Any, stage: Any, row: int, done: int, target: int) -> None:
+    """Stage a piece, and copy it to this PE's own result while it is in the cache."""
+    source, own = stage[row, 0] + done, stage[row, 3]
+    count = min(plan[P_SLOT], stage[row, 1] - done)
+    for start in range(0, count, CACHED_BYTES):
+        length = min(CACHED_BYTES, count - start)
+        move_bytes(target + start, source + start, length)
+        if own != 0:
+            _write(plan, own + done + start, source + start, length)
+
+
+@jit()
 def copy_rounds(me: int, barrier: int, n_pes: int, plan: Any, stage: Any, fetch: Any) -> Any:
     """Stage, meet, fetch, round by round.
 
@@ -106,7 +124,8 @@ def copy_rounds(me: int, barrier: int, n_pes: int, plan: Any, stage: Any, fetch:
         barrier: The group's barrier.
         n_pes: Members of the group.
         plan: State of the call, changed.
-        stage: Rows (source, bytes, offset in the staging buffer).
+        stage: Rows (source, bytes, offset in the staging buffer, own target or 0). What has an
+            own target is copied there too; in round 0 after the opening.
         fetch: Rows (source, target, bytes, staged): staged sources lie in staging buffers, whose
             turn the round is; others are read on and on.
 
@@ -119,14 +138,14 @@ def copy_rounds(me: int, barrier: int, n_pes: int, plan: Any, stage: Any, fetch:
         buffer = ((plan[P_PARITY] + plan[P_ROUND]) & 1) * plan[P_HALF]
         if plan[P_PHASE] == STAGE:
             for row in range(stage.shape[0]):
-                count = min(slot, stage[row, 1] - done)
-                if count > 0:
-                    target = plan[P_STAGING] + buffer + stage[row, 2]
-                    move_bytes(target, stage[row, 0] + done, count)
+                target = plan[P_STAGING] + buffer + stage[row, 2]
+                _stage_block(plan, stage, row, done, target)
             plan[P_PHASE] = CONSUME
             generation = barrier_arrive(me, barrier, n_pes)
             if generation != DONE or plan[P_OPENING] != 0:
                 return generation
+        if plan[P_ROUND] == 0 and stage.shape[0] and stage[0, 3] != 0:
+            _write(plan, stage[0, 3], stage[0, 0], min(slot, stage[0, 1]))
         for row in range(fetch.shape[0]):
             count = min(slot, fetch[row, 2] - done)
             if count > 0:
@@ -285,7 +304,7 @@ class Exchange:
     def __init__(self, group: Group) -> None:
         self._group = group
         n_pes, layout = group.n_pes, group.segment.layout
-        room = min(CHUNK_BYTES, layout.heap_bytes // 64)
+        room = min(CHUNK_BYTES, CACHE_BYTES // 2 // n_pes, layout.heap_bytes // 64)
         self.slot = max(LINE, room // n_pes // LINE * LINE)
         self.chunk = self.slot * n_pes
         prefix = "emu.collectives."
@@ -332,9 +351,14 @@ class Exchange:
             target: Offset of the output if the others may write to it, or -1.
         """
         plan = self._plan(slot)
-        rows = np.array(stage, np.int64).reshape(-1, 3) if stage and source < 0 else _NO_ROWS[:, :3]
-        self._stage = np.ascontiguousarray(rows)
+        self._stage = _NO_ROWS
+        if stage and source < 0:
+            self._stage = np.array([(*row, 0) for row in stage], np.int64)
         return self._open(call, plan, copy_rounds, (self._stage, _NO_ROWS), source, target), plan
+
+    def keep_own(self, target: int) -> None:
+        """Have the first block that is staged also copied to ``target``; call it before :meth:`run`."""
+        self._stage[0, 3] = target
 
     def run(
         self,

@@ -169,7 +169,7 @@ def get_tile(
     copy_runs(array_data(target), source, run_bytes, runs, outer, rank)
 
 
-@jit()
+@jit(nogil=False)  # it is over before another thread could be woken
 def atomic(
     me: int, pe: int, offset: int, size: int, operation: int, value: int, expected: int
 ) -> Any:
@@ -277,7 +277,7 @@ def relax(me: int, turn: int) -> None:
 
 
 @jit()
-def wait_word(me: int, address: int, size: int, comparison: int, value: int, resumed: bool) -> Any:
+def wait_word(me: int, address: int, size: int, comparison: int, value: int, resumed: int) -> Any:
     """Wait for one word of this PE's memory.
 
     Returns:
@@ -316,7 +316,7 @@ def count_poll(me: int, held: bool) -> Any:
     return add_i64(me + 8 * B_POLLS, 1) + 1
 
 
-@jit()
+@jit(nogil=False)
 def test_word(me: int, address: int, size: int, comparison: int, value: int) -> Any:
     """Test one word: 0 if it holds, else how many tests of this PE have failed in a row."""
     return count_poll(me, holds(load_word(address, size), comparison, value))

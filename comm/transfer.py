@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emu.comm import signals
+from emu.comm import entries, signals
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.kernels.tiles import plan
@@ -92,7 +92,7 @@ def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add:
     me = group.me
     if add:
         if runs == 1:
-            recovered = signals.add_dense(
+            recovered = entries.add_dense(
                 me, world_pe, offset, id(source), dst.kind, dst.itemsize, run * dst.itemsize
             )
         else:
@@ -102,7 +102,7 @@ def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add:
         if recovered:
             group.report_recovery(dst, world_pe)
     elif runs == 1:
-        signals.put_dense(me, world_pe, offset, id(source), run * dst.itemsize)
+        entries.put_dense(me, world_pe, offset, id(source), run * dst.itemsize)
     else:
         signals.put_tile(me, world_pe, offset, id(source), run * dst.itemsize, runs, outer, rank)
 

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from emu.comm import signals
+from emu.comm import entries, signals
 from emu.comm.array import WORDS, SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
@@ -96,14 +96,14 @@ class Waiting:
             and not signal._root.freed
         ):
             address = self.mine + signal.offset + index * signal.itemsize
-            size, comparison, wanted = signal.word, int(cmp), value
+            size, comparison, wanted = signal.word, cmp, value  # an IntEnum will do here
         else:
             address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        found, seen = signals.wait_word(self.me, address, size, comparison, wanted, False)
+        found, seen = entries.wait_word(self.me, address, size, comparison, wanted, 0)
         if not found:
             where = [(signal, index, cmp, value)]
             seen = self._sleep(
-                lambda: signals.wait_word(self.me, address, size, comparison, wanted, True),
+                lambda: entries.wait_word(self.me, address, size, comparison, wanted, 1),
                 lambda: describe_words("wait_until", where),
             )
         return int(seen) + _BIAS if size == -8 else int(seen)
@@ -227,7 +227,7 @@ class Waiting:
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
         """Say whether :meth:`wait_until` would return at once."""
         address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        polls = signals.test_word(self.me, address, size, comparison, wanted)
+        polls = entries.test_word(self.me, address, size, comparison, wanted)
         return self._polled(polls, [(signal, index, cmp, value)])
 
     def test_all(

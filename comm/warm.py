@@ -23,7 +23,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import heap, signals, transfer
+from emu.comm import entries, heap, signals, transfer
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
@@ -58,9 +58,9 @@ def warm() -> None:
     world.test_any(words, Cmp.EQ, 1)
     world.barrier()
     world.quiet()
-    signals.wait_word(me, int(segment.address), 8, int(Cmp.NE), 0, True)
+    entries.wait_word(me, int(segment.address), 8, int(Cmp.NE), 0, 1)
     signals.end_sleep(me, 0)
-    signals.barrier_arrive(me, world._barrier, 1)
+    entries.barrier_arrive(me, world._barrier, 1)
     signals.barrier_wait(me, world._barrier, -5)
     signals.barrier_leave(me, world._barrier, 0)
     segment.block(0)[B_POLLS] = 0

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm import signals, transfer
+from emu.comm import entries, signals, transfer
 from emu.comm.array import SymmetricArray
 from emu.comm.collectives import Collectives
+from emu.comm.entries import put_dense
 from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.heap import Heap
 from emu.comm.layout import GROUPS, NAME_BYTES
@@ -27,6 +28,10 @@ from emu.comm.waiting import Waiting, encode
 from emu.kernels.dtypes import DTYPES, KINDS
 
 _logger = logging.getLogger("emu.comm")
+
+# Names that the fast paths look up on every call.
+_ndarray, _SET, _ADD = np.ndarray, AtomicOp.SET, AtomicOp.ADD
+_SET_WORD, _ADD_WORD = signals.SET, signals.ADD
 
 
 class Group(Waiting, Collectives):
@@ -214,7 +219,7 @@ class Group(Waiting, Collectives):
         # The common store, checked in the order of cheapness: no call but the kernel's.
         if (
             offsets is None
-            and type(src) is np.ndarray
+            and type(src) is _ndarray
             and src.dtype is dst.dtype
             and src.shape == dst.shape
             and dst.dense
@@ -223,11 +228,11 @@ class Group(Waiting, Collectives):
             and src.flags.c_contiguous
             and not dst._root.freed
         ):
-            if op is AtomicOp.SET:
-                signals.put_dense(self.me, self.members[pe], dst.offset, id(src), dst.nbytes)
+            if op is _SET:
+                put_dense(self.me, self.members[pe], dst.offset, id(src), dst.nbytes)
                 return
-            if op is AtomicOp.ADD and dst.nbytes:
-                recovered = signals.add_dense(
+            if op is _ADD and dst.nbytes:
+                recovered = entries.add_dense(
                     self.me,
                     self.members[pe],
                     dst.offset,
@@ -239,7 +244,7 @@ class Group(Waiting, Collectives):
                 if recovered:
                     self.report_recovery(dst, self.members[pe])
                 return
-        transfer.put(self, dst, src, pe, offsets, op == AtomicOp.ADD)
+        transfer.put(self, dst, src, pe, offsets, AtomicOp(op) is _ADD)
 
     def get(
         self,
@@ -275,7 +280,7 @@ class Group(Waiting, Collectives):
             and not src._root.freed
         ):
             tile = np.empty(src.shape, src.dtype)
-            signals.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
+            entries.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
             return tile
         return transfer.get(self, src, pe, offsets, shape, out)
 
@@ -304,7 +309,7 @@ class Group(Waiting, Collectives):
         self, array: SymmetricArray, pe: int, index: int, operation: int, value: int, expected: int
     ) -> int:
         world_pe, offset, size = self._word(array, pe, index)
-        old = signals.atomic(
+        old = entries.atomic(
             self.me,
             world_pe,
             offset,
@@ -343,7 +348,7 @@ class Group(Waiting, Collectives):
         index: int = 0,
     ) -> None:
         """SET or ADD a signal word on PE ``pe``; everything stored before is visible with it."""
-        operation = signals.ADD if op == AtomicOp.ADD else signals.SET
+        operation = _SET_WORD if op is _SET else _ADD_WORD if AtomicOp(op) is _ADD else _SET_WORD
         if (
             signal.group is self
             and type(value) is int
@@ -353,7 +358,7 @@ class Group(Waiting, Collectives):
             and not signal._root.freed
         ):
             offset = signal.offset + index * signal.itemsize
-            signals.atomic(self.me, self.members[pe], offset, signal.itemsize, operation, value, 0)
+            entries.atomic(self.me, self.members[pe], offset, signal.itemsize, operation, value, 0)
         else:
             self._atomic(signal, pe, index, operation, value, 0)
 
@@ -373,7 +378,7 @@ class Group(Waiting, Collectives):
         Raises:
             DeadlockError, PEDiedError, PeerFailedError: A member never comes.
         """
-        generation = signals.barrier_arrive(self.me, self._barrier, self.n_pes)
+        generation = entries.barrier_arrive(self.me, self._barrier, self.n_pes)
         if generation == signals.DONE:
             return
         try:

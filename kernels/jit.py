@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import extending
+from numba import extending, types
 from numba.core import caching
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -177,3 +177,23 @@ def jit(**options: Any) -> Callable[[F], F]:
         return cast(F, dispatcher)
 
     return decorate
+
+
+def entry(function: Any, arity: int) -> Any:
+    """Return what Python can call directly to run a kernel whose arguments are all ``int64``.
+
+    Numba's dispatcher looks at the type of each argument on each call; the entry behind it only
+    converts them, which saves 60 of 160 ns. It checks nothing: pass Python integers.
+
+    Args:
+        function: A kernel made by :func:`jit`.
+        arity: Number of its arguments.
+
+    Returns:
+        The entry; under ``NUMBA_DISABLE_JIT`` the function itself.
+    """
+    if not hasattr(function, "overloads"):
+        return function
+    signature = (types.int64,) * arity
+    function.compile(signature)
+    return function.overloads[signature].entry_point

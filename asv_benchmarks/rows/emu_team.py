@@ -136,27 +136,45 @@ def ping_pong_kernel(calls: int, pinned: int) -> Span:
 # --- collectives -------------------------------------------------------------------------------
 
 
-def _symmetric(name: str, shape: tuple[int, ...]) -> Any:
-    return emu.world().alloc(shape, np.float32, key=f"{name} {shape}")
+@functools.cache
+def _gather(nbytes: int) -> Any:
+    world = emu.world()
+    extent = nbytes // 4 // world.n_pes
+    array = world.alloc((extent,), np.float32, name="gather")
+    out = world.alloc((world.n_pes, extent), np.float32, name="gathered")
+    array.local[:] = 1 + world.my_pe
+    call = partial(world.all_gather, array, out=out)
+    call()
+    if not (out.local == np.arange(1, world.n_pes + 1)[:, None]).all():
+        raise AssertionError("all_gather is wrong")
+    return call
+
+
+@functools.cache
+def _reduce(nbytes: int) -> Any:
+    world = emu.world()
+    array = world.alloc((nbytes // 4,), np.float32, name="reduce")
+    out = world.alloc((nbytes // 4,), np.float32, name="reduced")
+    array.local[:] = 1
+    call = partial(world.all_reduce, array, "sum", out=out)
+    call()
+    if not (out.local == world.n_pes).all():
+        raise AssertionError("all_reduce is wrong")
+    return call
 
 
 def all_gather(nbytes: int, calls: int) -> Span:
-    """All PEs gather a result of ``nbytes``."""
-    world = emu.world()
-    extent = nbytes // 4 // world.n_pes
-    array = _symmetric("gather", (extent,))
-    out = _symmetric("gathered", (world.n_pes, extent))
-    world.barrier()
-    return timed(lambda: world.all_gather(array, out=out), calls)
+    """All PEs gather a result of ``nbytes``; the first result is checked."""
+    call = _gather(nbytes)
+    emu.world().barrier()
+    return timed(call, calls)
 
 
 def all_reduce(nbytes: int, calls: int) -> Span:
-    """All PEs sum arrays of ``nbytes``."""
-    world = emu.world()
-    array = _symmetric("reduce", (nbytes // 4,))
-    out = _symmetric("reduced", (nbytes // 4,))
-    world.barrier()
-    return timed(lambda: world.all_reduce(array, "sum", out=out), calls)
+    """All PEs sum arrays of ``nbytes``; the first result is checked."""
+    call = _reduce(nbytes)
+    emu.world().barrier()
+    return timed(call, calls)
 
 
 # --- PyPTO -------------------------------------------------------------------------------------

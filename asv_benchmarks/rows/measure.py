@@ -96,8 +96,13 @@ def _calibrate(clock: Clock, round_s: float) -> int:
     """Return how many calls fill a round; warms up on the way."""
     calls = 1
     clock(1)
-    while (spent := clock(calls)) < round_s / 2 and calls < 1 << 22:
-        calls = min(1 << 22, max(2 * calls, int(calls * min(100.0, round_s / max(spent, 1e-9)))))
+    while calls < 1 << 22:
+        spent = clock(calls)
+        if spent >= round_s / 2:  # or it was disturbed: a round of too few calls measures its ends
+            spent = min(spent, clock(calls), clock(calls))
+        if spent >= round_s / 2:
+            break
+        calls = max(2 * calls, int(calls * min(100.0, round_s / max(spent, 1e-9))))
     return calls
 
 

@@ -202,6 +202,21 @@ def test_a_put_wakes_a_waiter() -> None:
     assert emu.launch(overtake, 2) == [42, 42]
 
 
+def test_an_unknown_operation_is_refused(worlds: Worlds) -> None:
+    (me,) = worlds(1)
+    word = me.alloc(1, np.int32)
+    for use in (
+        lambda: me.signal_op(word, 1, 0, op=7),  # type: ignore[arg-type]
+        lambda: me.put(word, [1], 0, op=7),  # type: ignore[arg-type]
+        lambda: me.test(word, 9, 0),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match="is not a valid"):
+            use()
+    me.signal_op(word, 2, 0, op=1)  # type: ignore[arg-type]
+    me.signal_op(word, 3, 0, op=1)  # type: ignore[arg-type]
+    assert word.local[0] == 5
+
+
 def test_fences_exist(worlds: Worlds) -> None:
     (me,) = worlds(1)
     me.fence()

@@ -1,0 +1,126 @@
+"""The reduction kernel against NumPy: every operation, dtype, tail and special value."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emu.kernels.dtypes import BFLOAT16, DTYPES
+from emu.kernels.reduce import BLOCK, CODES, OPS, SCRATCH_BYTES, reduce_run, supports
+from emu.kernels.stream import stream_bytes
+
+_MEMORY = np.empty(SCRATCH_BYTES + 64, np.uint8)
+_SCRATCH = -(-_MEMORY.ctypes.data // 64) * 64
+_STEP = {"sum": np.add, "avg": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+CASES = [(op, d) for op in OPS for d in DTYPES if supports(OPS[op], d)]
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Draw values over the whole range of a dtype, NaN, infinities and zeros among them."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    with np.errstate(over="ignore"):
+        raw = (rng.standard_normal(shape) * 10.0 ** rng.integers(-6, 6, shape)).astype(dtype)
+    special = np.array([np.nan, np.inf, -np.inf, 0.0]).astype(dtype)
+    return np.where(rng.random(shape) < 0.1, rng.choice(special, shape), raw).astype(dtype)
+
+
+def reference(op: str, arrays: np.ndarray) -> np.ndarray:
+    """What a reduction means, in NumPy: in the order of the members."""
+    dtype = arrays.dtype
+    if dtype.kind == "b":
+        return arrays.any(0) if op in ("sum", "max") else arrays.all(0)
+    with np.errstate(all="ignore"):
+        wide = arrays.astype(np.float32) if dtype in (np.float16, BFLOAT16) else arrays
+        total = reduce(_STEP[op], wide)
+        if op == "avg":
+            total = total / total.dtype.type(len(arrays))
+        return total.astype(dtype)
+
+
+def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Compare bits; NaN by NaN-ness, and the zeros by value."""
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    if actual.dtype == BFLOAT16 or actual.dtype.kind == "f":
+        actual, expected = actual.astype(np.float64), expected.astype(np.float64)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def run(op: str, arrays: np.ndarray, targets: list[np.ndarray]) -> None:
+    dtype = arrays.dtype
+    sources = np.array([row.ctypes.data for row in arrays], np.int64)
+    places = np.array([t.ctypes.data for t in targets], np.int64)
+    count = arrays[0].size
+    reduce_run(CODES[dtype], OPS[op], sources, places, dtype.itemsize, count, _SCRATCH)
+
+
+@pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda x: str(x))
+@settings(deadline=None, max_examples=12)
+@given(
+    members=st.integers(1, 9),
+    count=st.one_of(st.integers(0, 70), st.integers(BLOCK - 2, 2 * BLOCK + 3)),
+    seed=st.integers(0, 999),
+)
+def test_against_numpy(op: str, dtype: np.dtype[Any], members: int, count: int, seed: int) -> None:
+    arrays = values(np.random.default_rng(seed), (members, count), dtype)
+    before = arrays.copy()
+    targets = [values(np.random.default_rng(1), (count + 1,), dtype) for _ in range(2)]
+    last = targets[0][-1:].tobytes()
+    run(op, arrays, targets)
+    for target in targets:
+        assert_same(target[:-1], reference(op, before))
+        assert target[-1:].tobytes() == last
+    assert arrays.tobytes() == before.tobytes()
+
+
+def test_a_target_may_be_a_source() -> None:
+    arrays = values(np.random.default_rng(0), (3, 3 * BLOCK + 5), np.dtype(np.float32))
+    expected = reference("sum", arrays)
+    run("sum", arrays, [arrays[1]])
+    assert_same(arrays[1], expected)
+
+
+def test_integers_wrap() -> None:
+    arrays = np.array([[127, -128], [1, -1]], np.int8)
+    out = np.empty(2, np.int8)
+    run("sum", arrays, [out])
+    assert out.tolist() == [-128, 127]
+    run("prod", np.array([[200, 3], [2, 100]], np.uint8), [out.view(np.uint8)])
+    assert out.view(np.uint8).tolist() == [144, 44]
+
+
+def test_the_sign_counts_in_a_maximum() -> None:
+    bits = np.array([[0xFF], [0x01]], np.uint8)
+    out = np.empty(1, np.uint8)
+    run("max", bits, [out])
+    assert out[0] == 0xFF
+    run("max", bits.view(np.int8), [out])
+    assert out[0] == 0x01
+
+
+def test_sixteen_bits_are_rounded_once() -> None:
+    """2048 + 1 is 2048 in fp16: rounding after each step would lose every one of them."""
+    arrays = np.array([[2048.0], [1], [1], [1], [1]], np.float16)
+    out = np.empty(1, np.float16)
+    run("sum", arrays, [out])
+    assert out[0] == 2052
+
+
+def test_stream_copies_what_it_should() -> None:
+    rng = np.random.default_rng(0)
+    source = rng.integers(0, 255, 5000, np.uint8)
+    for start, skip, count in ((0, 0, 0), (1, 3, 100), (5, 0, 4000), (63, 9, 777), (64, 1, 191)):
+        target = np.zeros(5000, np.uint8)
+        stream_bytes(target.ctypes.data + start, source.ctypes.data + skip, count)
+        expected = np.zeros(5000, np.uint8)
+        expected[start : start + count] = source[skip : skip + count]
+        assert target.tobytes() == expected.tobytes()
