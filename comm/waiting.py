@@ -96,7 +96,8 @@ class Waiting:
             and not signal._root.freed
         ):
             address = self.mine + signal.offset + index * signal.itemsize
-            size, comparison, wanted = signal.word, cmp, value  # an IntEnum will do here
+            size, wanted = signal.word, value
+            comparison: int = cmp  # an IntEnum will do here
         else:
             address, size, comparison, wanted = self._row(signal, index, cmp, value)
         found, seen = entries.wait_word(self.me, address, size, comparison, wanted, 0)

@@ -240,9 +240,9 @@ def forms(size: int) -> None:
 
 
 @pytest.mark.parametrize("n_pes", PES)
-@pytest.mark.parametrize("size", [100, 20_000, 300_001])
+@pytest.mark.parametrize("size", [100, 20_000, 90_001])
 def test_where_arrays_lie(n_pes: int, size: int) -> None:
-    emu.launch(forms, n_pes, args=(size,), timeout=30, heap_size=1 << 27)
+    emu.launch(forms, n_pes, args=(size,), timeout=30, heap_size=1 << 24)
 
 
 # --- values ------------------------------------------------------------------------------------
