@@ -12,6 +12,10 @@ after 0.7 s is killed. When the launcher is killed, the fork server ends, and it
 
 from __future__ import annotations
 
+from emu.comm.supported import check_platform
+
+check_platform()  # before the imports below: Windows does not have all of them
+
 import contextlib
 import math
 import multiprocessing
@@ -30,7 +34,6 @@ from emu.comm.errors import (
     CommError,
     DeadlockError,
     PEDiedError,
-    PlatformError,
     StoppedError,
 )
 from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
@@ -107,10 +110,6 @@ def launch(
 
 
 def _check(n_pes: int, transport: str, timeout: float | None, heap_size: int) -> None:
-    if sys.platform == "win32":
-        raise PlatformError(
-            "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
-        )
     if isinstance(n_pes, bool) or not isinstance(n_pes, int) or not 1 <= n_pes <= MAX_PES:
         raise ArgumentError(f"n_pes must be an integer in [1, {MAX_PES}], but got {n_pes!r}")
     if transport != "shm":

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 from multiprocessing import reduction, shared_memory
 from typing import Any
 
 import numpy as np
 
-from emu.comm.errors import PlatformError, SymmetricMemoryError
+from emu.comm.errors import SymmetricMemoryError
 from emu.comm.layout import (
     ALLOCATION,
     ALLOCATIONS,
@@ -45,13 +44,8 @@ class Segment:
         """Make a fresh, zeroed segment and take its name away.
 
         Raises:
-            PlatformError: On Windows.
             SymmetricMemoryError: If the segment cannot be made or mapped.
         """
-        if sys.platform == "win32":
-            raise PlatformError(
-                "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
-            )
         try:
             shared = shared_memory.SharedMemory(create=True, size=layout.total)
             # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.

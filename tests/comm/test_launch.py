@@ -233,3 +233,14 @@ def test_an_interactive_session_works_or_gives_a_clear_error() -> None:
         check=False,
     )
     assert "[5, 5]" in done.stdout or "install cloudpickle" in done.stderr
+
+
+def test_windows_is_refused_clearly() -> None:
+    code = "import sys, emu; sys.platform = 'win32'; sys.modules['fcntl'] = None; emu.launch"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr.rstrip().endswith(
+        "PlatformError: emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is "
+        "Linux"
+    )
