@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ import time
 from pathlib import Path
 
 from rows.measure import Bench, Goal, Outcome, Settings, typical
-from rows.team import HERE, PEERS, TeamError
+from rows.team import HERE, PEERS, TeamError, environment
 
 N_PES = 8
 
@@ -27,7 +26,7 @@ def _probe(script: Path, folder: str, timeout: float = 120.0) -> tuple[float, fl
             text=True,
             timeout=timeout,
             check=False,
-            env={**os.environ, "NUMBA_CACHE_DIR": folder},
+            env={**environment(), "NUMBA_CACHE_DIR": folder},
         )
     except subprocess.TimeoutExpired as error:
         raise TeamError(f"{script.name} did not end within {timeout:g} s") from error

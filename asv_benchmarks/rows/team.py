@@ -52,6 +52,15 @@ def _require(module: str) -> None:
         raise MissingError(f"{module} is not installed")
 
 
+def environment() -> dict[str, str]:
+    """Return this environment with the emu of this process on the path, last."""
+    spec = importlib.util.find_spec("emu")
+    if spec is None or spec.origin is None:
+        raise MissingError("emu is not installed")
+    paths = [*filter(None, [os.environ.get("PYTHONPATH")]), str(Path(spec.origin).parent.parent)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def _command(kind: str, n: int, address: str) -> list[str]:
     python = sys.executable
     if kind == "emu":
@@ -98,6 +107,7 @@ class Team:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
+                    env=environment(),
                     start_new_session=True,
                 )
             deadline = time.monotonic() + self._timeout
