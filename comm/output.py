@@ -30,14 +30,15 @@ class Output:
 
     def read(self, key: selectors.SelectorKey) -> None:
         """Pass on what is there; forget a pipe at its end."""
-        if key.fd in self._open and not self._pass_on(key.fd):
+        if key.fd in self._open and self._pass_on(key.fd) is False:
             self._close(key.fd)
 
-    def _pass_on(self, fd: int) -> bool:
+    def _pass_on(self, fd: int) -> bool | None:
+        """Return True if something was there, None if nothing is, False at the pipe's end."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
-            return True
+            return None
         pe, stream, decoder = self._open[fd]
         text = self._rest[fd] + decoder.decode(data, not data)
         if not self._prefix:
@@ -60,16 +61,8 @@ class Output:
         A grandchild may hold a pipe open, so this takes what is there rather than wait for the end.
         """
         for fd in list(self._open):
-            while True:
-                try:
-                    ready = bool(self._selector.select(0)) and self._has_data(fd)
-                except OSError:
-                    ready = False
-                if not ready or not self._pass_on(fd):
-                    break
-
-    def _has_data(self, fd: int) -> bool:
-        return any(key.fd == fd for key, _ in self._selector.select(0))
+            while self._pass_on(fd):
+                pass
 
     def _close(self, fd: int) -> None:
         self._selector.unregister(fd)
