@@ -11,6 +11,7 @@ from emu.comm import signals
 from emu.kernels.jit import entry
 
 put_dense: Any = entry(signals.put_dense, 5)
+put_short: Any = entry(signals.put_short, 5)
 get_dense: Any = entry(signals.get_dense, 5)
 add_dense: Any = entry(signals.add_dense, 7)
 atomic: Any = entry(signals.atomic, 7)

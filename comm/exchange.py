@@ -38,7 +38,7 @@ from emu.kernels.atomics import fence
 from emu.kernels.dtypes import DTYPES
 from emu.kernels.jit import carray, jit
 from emu.kernels.reduce import CODES, OPS, SCRATCH_BYTES, reduce_run
-from emu.kernels.stream import stream_bytes
+from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
 if TYPE_CHECKING:
     from emu.comm.world import Group
@@ -51,9 +51,6 @@ CHUNK_BYTES = 2 << 20
 
 CACHE_BYTES = 16 << 20
 """The staging buffers of all PEs together shall not take more of the last-level cache."""
-
-CACHED_BYTES = 32 << 10
-"""Bytes of a piece that is copied twice in a row."""
 
 FLAT_BYTES = 8 << 10
 """Up to this size every member reduces all by itself."""
@@ -108,11 +105,12 @@ def _stage_block(plan: Any, stage: Any, row: int, done: int, target: int) -> Non
     """Stage a piece, and copy it to this PE's own result while it is in the cache."""
     source, own = stage[row, 0] + done, stage[row, 3]
     count = min(plan[P_SLOT], stage[row, 1] - done)
-    for start in range(0, count, CACHED_BYTES):
-        length = min(CACHED_BYTES, count - start)
-        move_bytes(target + start, source + start, length)
+    if own != 0 and plan[P_STREAM] != 0 and count > 0:
+        stream_bytes_twice(own + done, target, source, count)
+    elif count > 0:
+        move_bytes(target, source, count)
         if own != 0:
-            _write(plan, own + done + start, source + start, length)
+            move_bytes(own + done, source, count)
 
 
 @jit()

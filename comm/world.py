@@ -17,7 +17,7 @@ import numpy as np
 from emu.comm import entries, signals, transfer
 from emu.comm.array import SymmetricArray
 from emu.comm.collectives import Collectives
-from emu.comm.entries import put_dense
+from emu.comm.entries import put_dense, put_short
 from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.heap import Heap
 from emu.comm.layout import GROUPS, NAME_BYTES
@@ -32,6 +32,7 @@ _logger = logging.getLogger("emu.comm")
 # Names that the fast paths look up on every call.
 _ndarray, _SET, _ADD = np.ndarray, AtomicOp.SET, AtomicOp.ADD
 _SET_WORD, _ADD_WORD = signals.SET, signals.ADD
+_SHORT_BYTES = signals.SHORT_BYTES
 
 
 class Group(Waiting, Collectives):
@@ -229,7 +230,9 @@ class Group(Waiting, Collectives):
             and not dst._root.freed
         ):
             if op is _SET:
-                put_dense(self.me, self.members[pe], dst.offset, id(src), dst.nbytes)
+                nbytes = dst.nbytes
+                store = put_short if nbytes <= _SHORT_BYTES else put_dense
+                store(self.me, self.members[pe], dst.offset, id(src), nbytes)
                 return
             if op is _ADD and dst.nbytes:
                 recovered = entries.add_dense(

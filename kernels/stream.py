@@ -12,35 +12,63 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from emu.kernels.address import move_bytes
 from emu.kernels.jit import intrinsic, jit
 
 _VECTOR, _STEP, _LINE = 32, 128, 64
+_AHEAD = 1024  # bytes: prefetching this far ahead of the loads
 
 
-@intrinsic
-def _stream_step(typingctx: Any, target: Any, source: Any) -> Any:
-    """Copy ``_STEP`` bytes to a target aligned to a vector, with non-temporal stores."""
+def _step(keep: bool) -> Any:
+    """Make the intrinsic that copies ``_STEP`` bytes to an aligned target with non-temporal stores."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i64 = ir.IntType(64)
+        i32, i64 = ir.IntType(32), ir.IntType(64)
         vector = ir.VectorType(i64, _VECTOR // 8)
+
+        def at(base: Any, offset: int) -> Any:
+            address = builder.add(base, ir.Constant(i64, offset))
+            return builder.inttoptr(address, vector.as_pointer())
+
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
+        for line in range(0, _STEP, _LINE):
+            ahead = builder.bitcast(at(args[1], _AHEAD + line), cgutils.voidptr_t)
+            builder.call(prefetch, [ahead, *(ir.Constant(i32, n) for n in (0, 3, 1))])
+        offsets = range(0, _STEP, _VECTOR)
         parts = []
-        for offset in range(0, _STEP, _VECTOR):
-            address = builder.add(args[1], ir.Constant(i64, offset))
-            part = builder.load(builder.inttoptr(address, vector.as_pointer()))
+        for offset in offsets:
+            part = builder.load(at(args[1], offset))
             part.align = 1
             parts.append(part)
-        hint = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
-        for index, part in enumerate(parts):
-            address = builder.add(args[0], ir.Constant(i64, index * _VECTOR))
-            store = builder.store(part, builder.inttoptr(address, vector.as_pointer()))
+        hint = builder.module.add_metadata([ir.Constant(i32, 1)])
+        for offset, part in zip(offsets, parts, strict=True):
+            if keep:
+                builder.store(part, at(args[2], offset)).align = 1
+            store = builder.store(part, at(args[0], offset))
             store.align = _VECTOR
             store.set_metadata("nontemporal", hint)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), codegen
+    if keep:
+
+        @intrinsic
+        def copy_twice(typingctx: Any, target: Any, source: Any, kept: Any) -> Any:
+            return types.void(types.int64, types.int64, types.int64), codegen
+
+        return copy_twice
+
+    @intrinsic
+    def copy(typingctx: Any, target: Any, source: Any) -> Any:
+        return types.void(types.int64, types.int64), codegen
+
+    return copy
+
+
+_copy_step = _step(False)
+_copy_twice_step = _step(True)
 
 
 @jit()
@@ -56,6 +84,25 @@ def stream_bytes(target: int, source: int, count: int) -> None:
     move_bytes(target, source, head)
     steps = (count - head) // _STEP
     for step in range(steps):
-        _stream_step(target + head + step * _STEP, source + head + step * _STEP)
+        _copy_step(target + head + step * _STEP, source + head + step * _STEP)
     done = head + steps * _STEP
+    move_bytes(target + done, source + done, count - done)
+
+
+@jit()
+def stream_bytes_twice(target: int, kept: int, source: int, count: int) -> None:
+    """:func:`stream_bytes` to ``target``, and a plain copy to ``kept`` at the same time."""
+    head = -target & (_LINE - 1)
+    if count < head + _STEP:
+        move_bytes(kept, source, count)
+        move_bytes(target, source, count)
+        return
+    move_bytes(kept, source, head)
+    move_bytes(target, source, head)
+    steps = (count - head) // _STEP
+    for step in range(steps):
+        at = head + step * _STEP
+        _copy_twice_step(target + at, source + at, kept + at)
+    done = head + steps * _STEP
+    move_bytes(kept + done, source + done, count - done)
     move_bytes(target + done, source + done, count - done)
