@@ -72,6 +72,7 @@ from emu.kernels.tiles import copy_runs, outer_offsets
 ALL_SLEEPERS = 2**31 - 1
 SHORT_BYTES = 1 << 17
 """A put of up to this many bytes, some 5 microseconds at most, keeps the GIL."""
+SPINS_PER_YIELD = 100
 FETCH, SET, ADD, SWAP, CAS = range(5)
 """Operations of :func:`atomic`."""
 
@@ -277,8 +278,11 @@ def stopped(me: int) -> Any:
 
 @jit()
 def relax(me: int, turn: int) -> None:
-    """Pass the time between two looks of a short wait: pause while spinning is worth it."""
-    if turn < word(me, B_SPINS):
+    """Pass the time between two looks of a short wait: pause while spinning is worth it.
+
+    Every 2.5 microseconds or so a spinner yields: the one it waits for may be on the same core.
+    """
+    if turn < word(me, B_SPINS) and turn % SPINS_PER_YIELD != SPINS_PER_YIELD - 1:
         pause()
     else:
         sched_yield()
