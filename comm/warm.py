@@ -29,6 +29,7 @@ from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
 from emu.comm.world import World
 from emu.kernels.address import check_array_layout
+from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
 
 def warm() -> None:
@@ -63,9 +64,21 @@ def warm() -> None:
     entries.barrier_arrive(me, world._barrier, 1)
     signals.barrier_wait(me, world._barrier, -5)
     signals.barrier_leave(me, world._barrier, 0)
+    _warm_collectives(world)
     segment.block(0)[B_POLLS] = 0
     transfer.flat_plan.cache_clear()
     segment.close()
+
+
+def _warm_collectives(world: World) -> None:
+    large = np.ones(1 << 14, np.float32)
+    world.all_reduce(large[:8])
+    world.all_reduce(large)
+    world.all_to_all(large.reshape(1, -1))
+    world.all_gather(large)
+    source, target, kept = (np.empty(512, np.uint8) for _ in range(3))
+    stream_bytes(target.ctypes.data, source.ctypes.data, 512)
+    stream_bytes_twice(target.ctypes.data, source.ctypes.data, kept.ctypes.data, 512)
 
 
 warm()

@@ -18,7 +18,7 @@ from emu.kernels.address import move_bytes
 from emu.kernels.jit import intrinsic, jit
 
 _VECTOR, _STEP, _LINE = 32, 128, 64
-_AHEAD = 1024  # bytes: prefetching this far ahead of the loads
+_AHEAD = 4096  # bytes that the prefetches run ahead of the loads: a page, whose lookup is slow too
 
 
 def _step(keep: bool) -> Any:
