@@ -78,7 +78,7 @@ def _warm_collectives(world: World) -> None:
     world.all_gather(large)
     source, target, kept = (np.empty(512, np.uint8) for _ in range(3))
     stream_bytes(target.ctypes.data, source.ctypes.data, 512)
-    stream_bytes_twice(target.ctypes.data, source.ctypes.data, kept.ctypes.data, 512)
+    stream_bytes_twice(target.ctypes.data, kept.ctypes.data, source.ctypes.data, 512)
 
 
 warm()
