@@ -46,6 +46,7 @@ from emu.comm.layout import (
     MAX_RANK,
     PAGE,
     RUNNING,
+    round_up,
 )
 from emu.comm.segment import Segment
 from emu.kernels.dtypes import BFLOAT16, DTYPES
@@ -190,11 +191,11 @@ class Heap:
         align = 64 if nbytes < PAGE else PAGE
         position = 0
         for i in order:
-            start = _up(position, align)
+            start = round_up(position, align)
             if start + nbytes <= int(used["offset"][i]):
                 return start
             position = max(position, int(used["offset"][i]) + max(int(used["nbytes"][i]), 1))
-        start = _up(position, align)
+        start = round_up(position, align)
         if start + nbytes > self.segment.layout.heap_bytes:
             raise SymmetricMemoryError(
                 f"the symmetric heap has no {nbytes} bytes left in one piece: heap_size is "
@@ -280,10 +281,6 @@ def _digest(group: int, key: str) -> tuple[int, int]:
     return int.from_bytes(raw[:8], "little", signed=True), int.from_bytes(
         raw[8:], "little", signed=True
     )
-
-
-def _up(value: int, unit: int) -> int:
-    return (value + unit - 1) // unit * unit
 
 
 __all__ = ["SLICE_NS", "Heap", "poison_value", "register"]

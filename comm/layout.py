@@ -24,7 +24,6 @@ HUGE = 2 << 20
 
 # --- header: int64 words
 H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
-H_TIMEOUT_MS = 40
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, the rest is constant.
@@ -102,7 +101,7 @@ class Layout:
     @property
     def texts(self) -> int:
         """First PE text."""
-        return _up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
+        return round_up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
 
     @property
     def writers(self) -> int:
@@ -122,7 +121,7 @@ class Layout:
     @property
     def group_bytes(self) -> int:
         """Bytes of a group entry."""
-        return _up(self.group_dtype.itemsize, LINE)
+        return round_up(self.group_dtype.itemsize, LINE)
 
     @property
     def group_dtype(self) -> np.dtype[Any]:
@@ -143,17 +142,17 @@ class Layout:
     @property
     def allocations(self) -> int:
         """Allocation table."""
-        return _up(self.groups + GROUPS * self.group_bytes, PAGE)
+        return round_up(self.groups + GROUPS * self.group_bytes, PAGE)
 
     @property
     def heaps(self) -> int:
         """First heap."""
-        return _up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, HUGE)
+        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, HUGE)
 
     @property
     def stride(self) -> int:
         """Distance between heaps."""
-        return _up(self.heap_bytes, HUGE)
+        return round_up(self.heap_bytes, HUGE)
 
     @property
     def total(self) -> int:
@@ -161,5 +160,6 @@ class Layout:
         return self.heaps + self.n_pes * self.stride
 
 
-def _up(value: int, unit: int) -> int:
+def round_up(value: int, unit: int) -> int:
+    """Return the smallest multiple of ``unit`` that is not below ``value``."""
     return (value + unit - 1) // unit * unit

@@ -47,7 +47,6 @@ class Group(Waiting, Collectives):
 
     def __init__(
         self,
-        world: World | None,
         segment: Segment,
         heap: Heap,
         me: int,
@@ -56,7 +55,6 @@ class Group(Waiting, Collectives):
         index: int,
         world_pe: int,
     ) -> None:
-        self._world = world
         self.segment = segment
         self.heap = heap
         self.me = me
@@ -404,7 +402,7 @@ class World(Group):
     def __init__(self, segment: Segment, me: int, pe: int, *, poison: bool) -> None:
         members = tuple(range(segment.layout.n_pes))
         heap = Heap(segment, me, pe, poison=poison)
-        super().__init__(None, segment, heap, me, "world", members, 0, pe)
+        super().__init__(segment, heap, me, "world", members, 0, pe)
         self._groups: dict[str, Group] = {"world": self}
         self._on_finish: list[Callable[[], None]] = []
 
@@ -444,7 +442,7 @@ class World(Group):
                 raise ArgumentError(
                     f"pes must contain this PE {self.my_pe} for group {name!r}, but got {there}"
                 )
-            known = Group(self, self.segment, self.heap, self.me, name, there, index, self.my_pe)
+            known = Group(self.segment, self.heap, self.me, name, there, index, self.my_pe)
             self._groups[name] = known
         if members is not None and members != known.members:
             raise ArgumentError(

@@ -42,21 +42,6 @@ def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic
-def set_bytes(typingctx: Any, target: Any, value: Any, count: Any) -> Any:
-    """``memset(target, value, count)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        kind = ir.FunctionType(cgutils.voidptr_t, [cgutils.voidptr_t, i32, i64])
-        function = cgutils.get_or_insert_function(builder.module, kind, "memset")
-        pointer = builder.inttoptr(args[0], cgutils.voidptr_t)
-        builder.call(function, [pointer, builder.trunc(args[1], i32), args[2]])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
 # An ndarray object begins with Python's object header, and then the data pointer (NumPy's C API
 # publishes that struct and keeps it stable). Reading it costs 5 ns; `array.ctypes.data` costs 800.
 _DATA_FIELD = object.__basicsize__

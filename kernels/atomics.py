@@ -79,7 +79,6 @@ add_i32 = _update("add", types.int32, 32)
 add_i64 = _update("add", types.int64, 64)
 exchange_i32 = _update("xchg", types.int32, 32)
 exchange_i64 = _update("xchg", types.int64, 64)
-or_i32 = _update("or", types.int32, 32)
 compare_exchange_i32 = _compare_exchange(types.int32, 32)
 compare_exchange_i64 = _compare_exchange(types.int64, 64)
 

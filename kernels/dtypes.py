@@ -40,8 +40,6 @@ KINDS: dict[np.dtype[Any], int] = {
 DTYPES: tuple[np.dtype[Any], ...] = tuple(KINDS)
 """The same dtypes in a fixed order; the index of one is its code in shared memory."""
 
-FLOAT_KINDS = frozenset({F16, BF16, F32, F64})
-
 
 def _conversion(source: Any, target: Any, build: Any) -> Any:
     @intrinsic
