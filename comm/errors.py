@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from emu.kernels import errors
+
 
 class CommError(Exception):
     """Base of every error of the communication layer."""
@@ -10,7 +12,7 @@ class CommError(Exception):
     """World number of the PE that raised it; set by the launcher."""
 
 
-class ArgumentError(CommError, ValueError):
+class ArgumentError(CommError, errors.ArgumentError):
     """An argument breaks a rule; nothing was changed."""
 
 
