@@ -1,0 +1,434 @@
+"""Matrix products at the speed of the machine, whose bits don't depend on how they were computed.
+
+::
+
+    from emu.kernels.matmul import matmul
+
+    c = matmul(a, b)                                # fp32, fp64, fp16, bf16; int8 gives int32
+    matmul(a, b, out=c, beta=1)                     # accumulate into c
+    matmul(x, w, transpose_b=True, bias=bias)       # a linear layer
+
+Every element of the product is one chain of fused multiply-adds, ``sum = fma(a[k], b[k], sum)``, with k
+increasing: of fp32 for fp32, fp16 and bf16, of fp64 for fp64, of int32 that wraps for int8. Sizes,
+strides, transposes, stacks of matrices and the number of threads don't change a bit of it. (A CPU without
+fused multiply-add rounds each product by itself.) NaN and infinity go through as IEEE 754 says.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import ml_dtypes
+import numba
+import numpy as np
+
+from emu.kernels import threads as pool
+from emu.kernels.address import array_data
+from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
+from emu.kernels.errors import ArgumentError
+from emu.kernels.gemm import MAX_K, block_columns, finish, multiply, scratch_bytes
+from emu.kernels.jit import entry, jit
+from emu.kernels.microkernel import COLUMNS_32, COLUMNS_64, ROWS
+
+Array = np.ndarray[Any, Any]
+
+_BF16 = np.dtype(ml_dtypes.bfloat16)
+_F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+_I8, _I32 = np.dtype(np.int8), np.dtype(np.int32)
+
+# dtype of the operands: arithmetic kind, dtype of the sums, dtypes that the result may have.
+_PLANS: dict[np.dtype[Any], tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]] = {
+    _F32: (F32, _F32, (_F32, _F16, _BF16)),
+    _F16: (F16, _F32, (_F16, _F32, _BF16)),
+    _BF16: (BF16, _F32, (_BF16, _F32, _F16)),
+    _F64: (F64, _F64, (_F64,)),
+    _I8: (I8, _I32, (_I32,)),
+}
+_KINDS = {_F32: F32, _F16: F16, _BF16: BF16, _F64: F64, _I32: I32}
+
+_WORTH_THREADS = 1 << 21
+"""Multiply-adds below which the start of a second thread takes longer than it saves."""
+
+_KEEP_BYTES = 64 << 20
+_SPLIT_K = 4096
+"""Shortest stretch of k that is given to a thread of its own."""
+
+_local = threading.local()
+
+
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    out: Array | None = None,
+    dtype: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Array | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    threads: int | None = None,
+    deterministic: bool = True,
+) -> Array:
+    """Return ``alpha * (a @ b) + beta * out + bias``.
+
+    The product is summed in fp32 (fp64 for fp64, int32 for int8); then alpha, beta and bias are applied
+    in that dtype, each operation with a rounding of its own; then the result is rounded once to its dtype.
+
+    Args:
+        a: [.., m, k] of fp32, fp64, fp16, bf16 or int8, any strides.
+        b: [.., k, n] of the same dtype. Axes before the last two broadcast.
+        out: Array to write to, [.., m, n], any strides; it may overlap with the others. Default: a
+            new one.
+        dtype: dtype of the result. Default: that of ``out``, else that of ``a``; int32 for int8. fp32,
+            fp16 and bf16 may be asked for of each other.
+        alpha: Factor of the product; integral for int8.
+        beta: Factor of what ``out`` holds; 1 accumulates. At 0 ``out`` is not read, so that NaN in it
+            does no harm.
+        bias: [n], added to each row; converted to the dtype of the sums.
+        transpose_a: ``a`` is given as [.., k, m].
+        transpose_b: ``b`` is given as [.., n, k].
+        threads: How many threads may share the work, at least 1. Default: what Numba is set to; in a PE
+            one. A process gets no more than it had when Numba first started threads, and a fork of such a
+            process one.
+        deterministic: Give the same bits for any number of threads. False lets the threads share a long k
+            between them where there are too few rows and columns to share.
+
+    Returns:
+        ``out``, or the new array.
+
+    Raises:
+        ArgumentError: Wrong dtype, shape or value; nothing has been changed.
+    """
+    kind, sums, allowed = _plan(a, b)
+    left = a.swapaxes(-1, -2) if transpose_a else a
+    right = b.swapaxes(-1, -2) if transpose_b else b
+    result = _result(left, right, out, dtype, allowed, a, b)
+    offset = _check_bias(bias, result.shape[-1], sums)
+    if (alpha != 1 or beta != 0) and kind == I8 and (alpha != int(alpha) or beta != int(beta)):
+        raise ArgumentError(f"alpha and beta must be integral for int8, but got {alpha} and {beta}")
+    if beta != 0 and out is None:
+        raise ArgumentError(f"out must be given when beta is not 0, but got beta {beta}")
+    if threads is not None and threads < 1:
+        raise ArgumentError(f"threads must be at least 1, but got {threads}")
+    if out is not None:
+        if np.may_share_memory(out, left):
+            left = left.copy()
+        if np.may_share_memory(out, right):
+            right = right.copy()
+        if offset is not None and np.may_share_memory(out, offset):
+            offset = offset.copy()
+    if not result.size:
+        return result
+    work = _Work(kind, sums, float(alpha), float(beta), offset, threads, deterministic)
+    if result.ndim == 2:
+        work.run(left, right, result)
+    else:
+        batch = result.shape[:-2]
+        left = np.broadcast_to(left, batch + left.shape[-2:])
+        right = np.broadcast_to(right, batch + right.shape[-2:])
+        for index in np.ndindex(batch):
+            work.run(left[index], right[index], result[index])
+    return result
+
+
+def _plan(a: Array, b: Array) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
+    for name, array in (("a", a), ("b", b)):
+        if not isinstance(array, np.ndarray):
+            raise ArgumentError(f"{name} must be an ndarray, but got {type(array).__name__}")
+        if array.ndim < 2:
+            raise ArgumentError(f"{name} must have at least 2 axes, but got shape {array.shape}")
+    plan = _PLANS.get(a.dtype)
+    if plan is None:
+        names = ", ".join(str(d) for d in _PLANS)
+        raise ArgumentError(f"a must have one of the dtypes {names}, but got {a.dtype}")
+    if b.dtype != a.dtype:
+        raise ArgumentError(f"b must have the dtype of a, {a.dtype}, but got {b.dtype}")
+    return plan
+
+
+def _result(
+    left: Array,
+    right: Array,
+    out: Array | None,
+    dtype: Any,
+    allowed: tuple[np.dtype[Any], ...],
+    a: Array,
+    b: Array,
+) -> Array:
+    """Check the shapes and return the array to write to."""
+    if left.shape[-1] != right.shape[-2]:
+        raise ArgumentError(
+            f"b must have a's k of {left.shape[-1]}, but got {right.shape[-2]} "
+            f"(a has shape {a.shape}, b {b.shape})"
+        )
+    shape: tuple[int, ...] = (left.shape[-2], right.shape[-1])
+    if left.ndim > 2 or right.ndim > 2:
+        try:
+            shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2]) + shape
+        except ValueError:
+            raise ArgumentError(
+                f"a and b must broadcast before the last two axes, but got {a.shape} and {b.shape}"
+            ) from None
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+    if out is None:
+        dtype = allowed[0] if dtype is None else dtype
+    else:
+        if not isinstance(out, np.ndarray):
+            raise ArgumentError(f"out must be an ndarray, but got {type(out).__name__}")
+        if out.shape != shape:
+            raise ArgumentError(f"out must have shape {shape}, but got {out.shape}")
+        if not out.flags.writeable:
+            raise ArgumentError("out must be writable, but got a read-only array")
+        if dtype is not None and out.dtype != dtype:
+            raise ArgumentError(f"out must have dtype {dtype}, but got {out.dtype}")
+        dtype = out.dtype
+    if dtype not in allowed:
+        names = ", ".join(str(d) for d in allowed)
+        raise ArgumentError(
+            f"the result of {a.dtype} must have one of the dtypes {names}, but got {dtype}"
+        )
+    return np.empty(shape, dtype) if out is None else out
+
+
+def _check_bias(bias: Array | None, n: int, sums: np.dtype[Any]) -> Array | None:
+    if bias is None:
+        return None
+    array = np.asarray(bias)
+    if array.shape != (n,):
+        raise ArgumentError(f"bias must have shape ({n},), but got {array.shape}")
+    if sums == _I32 and array.dtype.kind not in "iu":
+        raise ArgumentError(f"bias must be of integers for int8, but got {array.dtype}")
+    return np.ascontiguousarray(array, sums)
+
+
+class _Work:
+    """One call: what its single products have in common."""
+
+    def __init__(
+        self,
+        kind: int,
+        sums: np.dtype[Any],
+        alpha: float,
+        beta: float,
+        bias: Array | None,
+        threads: int | None,
+        deterministic: bool,
+    ) -> None:
+        self.kind = kind
+        self.sums = sums
+        self.alpha = alpha
+        self.beta = beta
+        self.bias = bias
+        self.threads = threads
+        self.deterministic = deterministic
+        self.plain = alpha == 1.0 and beta == 0.0 and bias is None
+
+    def run(self, a: Array, b: Array, c: Array) -> None:
+        """Compute one product of two matrices."""
+        m, k = a.shape
+        n = b.shape[1]
+        direct = self.plain and c.dtype == self.sums and c.strides[1] == c.itemsize
+        threads = self._threads(m, n, k)
+        if threads > 1 and not self.deterministic and self._few(m, n) and k >= 2 * _SPLIT_K:
+            self._share_k(a, b, c, min(threads, k // _SPLIT_K))
+            return
+        if 0 < k <= MAX_K:
+            self._multiply(a, b, c, direct, False, threads)
+            return
+        total = c if direct else np.empty((m, n), self.sums)
+        if k == 0:
+            total[...] = 0
+        for start in range(0, k, MAX_K):
+            part = slice(start, min(start + MAX_K, k))
+            self._multiply(a[:, part], b[part], total, True, start > 0, threads)
+        if total is not c:
+            self._finish(total, c)
+
+    def _threads(self, m: int, n: int, k: int) -> int:
+        if m * n * k < _WORTH_THREADS and self.threads is None:
+            return 1
+        wanted = pool.default_threads() if self.threads is None else self.threads
+        return pool.usable_threads(wanted)
+
+    def _few(self, m: int, n: int) -> bool:
+        return m <= 4 * ROWS and n <= 4 * COLUMNS_32
+
+    def _multiply(
+        self, a: Array, b: Array, c: Array, direct: bool, go_on: bool, threads: int
+    ) -> None:
+        m, k = a.shape
+        n = b.shape[1]
+        size = self.sums.itemsize
+        rows, columns = _grid(m, n, threads, COLUMNS_64 if size == 8 else COLUMNS_32)
+        part = min(n, -(-n // columns) + COLUMNS_32)
+        each = -(-scratch_bytes(part, k, size) // 64) * 64
+        scratch = _scratch(each * rows * columns)
+        bias = self.bias
+        arguments = (
+            self.kind, _KINDS[c.dtype], m, n, k,
+            id(a), a.strides[0], a.strides[1], id(b), b.strides[0], b.strides[1],
+            id(c), c.strides[0], c.strides[1], 0 if bias is None else id(bias),
+            int(direct), int(go_on), block_columns(part, k, size), id(scratch),
+            self.alpha, self.beta,
+        )  # fmt: skip
+        if rows * columns == 1:
+            _whole_entry()(*arguments)
+            return
+        with pool.one_at_a_time:
+            _shared_entry()(*arguments[:-2], rows, columns, each, *arguments[-2:])
+
+    def _finish(self, total: Array, c: Array) -> None:
+        m, n = c.shape
+        bias = 0 if self.bias is None else id(self.bias)
+        _finish_arrays(
+            _KINDS[c.dtype], id(total), total.strides[0], m, n, id(c), c.strides[0], c.strides[1],
+            bias, self.alpha, self.beta,
+        )  # fmt: skip
+
+    def _share_k(self, a: Array, b: Array, c: Array, parts: int) -> None:
+        """Let each thread sum a stretch of k, then add the sums up in order."""
+        (m, k), n = a.shape, b.shape[1]
+        size = self.sums.itemsize
+        totals = np.empty((parts, m, n), self.sums)
+        stretch = -(-k // parts)
+        for start in range(0, stretch, MAX_K):
+            depth = min(MAX_K, stretch - start)
+            each = -(-scratch_bytes(n, depth, size) // 64) * 64
+            scratch = _scratch(each * parts)
+            with pool.one_at_a_time:
+                _stretches(
+                    self.kind, _KINDS[self.sums], m, n, k,
+                    id(a), a.strides[0], a.strides[1], id(b), b.strides[0], b.strides[1],
+                    id(totals), int(start > 0), block_columns(n, depth, size), id(scratch),
+                    parts, stretch, start, depth, each,
+                )  # fmt: skip
+        for part in range(1, parts):
+            totals[0] += totals[part]
+        self._finish(totals[0], c)
+
+
+def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
+    """Split the result among threads: in how many parts the rows, in how many the columns.
+
+    Each part packs its columns of B and its rows of A itself, so parts should be as square as may be.
+    """
+    if threads == 1:
+        return 1, 1
+    best, found = None, (1, 1)
+    for down in range(1, threads + 1):
+        across = threads // down
+        rows, wide = -(-m // down), -(-n // across)
+        blocks = -(-rows // ROWS) * -(-wide // columns)  # tiles of the largest part
+        cost = (blocks, rows + wide)
+        if best is None or cost < best:
+            best, found = cost, (down, across)
+    return min(found[0], -(-m // ROWS)), min(found[1], -(-n // columns))
+
+
+@functools.cache
+def _whole_entry() -> Any:
+    return entry(_multiply_arrays, 19, 2)
+
+
+@functools.cache
+def _shared_entry() -> Any:
+    return entry(_multiply_shared, 22, 2)
+
+
+def _scratch(count: int) -> Array:
+    """Return at least ``count`` bytes, and room to align them, that this thread alone uses."""
+    kept: Array | None = getattr(_local, "scratch", None)
+    if kept is not None and kept.size >= count + 64:
+        return kept
+    fresh = np.empty(count + 64, np.uint8)
+    if fresh.size <= _KEEP_BYTES:
+        _local.scratch = fresh
+    return fresh
+
+
+@jit(inline="always")
+def _aligned(array_object: int) -> Any:
+    return (array_data(array_object) + 63) & -64
+
+
+@jit()
+def _multiply_arrays(
+    kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
+    b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
+    go_on: int, wide: int, scratch: int, alpha: float, beta: float,
+) -> None:  # fmt: skip
+    """:func:`emu.kernels.gemm.multiply` of ndarrays given by their ``id()``."""
+    multiply(
+        kind, out_kind, m, n, k, array_data(a), a_stride, a_step, array_data(b), b_stride, b_step,
+        array_data(c), c_stride, c_step, array_data(bias) if bias else 0, direct, go_on, wide,
+        _aligned(scratch), alpha, beta,
+    )  # fmt: skip
+
+
+@jit(inline="always")
+def _share(total: int, parts: int, part: int, unit: int) -> Any:
+    """Return where part number ``part`` begins, in whole units."""
+    units = (total + unit - 1) // unit
+    return min(total, units * part // parts * unit)
+
+
+@jit(parallel=True)
+def _multiply_shared(
+    kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
+    b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
+    go_on: int, wide: int, scratch: int, rows: int, columns: int, each: int, alpha: float,
+    beta: float,
+) -> None:  # fmt: skip
+    """The same, shared among ``rows * columns`` threads; each has ``each`` bytes of the scratch."""
+    size = 8 if kind == F64 else 4
+    unit = COLUMNS_64 if kind == F64 else COLUMNS_32
+    for part in numba.prange(rows * columns):
+        top = _share(m, rows, part // columns, ROWS)
+        bottom = _share(m, rows, part // columns + 1, ROWS)
+        left = _share(n, columns, part % columns, unit)
+        right = _share(n, columns, part % columns + 1, unit)
+        if top < bottom and left < right:
+            multiply(
+                kind, out_kind, bottom - top, right - left, k,
+                array_data(a) + top * a_stride, a_stride, a_step,
+                array_data(b) + left * b_step, b_stride, b_step,
+                array_data(c) + top * c_stride + left * c_step, c_stride, c_step,
+                array_data(bias) + left * size if bias else 0, direct, go_on, wide,
+                _aligned(scratch) + part * each, alpha, beta,
+            )  # fmt: skip
+
+
+@jit(parallel=True)
+def _stretches(
+    kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
+    b_stride: int, b_step: int, totals: int, go_on: int, wide: int, scratch: int, parts: int,
+    stretch: int, start: int, depth: int, each: int,
+) -> None:  # fmt: skip
+    """Each thread sums ``depth`` values of k from ``start`` on in its stretch."""
+    size = 8 if kind == F64 else 4
+    for part in numba.prange(parts):
+        first = part * stretch + start
+        count = min(depth, min(k, (part + 1) * stretch) - first)
+        if count > 0:
+            multiply(
+                kind, out_kind, m, n, count,
+                array_data(a) + first * a_step, a_stride, a_step,
+                array_data(b) + first * b_stride, b_stride, b_step,
+                array_data(totals) + part * m * n * size, n * size, size, 0, 1, go_on, wide,
+                _aligned(scratch) + part * each, 1.0, 0.0,
+            )  # fmt: skip
+
+
+@jit()
+def _finish_arrays(
+    kind: int, sums: int, sums_stride: int, m: int, n: int, c: int, c_stride: int, c_step: int,
+    bias: int, alpha: float, beta: float,
+) -> None:  # fmt: skip
+    finish(
+        kind, array_data(sums), sums_stride, m, n, array_data(c), c_stride, c_step, alpha, beta,
+        array_data(bias) if bias else 0,
+    )  # fmt: skip

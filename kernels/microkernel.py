@@ -1,0 +1,287 @@
+"""The innermost loop of a matrix product: one tile of C, held in vector registers.
+
+A micro-kernel multiplies ``rows`` rows of A by one packed panel of B and keeps the ``rows`` times
+``columns`` sums in registers while k runs: each step loads one row of the panel, broadcasts one
+element of each row of A, and does one multiply-add a register. LLVM's loop vectoriser does not find
+this form by itself, so the loop is emitted as LLVM instructions, with vectors of the width that the
+CPU has (:data:`LAYOUT`). What is emitted is plain LLVM (and x86's integer dot products where the CPU
+has them): no assembly, so that every target which LLVM knows can run it.
+
+**Why the tile has this size.** A fused multiply-add takes 4 cycles and two start in each: at least
+8 sums must be in flight, and the loads of a step (``rows`` broadcasts, ``columns / lanes`` vectors)
+must take no longer than its multiply-adds. With 32 registers of 512 bits 8 × 32 does that and divides
+the usual sizes; with 16 registers of 256 bits 6 × 16 is the largest that fits.
+
+**What is computed.** Every element of C is one chain: ``sum = fma(a[k], b[k], sum)``, k increasing,
+from zero or from the value that C holds. The result therefore does not depend on how the product
+was cut into tiles, as long as each chain goes on where it stopped.
+
+A is read in place, row by row, at any row stride; only its elements within a row must be contiguous.
+That saves packing it where it already is like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+
+from emu.kernels.jit import intrinsic
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+Builder = Any
+MultiplyAdd = Callable[[Builder, Any, Any, Any], Any]
+
+
+def cpu_features() -> frozenset[str]:
+    """Name the features of the CPU that Numba compiles for, as LLVM calls them."""
+    if config.CPU_FEATURES is not None or config.CPU_NAME is not None:
+        words = (config.CPU_FEATURES or "").split(",")
+        return frozenset(word[1:] for word in words if word.startswith("+"))
+    return frozenset(name for name, here in llvm.get_host_cpu_features().items() if here)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Sizes that depend on the CPU."""
+
+    vector_bytes: int
+    rows: int
+    """Rows of C in a full tile."""
+    vectors: int
+    """Vector registers in a row of a tile."""
+    fused: bool
+    """The CPU multiplies and adds with one rounding."""
+    dot: str
+    """How int8 is multiplied: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
+
+
+def choose_layout(features: frozenset[str], x86: bool) -> Layout:
+    """Return the layout for a CPU."""
+    if not x86:  # aarch64: 32 registers of 128 bits
+        return Layout(vector_bytes=16, rows=8, vectors=2, fused=True, dot="plain")
+    if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= features:
+        dot = "vnni" if "avx512vnni" in features else "madd"
+        return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot)
+    if {"avx2", "fma"} <= features:
+        return Layout(vector_bytes=32, rows=6, vectors=2, fused=True, dot="madd")
+    return Layout(vector_bytes=16, rows=4, vectors=2, fused=False, dot="plain")
+
+
+LAYOUT = choose_layout(
+    cpu_features(), llvm.get_default_triple().split("-", 1)[0] in ("x86_64", "i686")
+)
+"""The layout that the kernels are compiled with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Element:
+    """What the vectors of a micro-kernel hold."""
+
+    name: str
+    kind: Any
+    """LLVM type of an element of a packed operand and of a sum."""
+    size: int
+    multiply_add: MultiplyAdd
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return LAYOUT.vector_bytes // self.size
+
+    @property
+    def vector(self) -> Any:
+        """LLVM type of a vector."""
+        return ir.VectorType(self.kind, self.lanes)
+
+
+def _float_multiply_add(builder: Builder, a: Any, b: Any, total: Any) -> Any:
+    if not LAYOUT.fused:
+        return builder.fadd(total, builder.fmul(a, b))
+    vector = a.type
+    width = 32 if isinstance(vector.element, ir.FloatType) else 64
+    name = f"llvm.fma.v{vector.count}f{width}"
+    fma = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), name
+    )
+    return builder.call(fma, [a, b, total])
+
+
+def _dot_multiply_add(builder: Builder, a: Any, b: Any, total: Any) -> Any:
+    """Add the products within each 32-bit group of ``a`` and ``b`` to ``total``; exact modulo 2**32."""
+    vector = total.type
+    if LAYOUT.dot == "vnni":
+        bytes_ = ir.VectorType(ir.IntType(8), LAYOUT.vector_bytes)
+        name = f"llvm.x86.avx512.vpdpbusd.{8 * LAYOUT.vector_bytes}"
+        kind = ir.FunctionType(vector, [vector, bytes_, bytes_])
+        dot = cgutils.get_or_insert_function(builder.module, kind, name)
+        return builder.call(dot, [total, builder.bitcast(a, bytes_), builder.bitcast(b, bytes_)])
+    if LAYOUT.dot == "plain":
+        return builder.add(total, builder.mul(a, b))
+    halves = ir.VectorType(ir.IntType(16), LAYOUT.vector_bytes // 2)
+    name = "llvm.x86.avx512.pmaddw.d.512" if LAYOUT.vector_bytes == 64 else "llvm.x86.avx2.pmadd.wd"
+    madd = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [halves] * 2), name
+    )
+    products = builder.call(madd, [builder.bitcast(a, halves), builder.bitcast(b, halves)])
+    return builder.add(total, products)
+
+
+F32 = Element(name="f32", kind=ir.FloatType(), size=4, multiply_add=_float_multiply_add)
+F64 = Element(name="f64", kind=ir.DoubleType(), size=8, multiply_add=_float_multiply_add)
+DOT = Element(name="dot", kind=_I32, size=4, multiply_add=_dot_multiply_add)
+"""A group of int8 or int16 values in 32 bits; the sums are int32."""
+
+GROUP = {"vnni": 4, "madd": 2, "plain": 1}[LAYOUT.dot]
+"""Values of k that one step of the ``DOT`` kernel takes."""
+
+
+def _constant(n: int) -> Any:
+    return ir.Constant(_I64, n)
+
+
+def _broadcast(builder: Builder, value: Any, vector: Any) -> Any:
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
+    lanes = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, undefined, lanes)
+
+
+class _Emitter:
+    """Emits one micro-kernel at the builder's position; leaves the builder after it."""
+
+    def __init__(self, builder: Builder, element: Element, rows: int, arguments: Any) -> None:
+        self.builder = builder
+        self.element = element
+        self.rows = rows
+        self.vectors = LAYOUT.vectors
+        self.a, self.a_stride, self.b, self.b_stride = arguments[:4]
+        self.steps, self.c, self.c_stride, self.go_on = arguments[4:]
+
+    def at(self, address: Any, kind: Any) -> Any:
+        return self.builder.inttoptr(address, kind.as_pointer())
+
+    def rows_from(self, base: Any, stride: Any) -> list[Any]:
+        found = [base]
+        for _ in range(1, self.rows):
+            found.append(self.builder.add(found[-1], stride))
+        return found
+
+    def tile_pointers(self) -> list[Any]:
+        return [
+            self.at(self.builder.add(row, _constant(v * LAYOUT.vector_bytes)), self.element.vector)
+            for row in self.rows_from(self.c, self.c_stride)
+            for v in range(self.vectors)
+        ]
+
+    def load(self, pointer: Any, align: int) -> Any:
+        value = self.builder.load(pointer)
+        value.align = align
+        return value
+
+    def emit(self) -> None:
+        builder = self.builder
+        pointers = self.tile_pointers()
+        a_rows = self.rows_from(self.a, self.a_stride)
+        entry = builder.block
+        reload, loop, done = (builder.append_basic_block(n) for n in ("reload", "loop", "done"))
+        builder.cbranch(builder.icmp_signed("!=", self.go_on, _constant(0)), reload, loop)
+
+        builder.position_at_end(reload)
+        stored = [self.load(pointer, self.element.size) for pointer in pointers]
+        builder.branch(loop)
+
+        builder.position_at_end(loop)
+        zero = ir.Constant(self.element.vector, None)
+        sums = [builder.phi(self.element.vector) for _ in pointers]
+        step, panel = builder.phi(_I64), builder.phi(_I64)
+        for total, value in zip(sums, stored, strict=True):
+            total.add_incoming(zero, entry)
+            total.add_incoming(value, reload)
+        for block in (entry, reload):
+            step.add_incoming(_constant(0), block)
+            panel.add_incoming(self.b, block)
+        new = self.step(sums, a_rows, step, panel)
+        for total, value in zip(sums, new, strict=True):
+            total.add_incoming(value, loop)
+        next_step = builder.add(step, _constant(1))
+        step.add_incoming(next_step, loop)
+        panel.add_incoming(builder.add(panel, self.b_stride), loop)
+        builder.cbranch(builder.icmp_signed("<", next_step, self.steps), loop, done)
+
+        builder.position_at_end(done)
+        for value, pointer in zip(new, pointers, strict=True):
+            builder.store(value, pointer).align = self.element.size
+
+    def step(self, sums: list[Any], a_rows: list[Any], step: Any, panel: Any) -> list[Any]:
+        builder, element = self.builder, self.element
+        b = [
+            self.load(
+                self.at(builder.add(panel, _constant(v * LAYOUT.vector_bytes)), element.vector),
+                element.size,
+            )
+            for v in range(self.vectors)
+        ]
+        offset = builder.mul(step, _constant(element.size))
+        new = []
+        for r, row in enumerate(a_rows):
+            value = self.load(self.at(builder.add(row, offset), element.kind), element.size)
+            a = _broadcast(builder, value, element.vector)
+            new += [
+                element.multiply_add(builder, a, b[v], sums[r * self.vectors + v])
+                for v in range(self.vectors)
+            ]
+        return new
+
+
+def _micro_kernel(element: Element, rows: int) -> Any:
+    """Make ``kernel(a, a_stride, b, b_stride, steps, c, c_stride, go_on)``, all ``int64``.
+
+    ``a`` is the address of the first row's first element and ``a_stride`` the bytes from row to row;
+    ``b`` the address of a panel and ``b_stride`` the bytes from k to k in it; ``steps`` how far k runs,
+    at least 1; ``c`` and ``c_stride`` say where the tile is; ``go_on`` is 0 to start from zero, else the
+    chains go on from what C holds.
+    """
+
+    @intrinsic
+    def micro_kernel(
+        typingctx: Any,
+        a: Any,
+        a_stride: Any,
+        b: Any,
+        b_stride: Any,
+        steps: Any,
+        c: Any,
+        c_stride: Any,
+        go_on: Any,
+    ) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _Emitter(builder, element, rows, args).emit()
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 8), codegen
+
+    return micro_kernel
+
+
+ROWS = LAYOUT.rows
+"""Rows of a full tile."""
+
+COLUMNS_32 = LAYOUT.vectors * LAYOUT.vector_bytes // 4
+"""Columns of a tile, and of a panel of B, of 32-bit elements."""
+
+COLUMNS_64 = LAYOUT.vectors * LAYOUT.vector_bytes // 8
+"""Columns of a tile of fp64."""
+
+FEW_ROWS = 4
+"""Rows of the tile for what is left at the end; one of fewer rows would take as long."""
+
+tile_f32, tile_f32_few = _micro_kernel(F32, ROWS), _micro_kernel(F32, FEW_ROWS)
+tile_f64, tile_f64_few = _micro_kernel(F64, ROWS), _micro_kernel(F64, FEW_ROWS)
+tile_dot, tile_dot_few = _micro_kernel(DOT, ROWS), _micro_kernel(DOT, FEW_ROWS)
