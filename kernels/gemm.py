@@ -27,7 +27,6 @@ import numpy as np
 
 from emu.kernels.address import as_pointer, move_bytes
 from emu.kernels.dtypes import (
-    BF16,
     F16,
     F32,
     F64,
@@ -154,7 +153,7 @@ def _load(kind: int, address: int) -> Any:
 
 
 @jit()
-def _add_old_f32(kind: int, row: Any, c: int, c_step: int, beta: float) -> None:
+def _add_old_f32(kind: int, row: Any, c: int, c_step: int, beta: Any) -> None:
     for j in range(row.size):
         row[j] += beta * _load(kind, c + j * c_step)
 
@@ -292,6 +291,20 @@ def _copy_rows(
 
 
 @jit()
+def _start_rows(c: int, c_stride: int, start: int, rows: int, count: int, go_on: int) -> None:
+    """Let the sums of ``rows`` rows begin at ``start``, or go on with it added."""
+    first = carray(as_pointer(start), (count,), np.int32)
+    for r in range(rows):
+        row = carray(as_pointer(c + r * c_stride), (count,), np.int32)
+        if go_on:
+            for j in range(count):
+                row[j] += first[j]
+        else:
+            for j in range(count):
+                row[j] = first[j]
+
+
+@jit()
 def _pack_a(
     kind: int, target: int, source: int, stride: int, step: int, rows: int, count: int
 ) -> None:
@@ -407,7 +420,7 @@ def _block_of_columns(
     start = buffer + BLOCK_ROWS * buffer_stride
     panels = start + wide * 8
     # With few rows each panel is used once or twice: then packing would cost more than it saves.
-    in_place = (kind == F32 or kind == F64) and b_step == size and m <= 2 * ROWS
+    in_place = kind in (F32, F64) and b_step == size and m <= 2 * ROWS
     whole = n // _columns(kind) * _columns(kind)
     if not in_place:
         _pack_b(kind, panels, b, b_stride, b_step, k, n)
@@ -449,44 +462,23 @@ def _block_of_rows(
     columns = _columns(kind)
     depth = _steps(kind, k)
     continued = go_on
+    tail = rows - full_rows
+    right, below = buffer + full * size, buffer + full_rows * buffer_stride
     if go_on:
-        tail = rows - full_rows
-        _copy_rows(
-            buffer + full * size,
-            buffer_stride,
-            c + full * size,
-            c_stride,
-            full_rows,
-            (n - full) * size,
-        )
-        _copy_rows(
-            buffer + full_rows * buffer_stride,
-            buffer_stride,
-            c + full_rows * c_stride,
-            c_stride,
-            tail,
-            n * size,
-        )
-    elif kind == I8 and SHIFTED:
+        left = (n - full) * size
+        _copy_rows(right, buffer_stride, c + full * size, c_stride, full_rows, left)
+        _copy_rows(below, buffer_stride, c + full_rows * c_stride, c_stride, tail, n * size)
+    if kind == I8 and SHIFTED:
+        _start_rows(c, c_stride, start, full_rows, full, go_on)
+        _start_rows(right, buffer_stride, start + full * size, full_rows, n - full, go_on)
+        _start_rows(below, buffer_stride, start, tail, n, go_on)
         continued = 1
-        _copy_rows(c, c_stride, start, 0, full_rows, full * size)
-        _copy_rows(
-            buffer + full * size,
-            buffer_stride,
-            start + full * size,
-            0,
-            full_rows,
-            (n - full) * size,
-        )
-        _copy_rows(
-            buffer + full_rows * buffer_stride, buffer_stride, start, 0, rows - full_rows, n * size
-        )
     for s in range(0, depth, BLOCK_STEPS):
         steps = min(BLOCK_STEPS, depth - s)
         count = min(steps * group, k - s * group)
         first = s * group  # of k
         ready = 0  # rows that are read in place
-        if kind == F32 or kind == F64:
+        if kind in (F32, F64):
             ready = full_rows_in_place(rows, a_step == size)
         _pack_a(
             kind,

@@ -262,17 +262,13 @@ class _Work:
     ) -> None:
         m, k = a.shape
         n = b.shape[1]
-        size = self.sums.itemsize
-        rows, columns = _grid(m, n, threads, COLUMNS_64 if size == 8 else COLUMNS_32)
-        part = min(n, -(-n // columns) + COLUMNS_32)
-        each = -(-scratch_bytes(part, k, size) // 64) * 64
+        rows, columns, each, wide = _geometry(m, n, k, self.sums.itemsize, threads)
         scratch = _scratch(each * rows * columns)
         bias = self.bias
         arguments = (
             self.kind, _KINDS[c.dtype], m, n, k,
-            id(a), a.strides[0], a.strides[1], id(b), b.strides[0], b.strides[1],
-            id(c), c.strides[0], c.strides[1], 0 if bias is None else id(bias),
-            int(direct), int(go_on), block_columns(part, k, size), id(scratch),
+            id(a), *a.strides, id(b), *b.strides, id(c), *c.strides, 0 if bias is None else id(bias),
+            int(direct), int(go_on), wide, id(scratch),
             self.alpha, self.beta,
         )  # fmt: skip
         if rows * columns == 1:
@@ -309,6 +305,15 @@ class _Work:
         for part in range(1, parts):
             totals[0] += totals[part]
         self._finish(totals[0], c)
+
+
+@functools.lru_cache(maxsize=1024)
+def _geometry(m: int, n: int, k: int, size: int, threads: int) -> tuple[int, int, int, int]:
+    """Return parts of the rows and of the columns, bytes of scratch for each, columns of a block."""
+    unit = COLUMNS_64 if size == 8 else COLUMNS_32
+    rows, columns = _grid(m, n, threads, unit)
+    part = min(n, -(-n // columns) + unit)
+    return rows, columns, -(-scratch_bytes(part, k, size) // 64) * 64, block_columns(part, k, size)
 
 
 def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:

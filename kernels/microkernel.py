@@ -41,8 +41,9 @@ MultiplyAdd = Callable[[Builder, Any, Any, Any], Any]
 
 def cpu_features() -> frozenset[str]:
     """Name the features of the CPU that Numba compiles for, as LLVM calls them."""
-    if config.CPU_FEATURES is not None or config.CPU_NAME is not None:
-        words = (config.CPU_FEATURES or "").split(",")
+    set_by_user = vars(config)
+    if set_by_user["CPU_FEATURES"] is not None or set_by_user["CPU_NAME"] is not None:
+        words = (set_by_user["CPU_FEATURES"] or "").split(",")
         return frozenset(word[1:] for word in words if word.startswith("+"))
     return frozenset(name for name, here in llvm.get_host_cpu_features().items() if here)
 
