@@ -8,7 +8,8 @@ signature can load the code of another.
 The cache here lies outside the source tree, in a folder named by a digest of every source file of
 the package, and keeps one file per (function, signature, CPU) whose name is a hash of that key: two
 processes that compile the same thing write the same file, each by an atomic rename. An edit
-anywhere in the package starts a new folder; folders not used for 30 days are removed.
+anywhere in the package starts a new folder; folders not used for 30 days are removed. A function is compiled by one
+process at a time: PEs that all meet an unknown kernel wait for the first of them and load its code.
 
 Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~/.cache/emu``).
 """
@@ -22,13 +23,19 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import extending, types
-from numba.core import caching
+from numba.core import caching, sigutils
+from numba.core.compiler_lock import global_compiler_lock
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: processes compile side by side
+    fcntl = None  # type: ignore[assignment]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,12 +155,63 @@ class _DigestCache(caching.FunctionCache):
         super().__init__(py_func)
         files = self._cache_file
         base = files._index_name.removesuffix(".nbi")
-        self._cache_file = _KeyedFiles(self._cache_path, base, files._source_stamp)
+        self._files = _KeyedFiles(self._cache_path, base, files._source_stamp)
+        self._cache_file = self._files
 
     def _save_overload(self, sig: object, data: object) -> None:
         # A cache that cannot be written (read-only home, full disk) costs time, never the result.
         with contextlib.suppress(OSError):
             super()._save_overload(sig, data)
+
+    def is_stored(self, signature: Any, context: Any) -> bool:
+        """Say whether there is an entry for the signature."""
+        key = self._index_key(signature, context.codegen())
+        return os.path.exists(self._files._path(key))
+
+
+_WAIT_S, _LOOK_AGAIN_S = 120.0, 0.02
+_being_compiled: set[str] = set()  # by this process
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Keep other processes from compiling the function of this name; a lost lock costs time only."""
+    if fcntl is None or name in _being_compiled:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            _prepare_cache_dir()
+            lock = Path(cache_dir(), f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}")
+            file = stack.enter_context(lock.open("ab"))
+            deadline = time.monotonic() + _WAIT_S
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(_LOOK_AGAIN_S)
+        _being_compiled.add(name)
+        stack.callback(_being_compiled.discard, name)
+        yield
+
+
+def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
+    """Return the dispatcher's ``compile`` under a lock between processes."""
+    compile_here, cache = dispatcher.compile, dispatcher._cache
+    name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+
+    def compile_alone(signature: Any) -> Any:
+        with global_compiler_lock:  # first: the thread that has it may need the same function
+            arguments, _ = sigutils.normalize_signature(signature)
+            if arguments in dispatcher.overloads or cache.is_stored(
+                signature, dispatcher.targetctx
+            ):
+                return compile_here(signature)
+            with _alone(name):
+                return compile_here(signature)
+
+    return compile_alone
 
 
 def jit(**options: Any) -> Callable[[F], F]:
@@ -174,6 +232,7 @@ def jit(**options: Any) -> Callable[[F], F]:
         dispatcher: Any = numba.njit(**settings)(function)
         if hasattr(dispatcher, "_cache"):  # absent under NUMBA_DISABLE_JIT
             dispatcher._cache = _DigestCache(function)
+            dispatcher.compile = _compile_alone(dispatcher)
         return cast(F, dispatcher)
 
     return decorate

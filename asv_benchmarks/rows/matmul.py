@@ -1,0 +1,121 @@
+"""Matrix products beside OpenBLAS (through NumPy) and torch, with as many threads on both sides."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rows.local import clock
+from rows.measure import Bench, Goal, Outcome, Settings, duel
+
+SIZES = (256, 512, 1024, 2048)
+TORCH_SIZES = (256, 512, 1024)  # without a bf16 unit torch takes 20 s for 2048
+
+
+def operands(size: int, dtype: Any) -> tuple[Any, Any]:
+    rng = np.random.default_rng(size)
+    if dtype == np.int8:
+        a, b = (rng.integers(-128, 128, (size, size), np.int8) for _ in range(2))
+    else:
+        a, b = (rng.standard_normal((size, size), np.float32).astype(dtype) for _ in range(2))
+    return a, b
+
+
+def ours(size: int, dtype: Any, threads: int) -> Callable[[], object]:
+    from emu.kernels.matmul import matmul
+
+    a, b = operands(size, dtype)
+    out = matmul(a, b, threads=threads)
+    return partial(matmul, a, b, out=out, threads=threads)
+
+
+def _bfloat16() -> Any:
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+DTYPES: dict[str, Callable[[], Any]] = {
+    "fp32": lambda: np.dtype(np.float32),
+    "fp64": lambda: np.dtype(np.float64),
+    "fp16": lambda: np.dtype(np.float16),
+    "bf16": _bfloat16,
+    "int8": lambda: np.dtype(np.int8),
+}
+
+
+@contextlib.contextmanager
+def library_threads(threads: int) -> Iterator[None]:
+    """Let OpenBLAS use so many threads."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=threads, user_api="blas"):
+        yield
+
+
+def _openblas(settings: Settings, name: str, size: int, threads: int) -> Outcome:
+    a, b = operands(size, DTYPES[name]())
+    out = np.empty_like(a)
+    with library_threads(threads):
+        theirs = clock(lambda: np.matmul(a, b, out=out))
+        return duel(settings, clock(ours(size, a.dtype, threads)), theirs)
+
+
+def _fp32(settings: Settings, name: str, size: int) -> Outcome:
+    mine = clock(ours(size, DTYPES[name](), 1))
+    return duel(settings, mine, clock(ours(size, np.dtype(np.float32), 1)))
+
+
+def _torch(settings: Settings, name: str, size: int) -> Outcome:
+    mine = clock(ours(size, DTYPES[name](), 1))
+    try:
+        import torch
+    except ImportError:
+        return duel(settings, mine, None, "torch is not installed")
+    kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[name]
+    a, b = (torch.from_numpy(x).to(kind) for x in operands(size, np.dtype(np.float32)))
+    out = torch.empty_like(a)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return duel(settings, mine, clock(lambda: torch.mm(a, b, out=out)))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _has_bf16_unit() -> bool:
+    from emu.kernels.microkernel import cpu_features
+
+    return not cpu_features().isdisjoint({"avx512bf16", "amx-bf16", "bf16"})
+
+
+def _torch_goal() -> Goal:
+    """40 times where torch has no instruction for 16-bit types; elsewhere it is another contest."""
+    return Goal() if _has_bf16_unit() else Goal(ratio=40)
+
+
+def _rows() -> list[Bench]:
+    rows = []
+    for size in SIZES:
+        for threads in (1, 2):
+            run = partial(_openblas, name="fp32", size=size, threads=threads)
+            label = f"matmul/fp32 {size}, {threads} thread{'s' * (threads > 1)}"
+            rows.append(Bench(label, "OpenBLAS", "ms", Goal(ratio=0.95), run))
+    run = partial(_openblas, name="fp64", size=1024, threads=1)
+    rows.append(Bench("matmul/fp64 1024, 1 thread", "OpenBLAS", "ms", Goal(ratio=0.95), run))
+    for name in ("bf16", "fp16", "int8"):
+        goal = Goal(ratio=1.0 if name == "int8" else 0.95)
+        for size in SIZES:
+            run = partial(_fp32, name=name, size=size)
+            rows.append(Bench(f"matmul/{name} {size}", "our fp32", "ms", goal, run))
+    for name in ("bf16", "fp16"):
+        for size in TORCH_SIZES:
+            run = partial(_torch, name=name, size=size)
+            rows.append(Bench(f"matmul/{name} {size}", "torch", "ms", _torch_goal(), run))
+    return rows
+
+
+ROWS = _rows()
