@@ -28,6 +28,7 @@ from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
 from emu.comm.world import World
+from emu.kernels import matmul
 from emu.kernels.address import check_array_layout
 from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
@@ -68,6 +69,7 @@ def warm() -> None:
     segment.block(0)[B_POLLS] = 0
     transfer.flat_plan.cache_clear()
     segment.close()
+    matmul.preload()  # not compiled for those who multiply nothing
 
 
 def _warm_collectives(world: World) -> None:

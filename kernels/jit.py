@@ -238,6 +238,17 @@ def jit(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
+def is_stored(function: Any, signature: tuple[Any, ...]) -> bool:
+    """Say whether the code of a kernel for this signature is in the cache: loading takes no compiler."""
+    cache = getattr(function, "_cache", None)
+    return isinstance(cache, _DigestCache) and cache.is_stored(signature, function.targetctx)
+
+
+def entry_signature(integers: int, floats: int = 0) -> tuple[Any, ...]:
+    """Return the signature that :func:`entry` compiles."""
+    return (types.int64,) * integers + (types.float64,) * floats
+
+
 def entry(function: Any, integers: int, floats: int = 0) -> Any:
     """Return what Python can call directly to run a kernel of ``int64`` arguments.
 
@@ -254,6 +265,6 @@ def entry(function: Any, integers: int, floats: int = 0) -> Any:
     """
     if not hasattr(function, "overloads"):
         return function
-    signature = (types.int64,) * integers + (types.float64,) * floats
+    signature = entry_signature(integers, floats)
     function.compile(signature)
     return function.overloads[signature].entry_point

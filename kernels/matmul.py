@@ -29,7 +29,7 @@ from emu.kernels.address import array_data
 from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm import MAX_K, block_columns, finish, multiply, scratch_bytes
-from emu.kernels.jit import entry, jit
+from emu.kernels.jit import entry, entry_signature, is_stored, jit
 from emu.kernels.microkernel import COLUMNS_32, COLUMNS_64, ROWS
 
 Array = np.ndarray[Any, Any]
@@ -334,9 +334,18 @@ def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
     return min(found[0], -(-m // ROWS)), min(found[1], -(-n // columns))
 
 
+_WHOLE = (19, 2)  # arguments: integers, floats
+
+
 @functools.cache
 def _whole_entry() -> Any:
-    return entry(_multiply_arrays, 19, 2)
+    return entry(_multiply_arrays, *_WHOLE)
+
+
+def preload() -> None:
+    """Load the kernel if it has been compiled before, so that the processes forked off have it."""
+    if is_stored(_multiply_arrays, entry_signature(*_WHOLE)):
+        _whole_entry()
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from rows.local import clock
 from rows.measure import Bench, Goal, Outcome, Settings, duel
 

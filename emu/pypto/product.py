@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from emu.pypto.dtypes import DT_BOOL, FP32, Array, as_dtype, convert
+from emu.kernels import matmul as kernel
+from emu.pypto.dtypes import DT_BF16, DT_BOOL, DT_FP16, DT_FP32, FP32, Array, as_dtype, convert
 from emu.pypto.elementwise import compute
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.symbolic import Shape
 from emu.pypto.tensor import Tensor, check_tensor, fresh
+
+_ROUNDED_BY_KERNEL = (DT_FP32, DT_FP16, DT_BF16)
+"""Data types that the kernel multiplies as they are, and rounds its results to."""
 
 
 def matmul(
@@ -65,7 +69,10 @@ def matmul(
 
     def action() -> None:
         left, right = _matrix(a, a_trans)[..., :m_valid, :], _matrix(b, b_trans)[..., :n_valid]
-        out.array[...] = convert(np.matmul(left, right), dtype)
+        if dtype in _ROUNDED_BY_KERNEL:
+            kernel.matmul(left, right, out=out.array)
+        else:
+            out.array[...] = convert(kernel.matmul(left, right, dtype=FP32), dtype)
 
     return compute("matmul", action, [a, b], out)
 
@@ -75,5 +82,7 @@ def _last(shape: Shape, swapped: bool) -> tuple[int, int]:
 
 
 def _matrix(t: Tensor, swapped: bool) -> Array:
-    array: Array = t.dense().astype(FP32, copy=False)
+    array: Array = t.dense()
+    if t.dtype not in _ROUNDED_BY_KERNEL:
+        array = array.astype(FP32)
     return array.swapaxes(-1, -2) if swapped else array
