@@ -44,6 +44,10 @@ from emu.kernels.microkernel import (
     FEW_ROWS,
     GROUP,
     ROWS,
+    WIDE_32,
+    WIDE_64,
+    row_f32,
+    row_f64,
     tile_dot,
     tile_dot_few,
     tile_f32,
@@ -64,7 +68,6 @@ PANEL_BYTES = 4 << 20
 MAX_K = 1 << 14
 """Longest k of one call: even the narrowest block of columns then fits ``PANEL_BYTES``."""
 
-_FEW_PANELS = 2
 _PAD = 64  # bytes; rows whose distance is a power of two would share the same few cache sets
 _A_ROW = BLOCK_STEPS * 8 + _PAD
 _ALIGN = 64
@@ -98,8 +101,7 @@ def _steps(kind: int, count: int) -> Any:
 def block_columns(n: int, k: int, size: int) -> int:
     """Return how many columns of B are packed at a time: whole panels, about ``PANEL_BYTES``."""
     wide = COLUMNS_64 if size == 8 else COLUMNS_32
-    fits = max(_FEW_PANELS, PANEL_BYTES // (max(k, 1) * size * wide))
-    return min(fits, -(-n // wide)) * wide
+    return min(max(1, PANEL_BYTES // (max(k, 1) * size * wide)), -(-n // wide)) * wide
 
 
 def scratch_bytes(n: int, k: int, size: int) -> int:
@@ -398,13 +400,28 @@ def multiply(
         beta: See :func:`finish`.
     """
     size = _size(kind)
-    for j in range(0, n, wide):
+    first = 0
+    if m == 1 and direct and kind in (F32, F64) and a_step == size and b_step == size:
+        first = _one_row(kind, n, k, a, b, b_stride, c, go_on)
+    for j in range(first, n, wide):
         more_bias = bias + j * size if bias else 0
         _block_of_columns(
             kind, out_kind, m, min(wide, n - j), k, a, a_stride, a_step, b + j * b_step, b_stride,
             b_step, c + j * c_step, c_stride, c_step, more_bias, direct, go_on, wide, scratch,
             alpha, beta,
         )  # fmt: skip
+
+
+@jit()
+def _one_row(kind: int, n: int, k: int, a: int, b: int, b_stride: int, c: int, go_on: int) -> Any:
+    """Multiply a vector by the columns of B that fill wide tiles; return how many they are."""
+    if kind == F64:
+        for j in range(0, n - WIDE_64 + 1, WIDE_64):
+            row_f64(a, 0, b + j * 8, b_stride, k, c + j * 8, 0, go_on)
+        return n // WIDE_64 * WIDE_64
+    for j in range(0, n - WIDE_32 + 1, WIDE_32):
+        row_f32(a, 0, b + j * 4, b_stride, k, c + j * 4, 0, go_on)
+    return n // WIDE_32 * WIDE_32
 
 
 @jit()

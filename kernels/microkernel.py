@@ -157,11 +157,13 @@ def _broadcast(builder: Builder, value: Any, vector: Any) -> Any:
 class _Emitter:
     """Emits one micro-kernel at the builder's position; leaves the builder after it."""
 
-    def __init__(self, builder: Builder, element: Element, rows: int, arguments: Any) -> None:
+    def __init__(
+        self, builder: Builder, element: Element, rows: int, vectors: int, arguments: Any
+    ) -> None:
         self.builder = builder
         self.element = element
         self.rows = rows
-        self.vectors = LAYOUT.vectors
+        self.vectors = vectors
         self.a, self.a_stride, self.b, self.b_stride = arguments[:4]
         self.steps, self.c, self.c_stride, self.go_on = arguments[4:]
 
@@ -241,7 +243,7 @@ class _Emitter:
         return new
 
 
-def _micro_kernel(element: Element, rows: int) -> Any:
+def _micro_kernel(element: Element, rows: int, vectors: int = LAYOUT.vectors) -> Any:
     """Make ``kernel(a, a_stride, b, b_stride, steps, c, c_stride, go_on)``, all ``int64``.
 
     ``a`` is the address of the first row's first element and ``a_stride`` the bytes from row to row;
@@ -263,7 +265,7 @@ def _micro_kernel(element: Element, rows: int) -> Any:
         go_on: Any,
     ) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _Emitter(builder, element, rows, args).emit()
+            _Emitter(builder, element, rows, vectors, args).emit()
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 8), codegen
@@ -286,3 +288,9 @@ FEW_ROWS = 4
 tile_f32, tile_f32_few = _micro_kernel(F32, ROWS), _micro_kernel(F32, FEW_ROWS)
 tile_f64, tile_f64_few = _micro_kernel(F64, ROWS), _micro_kernel(F64, FEW_ROWS)
 tile_dot, tile_dot_few = _micro_kernel(DOT, ROWS), _micro_kernel(DOT, FEW_ROWS)
+
+_WIDE = 8
+WIDE_32, WIDE_64 = _WIDE * LAYOUT.vector_bytes // 4, _WIDE * LAYOUT.vector_bytes // 8
+"""Columns of the tile of a single row, of fp32 and fp64."""
+
+row_f32, row_f64 = _micro_kernel(F32, 1, _WIDE), _micro_kernel(F64, 1, _WIDE)
