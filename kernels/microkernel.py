@@ -118,11 +118,11 @@ def _dot_multiply_add(builder: Builder, a: Any, b: Any, total: Any) -> Any:
     """Add the products within each 32-bit group of ``a`` and ``b`` to ``total``; exact modulo 2**32."""
     vector = total.type
     if LAYOUT.dot == "vnni":
-        bytes_ = ir.VectorType(ir.IntType(8), LAYOUT.vector_bytes)
+        # Its operands are bytes since LLVM 22, which still takes this older form and converts it.
         name = f"llvm.x86.avx512.vpdpbusd.{8 * LAYOUT.vector_bytes}"
-        kind = ir.FunctionType(vector, [vector, bytes_, bytes_])
+        kind = ir.FunctionType(vector, [vector] * 3)
         dot = cgutils.get_or_insert_function(builder.module, kind, name)
-        return builder.call(dot, [total, builder.bitcast(a, bytes_), builder.bitcast(b, bytes_)])
+        return builder.call(dot, [total, a, b])
     if LAYOUT.dot == "plain":
         return builder.add(total, builder.mul(a, b))
     halves = ir.VectorType(ir.IntType(16), LAYOUT.vector_bytes // 2)
