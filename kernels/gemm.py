@@ -57,6 +57,7 @@ from emu.kernels.microkernel import (
 )
 from emu.kernels.packing import pack_panels, pack_rows
 from emu.kernels.packing_int8 import SHIFTED, pack_panels_int8, pack_rows_int8
+from emu.kernels.vector_product import times_columns
 
 BLOCK_ROWS = 96 // ROWS * ROWS
 BLOCK_STEPS = 256
@@ -401,8 +402,11 @@ def multiply(
     """
     size = _size(kind)
     first = 0
-    if m == 1 and direct and kind in (F32, F64) and a_step == size and b_step == size:
-        first = _one_row(kind, n, k, a, b, b_stride, c, go_on)
+    if m == 1 and direct and kind in (F32, F64) and a_step == size:
+        if b_step == size:
+            first = _one_row(kind, n, k, a, b, b_stride, c, go_on)
+        elif b_stride == size:
+            first = times_columns(kind, n, k, a, b, b_step, c, go_on, scratch)
     for j in range(first, n, wide):
         more_bias = bias + j * size if bias else 0
         _block_of_columns(

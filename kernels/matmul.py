@@ -229,9 +229,8 @@ class _Work:
 
     def run(self, a: Array, b: Array, c: Array) -> None:
         """Compute one product of two matrices."""
-        if b.shape[1] == 1 and a.itemsize < 4 and self.bias is None:
+        if b.shape[1] == 1 and self.bias is None:
             # A column would fill one lane of a vector; as a row it fills all, with the same bits.
-            # fp32 and fp64 are read in place as they are, which is worth more.
             a, b, c = b.T, a.T, c.T
         m, k = a.shape
         n = b.shape[1]

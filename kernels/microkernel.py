@@ -147,7 +147,8 @@ def _constant(n: int) -> Any:
     return ir.Constant(_I64, n)
 
 
-def _broadcast(builder: Builder, value: Any, vector: Any) -> Any:
+def broadcast(builder: Builder, value: Any, vector: Any) -> Any:
+    """Return a vector that holds ``value`` in each lane."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
     lanes = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
@@ -235,7 +236,7 @@ class _Emitter:
         new = []
         for r, row in enumerate(a_rows):
             value = self.load(self.at(builder.add(row, offset), element.kind), element.size)
-            a = _broadcast(builder, value, element.vector)
+            a = broadcast(builder, value, element.vector)
             new += [
                 element.multiply_add(builder, a, b[v], sums[r * self.vectors + v])
                 for v in range(self.vectors)

@@ -204,6 +204,25 @@ def test_special_values(dtype: Any) -> None:
             )
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, F64])
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 127, 128, 300])
+@pytest.mark.parametrize("k", [1, 7, 8, 9, 100])
+def test_vectors(dtype: Any, length: int, k: int) -> None:
+    """One row, or one column: in strips, or turned over; the same bits as in a larger product."""
+    rng = np.random.default_rng(k)
+    row, matrix = random_array(rng, (1, k), dtype), random_array(rng, (k, length), dtype)
+    row[rng.random(row.shape) < 0.2] = -0.0
+    row[:, -1] = -0.0
+    matrix[:, ::3] = np.abs(matrix[:, ::3])
+    larger = np.vstack([row] * (2 * ROWS + 1))
+    expected = matmul(larger, matrix)[:1]
+    for how in LAYOUTS:
+        given = lay_out(matrix, how)
+        for found in (matmul(row, given), matmul(given.T, row.T).T):
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
 def test_what_lies_beside_a_tile_does_no_harm() -> None:
     """Rows and columns that fill the last tile must not leak; memory around C stays as it is."""
     rng = np.random.default_rng(0)
