@@ -55,7 +55,7 @@ from emu.kernels.atomics import (
 )
 from emu.kernels.dtypes import I32, I64
 from emu.kernels.jit import carray, jit
-from emu.kernels.tiles import add_run, add_run_atomic
+from emu.kernels.runs import add_run, add_run_atomic
 
 _YIELDS = 8
 

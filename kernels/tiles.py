@@ -1,195 +1,257 @@
-"""Move and add runs of elements at raw addresses: the inner loops of tiled stores.
+"""Tiled stores: SET and ADD of an N-d tile into strided memory.
 
-A tile is a list of *runs*: contiguous stretches of equal length, found by :func:`plan`, whose
-starts lie on a grid of outer strides. A dense tile is one run, a rectangle in a wider array one run
-a row. The loops here take one run; who calls decides what is locked around it.
+A tile is a view: where it lies in a bigger array is said by slicing that array. ::
+
+    from emu.kernels.tiles import add_tile, set_tile
+
+    set_tile(image[8:16, ::2], block)     # image[8:16, ::2] = block
+    add_tile(image[8:16, ::2], block.T)   # image[8:16, ::2] += block.T
+
+Both go at the speed of memory where the layouts allow it: dense runs are moved as such, and a
+transposed source is read and written by whole cache lines. Neither takes a lock; a tile that others
+add to at the same time is the business of ``emu.comm`` (``put`` with ``AtomicOp.ADD``).
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from emu.kernels.address import as_pointer, move_bytes
-from emu.kernels.atomics import add_i32, add_i64
-from emu.kernels.dtypes import (
-    BF16,
-    BOOL,
-    F16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    bf16_to_f32,
-    f16_to_f32,
-    f32_to_bf16,
-    f32_to_f16,
+from emu.kernels.address import array_data
+from emu.kernels.dtypes import KINDS
+from emu.kernels.errors import ArgumentError
+from emu.kernels.grids import add_grid, copy_grid, plan_words
+from emu.kernels.jit import entry, jit
+from emu.kernels.plans import (
+    SOURCE_HIGH,
+    SOURCE_LOW,
+    TARGET_HIGH,
+    TARGET_LOW,
+    WIDTH,
+    Plan,
+    add_plan,
+    copy_plan,
 )
-from emu.kernels.jit import carray, jit
 
-Runs = tuple[int, tuple[tuple[int, int, int], ...]]
+Array = np.ndarray[Any, Any]
+
+MAX_RANK = 8
+"""Most axes of a tile."""
+
+FLOAT8 = tuple(
+    np.dtype(getattr(ml_dtypes, name))
+    for name in (
+        "float8_e3m4",
+        "float8_e4m3",
+        "float8_e4m3b11fnuz",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    )
+)
+"""The 8-bit floating-point dtypes, which :func:`set_tile` takes too."""
+
+_SET_DTYPES = frozenset((*KINDS, *FLOAT8))
+_SHORT_BYTES = 1 << 15  # a call that is over before another thread could be woken keeps the GIL
+_WORK = 10_000  # for NumPy's exact test of overlap, which can take exponential time
+_LARGEST = 1 << 20  # elements of a target whose addresses are compared one by one
+
+_DONE, _OVERLAP, _MISALIGNED = range(3)
 
 
-def plan(
+@jit()
+def _ranges_meet(target: int, source: int, plan: int) -> bool:
+    words = plan_words(plan)
+    return (target + words[TARGET_LOW] < source + words[SOURCE_HIGH]) and (
+        source + words[SOURCE_LOW] < target + words[TARGET_HIGH]
+    )
+
+
+@jit()
+def _set(target: int, source: int, plan: int, apart: int) -> int:
+    """Copy between the ndarrays with these ``id()``; say what is in the way."""
+    t, s = array_data(target), array_data(source)
+    if not apart and _ranges_meet(t, s, plan):
+        return _OVERLAP
+    copy_grid(t, s, plan)
+    return _DONE
+
+
+@jit()
+def _add(kind: int, target: int, source: int, plan: int, apart: int, aligned: int) -> int:
+    t, s = array_data(target), array_data(source)
+    if not apart and _ranges_meet(t, s, plan):
+        return _OVERLAP
+    if not aligned and (t | s) & (plan_words(plan)[WIDTH] - 1):
+        return _MISALIGNED
+    add_grid(kind, t, s, plan)
+    return _DONE
+
+
+@jit(nogil=False)
+def _set_short(target: int, source: int, plan: int, apart: int) -> int:
+    return _set(target, source, plan, apart)
+
+
+@jit(nogil=False)
+def _add_short(kind: int, target: int, source: int, plan: int, apart: int, aligned: int) -> int:
+    return _add(kind, target, source, plan, apart, aligned)
+
+
+@functools.cache
+def _entries() -> tuple[Any, Any, Any, Any]:
+    return entry(_set_short, 4), entry(_set, 4), entry(_add_short, 6), entry(_add, 6)
+
+
+def _lies_apart(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Say whether no two elements of an array share a byte; ArgumentError where it is too hard."""
+    axes = sorted((abs(step), n) for step, n in zip(strides, shape, strict=True) if n > 1)
+    reach = itemsize
+    for step, n in axes:
+        if step < reach:
+            break
+        reach += step * (n - 1)
+    else:
+        return True
+    if axes[0][0] == 0:
+        return False
+    if math.prod(shape) > _LARGEST:
+        raise ArgumentError(
+            "target must be an array whose elements are known to lie apart, but got strides "
+            f"{strides} for shape {shape}, too large to compare them one by one"
+        )
+    places = np.zeros(1, np.int64)
+    for step, n in axes:
+        places = np.add.outer(places, step * np.arange(n)).ravel()
+    places.sort()
+    return bool((np.diff(places) >= itemsize).all())
+
+
+@functools.lru_cache(maxsize=4096)
+def _checked(
+    add: bool,
+    dtype: np.dtype[Any],
     shape: tuple[int, ...],
-    target_strides: tuple[int, ...],
+    strides: tuple[int, ...],
+    source_dtype: np.dtype[Any],
+    source_shape: tuple[int, ...],
     source_strides: tuple[int, ...],
-    itemsize: int,
-) -> Runs:
-    """Split a tile into runs that are contiguous on both sides.
-
-    Args:
-        shape: Extent along each axis, in elements.
-        target_strides: Strides of the target in bytes.
-        source_strides: Strides of the source in bytes.
-        itemsize: Bytes in an element.
+) -> tuple[Any, int, int, Plan] | None:
+    """Check all that does not depend on the addresses.
 
     Returns:
-        ``(run, outer)``: the elements in a run, and ``(extent, target stride, source stride)`` of
-        each outer axis that is left, first axis first. Axes that continue each other are joined.
+        The kernel to call, the arithmetic kind, and the plan with its address before it; None for a
+        tile without elements.
     """
-    run = 1
-    outer: list[tuple[int, int, int]] = []
-    for extent, target, source in zip(
-        reversed(shape), reversed(target_strides), reversed(source_strides), strict=True
-    ):
-        if extent == 1:
-            continue
-        if not outer and target == source == run * itemsize:
-            run *= extent
-        elif (
-            outer
-            and target == outer[-1][0] * outer[-1][1]
-            and source == outer[-1][0] * outer[-1][2]
-        ):
-            inner = outer[-1]
-            outer[-1] = (inner[0] * extent, inner[1], inner[2])
-        else:
-            outer.append((extent, target, source))
-    outer.reverse()
-    return run, tuple(outer)
+    if not 1 <= len(shape) <= MAX_RANK:
+        raise ArgumentError(f"target must have rank 1 to {MAX_RANK}, but got rank {len(shape)}")
+    if dtype not in (KINDS if add else _SET_DTYPES):
+        eight = "" if add else ", or 8-bit floating point"
+        raise ArgumentError(
+            "target must have dtype bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32 "
+            f"or float64{eight}, in native byte order, but got {dtype}"
+        )
+    if source_shape != shape:
+        raise ArgumentError(f"source must have target's shape {shape}, but got {source_shape}")
+    if source_dtype != dtype:
+        raise ArgumentError(f"source must have target's dtype {dtype}, but got {source_dtype}")
+    if 0 in shape:
+        return None
+    size = dtype.itemsize
+    if not _lies_apart(shape, strides, size):
+        raise ArgumentError(
+            f"target must not overlap itself, but got strides {strides} for shape {shape} "
+            f"and elements of {size} bytes"
+        )
+    plan = (add_plan if add else copy_plan)(shape, strides, source_strides, size)
+    long = math.prod(shape) * size > _SHORT_BYTES
+    kind = KINDS[dtype] if add else 0
+    return _entries()[2 * add + long], kind, plan.address, plan
 
 
-@jit()
-def _add_f16(target: int, source: int, count: int) -> None:
-    d = carray(as_pointer(target), (count,), np.uint16)
-    s = carray(as_pointer(source), (count,), np.uint16)
-    for i in range(count):
-        d[i] = f32_to_f16(f16_to_f32(d[i]) + f16_to_f32(s[i]))
+def _refuse(target: Any, source: Any) -> None:
+    """Raise for what is no pair of arrays of which one can be written."""
+    for name, value in (("target", target), ("source", source)):
+        if not isinstance(value, np.ndarray):
+            raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
+    if not target.flags.writeable:
+        raise ArgumentError("target must be writable, but got a read-only array")
 
 
-@jit()
-def _add_bf16(target: int, source: int, count: int) -> None:
-    d = carray(as_pointer(target), (count,), np.uint16)
-    s = carray(as_pointer(source), (count,), np.uint16)
-    for i in range(count):
-        d[i] = f32_to_bf16(bf16_to_f32(d[i]) + bf16_to_f32(s[i]))
+def _refuse_overlap(target: Array, source: Array) -> None:
+    try:
+        shared = np.shares_memory(target, source, max_work=_WORK)
+    except np.exceptions.TooHardError:
+        raise ArgumentError(
+            "source must be known to share no memory with target, but their strides "
+            f"{source.strides} and {target.strides} are too tangled to tell"
+        ) from None
+    if shared:
+        raise ArgumentError(
+            "source must share no memory with target, but got overlapping arrays; pass source.copy()"
+        )
 
 
-@jit()
-def _add_bool(target: int, source: int, count: int) -> None:
-    d = carray(as_pointer(target), (count,), np.uint8)
-    s = carray(as_pointer(source), (count,), np.uint8)
-    for i in range(count):
-        d[i] |= s[i]
-
-
-@jit(inline="always")
-def _add_plain(d: Any, s: Any, count: int) -> None:
-    for i in range(count):
-        d[i] += s[i]
-
-
-@jit()
-def add_run(kind: int, target: int, source: int, count: int) -> None:
-    """Add ``count`` elements at address ``source`` to those at ``target``; plain loads and stores.
+def set_tile(target: Array, source: Array) -> None:
+    """Copy a tile: ``target[...] = source``.
 
     Args:
-        kind: Arithmetic kind of the elements (:mod:`emu.kernels.dtypes`). Integers wrap, booleans
-            are or-ed, fp16 and bf16 are added in fp32 and rounded once.
-        target: Address of the first element to change.
-        source: Address of the first element to add; may equal ``target``.
-        count: Number of elements.
+        target: Where the tile goes: a writable array of rank 1 to 8, as a rule a slice of a bigger one.
+            Any strides, negative ones too, as long as no element lies on another.
+        source: The tile, of the same shape and dtype; any strides. It shares no memory with
+            ``target``. The dtype is bool, an integer of 8 to 64 bits, float16, bfloat16, float32,
+            float64 or one of the 8-bit floating-point dtypes of ml_dtypes, in native byte order.
+
+    Raises:
+        ArgumentError: An argument is not so. Nothing was stored.
     """
-    t, s, n = target, source, count
-    if kind == F32:
-        _add_plain(
-            carray(as_pointer(t), (n,), np.float32),
-            carray(as_pointer(s), (n,), np.float32),
-            n,
-        )
-    elif kind == BF16:
-        _add_bf16(t, s, n)
-    elif kind == F16:
-        _add_f16(t, s, n)
-    elif kind == I32:
-        _add_plain(
-            carray(as_pointer(t), (n,), np.int32),
-            carray(as_pointer(s), (n,), np.int32),
-            n,
-        )
-    elif kind == F64:
-        _add_plain(
-            carray(as_pointer(t), (n,), np.float64),
-            carray(as_pointer(s), (n,), np.float64),
-            n,
-        )
-    elif kind == I64:
-        _add_plain(
-            carray(as_pointer(t), (n,), np.int64),
-            carray(as_pointer(s), (n,), np.int64),
-            n,
-        )
-    elif kind == I16:
-        _add_plain(
-            carray(as_pointer(t), (n,), np.int16),
-            carray(as_pointer(s), (n,), np.int16),
-            n,
-        )
-    elif kind == I8:
-        _add_plain(
-            carray(as_pointer(t), (n,), np.int8),
-            carray(as_pointer(s), (n,), np.int8),
-            n,
-        )
-    elif kind == BOOL:
-        _add_bool(t, s, n)
+    if type(target) is not np.ndarray or type(source) is not np.ndarray:
+        _refuse(target, source)
+    if not target.flags.writeable:
+        _refuse(target, source)
+    call = _checked(
+        False, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
+    )
+    if call is not None and call[0](id(target), id(source), call[2], 0):
+        _refuse_overlap(target, source)
+        call[0](id(target), id(source), call[2], 1)
 
 
-@jit()
-def add_run_atomic(kind: int, target: int, source: int, count: int) -> None:
-    """As :func:`add_run` for 32- and 64-bit integers, each element by one atomic instruction."""
-    if kind == I32:
-        s32 = carray(as_pointer(source), (count,), np.int32)
-        for i in range(count):
-            add_i32(target + 4 * i, s32[i])
-    elif kind == I64:
-        s64 = carray(as_pointer(source), (count,), np.int64)
-        for i in range(count):
-            add_i64(target + 8 * i, s64[i])
+def add_tile(target: Array, source: Array) -> None:
+    """Add a tile: ``target[...] += source``, rounding once in the dtype.
 
+    Integers wrap, booleans are or-ed, fp16 and bf16 are added in fp32 and rounded to nearest, ties to
+    even.
 
-@jit()
-def outer_offsets(index: int, outer: Any, rank: int) -> Any:
-    """Return (target, source) byte offsets of run ``index`` of a tile; ``outer`` is flat triples."""
-    target = 0
-    source = 0
-    rest = index
-    for axis in range(rank - 1, -1, -1):
-        extent = outer[3 * axis]
-        step = rest % extent
-        rest //= extent
-        target += step * outer[3 * axis + 1]
-        source += step * outer[3 * axis + 2]
-    return target, source
+    Args:
+        target: As of :func:`set_tile`.
+        source: As of :func:`set_tile`; 8-bit floating point is not taken.
 
-
-@jit()
-def copy_runs(target: int, source: int, run_bytes: int, count: int, outer: Any, rank: int) -> None:
-    """Copy a tile of ``count`` runs; nothing tears an aligned element."""
-    for index in range(count):
-        t, s = outer_offsets(index, outer, rank)
-        move_bytes(target + t, source + s, run_bytes)
+    Raises:
+        ArgumentError: An argument is not so. Nothing was changed.
+    """
+    if type(target) is not np.ndarray or type(source) is not np.ndarray:
+        _refuse(target, source)
+    if not target.flags.writeable:
+        _refuse(target, source)
+    call = _checked(
+        True, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
+    )
+    if call is None:
+        return
+    kernel, kind, address, _ = call
+    state = kernel(kind, id(target), id(source), address, 0, 0)
+    if state == _OVERLAP:
+        _refuse_overlap(target, source)
+        state = kernel(kind, id(target), id(source), address, 1, 0)
+    if state == _MISALIGNED:
+        plan = add_plan(
+            target.shape, target.strides, source.strides, target.itemsize, aligned=False
+        )
+        kernel(kind, id(target), id(source), plan.address, 1, 1)
