@@ -45,6 +45,7 @@ from emu.comm.layout import (
 )
 from emu.kernels.address import as_pointer
 from emu.kernels.atomics import (
+    add_i32,
     add_i64,
     compare_exchange_i32,
     exchange_i32,
@@ -54,7 +55,9 @@ from emu.kernels.atomics import (
     store_i64,
 )
 from emu.kernels.dtypes import I32, I64
+from emu.kernels.grids import add_row, advance, plan_words, set_odometer, stack_counters
 from emu.kernels.jit import carray, jit
+from emu.kernels.plans import COLUMNS, LEAVES, ROWS, WIDTH
 from emu.kernels.runs import add_run, add_run_atomic
 
 _YIELDS = 8
@@ -168,4 +171,86 @@ def add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int, 
     return recovered
 
 
-__all__ = ["acquire", "add_range", "lock_address", "mark_atomic", "release", "word"]
+@jit()
+def _add_row(
+    kind: int,
+    atomic: bool,
+    size: int,
+    target: int,
+    source: int,
+    count: int,
+    target_stride: int,
+    source_stride: int,
+) -> None:
+    if not atomic:
+        add_row(kind, size, target, source, count, target_stride, source_stride)
+    elif kind == I32:
+        for i in range(count):
+            value = carray(as_pointer(source + i * source_stride), (1,), np.int32)[0]
+            add_i32(target + i * target_stride, value)
+    else:
+        for i in range(count):
+            value = carray(as_pointer(source + i * source_stride), (1,), np.int64)[0]
+            add_i64(target + i * target_stride, value)
+
+
+@jit()
+def add_rows(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -> int:
+    """Add a strided tile in the order of its rows, starting at "my" one.
+
+    A lock is held from the first element in its region to the last before another region: rows
+    share it, a row that reaches into the next region is cut there.
+
+    Args:
+        me: Address of this PE's block.
+        pe: PE that holds the target.
+        offset: Of the tile's first element in its heap.
+        source: Address of the first element to add.
+        kind: Arithmetic kind of the elements.
+        plan: Address of an ordered :func:`emu.kernels.plans.add_plan`.
+
+    Returns:
+        1 if a lock had to be recovered from a dead PE.
+    """
+    words = plan_words(plan)
+    size, leaves, rows, columns = words[WIDTH], words[LEAVES], words[ROWS], words[COLUMNS]
+    target_column, source_column = words[COLUMNS + 1], words[COLUMNS + 2]
+    base = word(me, B_HEAPS) + pe * word(me, B_STRIDE)
+    counters = stack_counters()
+    t, s = set_odometer(counters, plan, word(me, B_PE) * leaves // word(me, B_N_PES))
+    row = 0 if leaves > 1 else word(me, B_PE) * rows // word(me, B_N_PES)
+    held, lock = -1, 0
+    atomic = False
+    recovered = 0
+    for _ in range(leaves):
+        for _ in range(rows):
+            at, origin, left = (
+                offset + t + row * words[ROWS + 1],
+                source + s + row * words[ROWS + 2],
+                columns,
+            )
+            while left > 0:
+                region = at >> REGION_BITS
+                if region != held:
+                    if held >= 0:
+                        release(lock)
+                    lock = lock_address(me, pe, at)
+                    recovered |= int(acquire(me, lock))
+                    held = region
+                    atomic = kind in (I32, I64) and load_i32(lock + 4) != 0
+                n = left
+                if (at + (left - 1) * target_column) >> REGION_BITS != region:
+                    room = ((region + 1) << REGION_BITS) - at
+                    n = (room + target_column - 1) // target_column
+                _add_row(kind, atomic, size, base + at, origin, n, target_column, source_column)
+                at += n * target_column
+                origin += n * source_column
+                left -= n
+            row = row + 1 if row + 1 < rows else 0
+        t, s = advance(counters, plan, t, s)
+    if held >= 0:
+        release(lock)
+    return recovered
+
+
+__all__ = ["acquire", "add_range", "add_rows", "lock_address", "mark_atomic", "release", "word"]

@@ -29,7 +29,6 @@ from emu.comm.futex import futex_wait, futex_wake, pause, sched_yield
 from emu.comm.layout import (
     B_BLOCKS,
     B_HEAPS,
-    B_N_PES,
     B_PE,
     B_POLLS,
     B_SEGMENT,
@@ -51,7 +50,7 @@ from emu.comm.layout import (
     WRITER_SET,
     WRITER_SWAP,
 )
-from emu.comm.locks import add_range, mark_atomic, word
+from emu.comm.locks import add_range, add_rows, mark_atomic, word
 from emu.kernels.address import array_data, as_pointer, move_bytes
 from emu.kernels.atomics import (
     add_i32,
@@ -66,8 +65,8 @@ from emu.kernels.atomics import (
     store_i32,
     store_i64,
 )
+from emu.kernels.grids import copy_grid
 from emu.kernels.jit import carray, jit
-from emu.kernels.tiles import copy_runs, outer_offsets
 
 ALL_SLEEPERS = 2**31 - 1
 SHORT_BYTES = 1 << 17
@@ -118,12 +117,10 @@ def put_short(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
 
 
 @jit()
-def put_tile(
-    me: int, pe: int, offset: int, source: int, run_bytes: int, runs: int, outer: Any, rank: int
-) -> None:
-    """Copy a strided tile of an ndarray to PE ``pe`` (see :func:`emu.kernels.tiles.plan`)."""
+def put_tile(me: int, pe: int, offset: int, source: int, plan: int) -> None:
+    """Copy a strided tile of an ndarray to PE ``pe``, by an :func:`emu.kernels.plans.copy_plan`."""
     target = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    copy_runs(target, array_data(source), run_bytes, runs, outer, rank)
+    copy_grid(target, array_data(source), plan)
     fence()
     ring(me, pe)
 
@@ -144,38 +141,25 @@ def get_dense(me: int, pe: int, offset: int, target: int, nbytes: int) -> None:
 
 
 @jit()
-def add_tile(
-    me: int,
-    pe: int,
-    offset: int,
-    source: int,
-    kind: int,
-    size: int,
-    run: int,
-    runs: int,
-    outer: Any,
-    rank: int,
-) -> int:
-    """Add a strided tile of ``runs`` runs of ``run`` elements; as :func:`add_dense`."""
-    data = array_data(source)
-    start = (word(me, B_PE) * runs) // word(me, B_N_PES)
-    recovered = 0
-    for turn in range(runs):
-        target, origin = outer_offsets((start + turn) % runs, outer, rank)
-        recovered |= add_range(me, pe, offset + target, data + origin, kind, size, run * size)
+def add_tile(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -> int:
+    """Add a strided tile by an ordered :func:`emu.kernels.plans.add_plan`; as :func:`add_dense`."""
+    recovered = add_rows(me, pe, offset, array_data(source), kind, plan)
     fence()
     ring(me, pe)
     return recovered
 
 
 @jit()
-def get_tile(
-    me: int, pe: int, offset: int, target: int, run_bytes: int, runs: int, outer: Any, rank: int
-) -> None:
+def get_tile(me: int, pe: int, offset: int, target: int, plan: int) -> None:
     """Copy a strided tile of PE ``pe``'s memory into the ndarray with ``id()`` ``target``."""
     source = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    # `outer` holds (stride here, stride there): the ndarray is the target of this copy.
-    copy_runs(array_data(target), source, run_bytes, runs, outer, rank)
+    copy_grid(array_data(target), source, plan)
+
+
+@jit()
+def copy_tile(target: int, source: int, plan: int) -> None:
+    """Copy between two ndarrays of this PE, given by their ``id()``."""
+    copy_grid(array_data(target), array_data(source), plan)
 
 
 @jit(nogil=False)  # it is over before another thread could be woken

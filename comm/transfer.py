@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,25 +9,13 @@ import numpy as np
 from emu.comm import entries, signals
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
-from emu.kernels.tiles import plan
+from emu.kernels.plans import Plan, add_plan, copy_plan
 
 if TYPE_CHECKING:
     from emu.comm.world import Group
 
 
-@functools.lru_cache(maxsize=4096)
-def flat_plan(
-    shape: tuple[int, ...],
-    target_strides: tuple[int, ...],
-    source_strides: tuple[int, ...],
-    itemsize: int,
-) -> tuple[int, int, np.ndarray[Any, np.dtype[np.int64]], int]:
-    """:func:`emu.kernels.tiles.plan` as the kernels take it: (run, runs, flat triples, rank)."""
-    run, outer = plan(shape, target_strides, source_strides, itemsize)
-    runs = 1
-    for extent, _, _ in outer:
-        runs *= extent
-    return run, runs, np.array([n for axis in outer for n in axis], np.int64), len(outer)
+_ARRANGED_BYTES = 4096  # from here on a transposed source is rearranged before it is added
 
 
 def window(
@@ -85,26 +72,46 @@ def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add:
     offset = window(dst, offsets, source.shape)
     if not source.size:
         return
-    run, runs, outer, rank = flat_plan(source.shape, dst.strides, source.strides, dst.itemsize)
-    if runs > 1 and _overlaps(group, source, world_pe, dst):
+    plan_of = _ordered_plan if add else copy_plan
+    plan = plan_of(source.shape, dst.strides, source.strides, dst.itemsize)
+    if not plan.dense and _overlaps(group, source, world_pe, dst):
         source = source.copy()
-        run, runs, outer, rank = flat_plan(source.shape, dst.strides, source.strides, dst.itemsize)
-    me = group.me
+        plan = plan_of(source.shape, dst.strides, source.strides, dst.itemsize)
+    me, nbytes = group.me, source.nbytes
     if add:
-        if runs == 1:
+        if plan.crossed and nbytes >= _ARRANGED_BYTES:
+            source = _arranged(source)
+            plan = plan_of(source.shape, dst.strides, source.strides, dst.itemsize)
+        if plan.dense:
             recovered = entries.add_dense(
-                me, world_pe, offset, id(source), dst.kind, dst.itemsize, run * dst.itemsize
+                me, world_pe, offset, id(source), dst.kind, dst.itemsize, nbytes
             )
         else:
-            recovered = signals.add_tile(
-                me, world_pe, offset, id(source), dst.kind, dst.itemsize, run, runs, outer, rank
-            )
+            recovered = entries.add_tile(me, world_pe, offset, id(source), dst.kind, plan.address)
         if recovered:
             group.report_recovery(dst, world_pe)
-    elif runs == 1:
-        entries.put_dense(me, world_pe, offset, id(source), run * dst.itemsize)
+    elif plan.dense:
+        entries.put_dense(me, world_pe, offset, id(source), nbytes)
     else:
-        signals.put_tile(me, world_pe, offset, id(source), run * dst.itemsize, runs, outer, rank)
+        entries.put_tile(me, world_pe, offset, id(source), plan.address)
+
+
+def _ordered_plan(
+    shape: tuple[int, ...],
+    target_strides: tuple[int, ...],
+    source_strides: tuple[int, ...],
+    itemsize: int,
+) -> Plan:
+    """Plan an ADD: in the order of the target's memory, so that each lock is taken once."""
+    return add_plan(shape, target_strides, source_strides, itemsize, ordered=True)
+
+
+def _arranged(source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Copy a transposed source into C order before the locks: this order is slow to read it in."""
+    copy = np.empty(source.shape, source.dtype)
+    plan = copy_plan(source.shape, copy.strides, source.strides, source.itemsize)
+    signals.copy_tile(id(copy), id(source), plan.address)
+    return copy
 
 
 def _overlaps(
@@ -141,10 +148,8 @@ def get(
     )
     target = _target(out, extent, src.dtype)
     if target.size:
-        run, runs, outer, rank = flat_plan(extent, target.strides, src.strides, src.itemsize)
-        signals.get_tile(
-            group.me, world_pe, offset, id(target), run * src.itemsize, runs, outer, rank
-        )
+        plan = copy_plan(extent, target.strides, src.strides, src.itemsize)
+        entries.get_tile(group.me, world_pe, offset, id(target), plan.address)
     return target
 
 

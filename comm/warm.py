@@ -23,13 +23,14 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import entries, heap, signals, transfer
+from emu.comm import entries, heap, signals
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
 from emu.comm.world import World
 from emu.kernels import matmul
 from emu.kernels.address import check_array_layout
+from emu.kernels.plans import add_plan, copy_plan
 from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
 
@@ -50,6 +51,8 @@ def warm() -> None:
     world.put(tile[:, :2], part, 0)
     world.put(tile, np.ones((4, 4), np.float32), 0, op=AtomicOp.ADD)
     world.put(tile[:, :2], part, 0, op=AtomicOp.ADD)
+    source = np.ones((64, 64), np.float32)
+    world.put(world.alloc((64, 64), np.float32), source.T, 0, op=AtomicOp.ADD)
     world.get(tile, 0)
     world.get(tile[:, :2], 0)
     world.put(tile[:, :2], part, 0, offsets=(0, 0))
@@ -67,7 +70,8 @@ def warm() -> None:
     signals.barrier_leave(me, world._barrier, 0)
     _warm_collectives(world)
     segment.block(0)[B_POLLS] = 0
-    transfer.flat_plan.cache_clear()
+    for plan in (copy_plan, add_plan):
+        plan.cache_clear()
     segment.close()
     matmul.preload()  # not compiled for those who multiply nothing
 

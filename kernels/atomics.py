@@ -1,17 +1,58 @@
-"""Atomic loads, stores and updates at raw addresses, for ``@njit`` code on shared memory.
+"""Atomic loads, stores and updates of shared memory, for ``@njit`` code.
 
-Each name is a Numba intrinsic that takes an address (``int64``) and becomes one LLVM atomic
-instruction, sequentially consistent: on x86-64 a plain ``mov``, ``xchg``, ``lock xadd`` or
-``lock cmpxchg``. The address must be aligned to the width; nothing checks it.
+*On arrays*, for a user's own functions: the element is named as in ``array[index]``. ::
+
+    import numba
+    from emu.kernels import atomics
+
+    @numba.njit(cache=True, nogil=True)
+    def count(histogram, samples):
+        for sample in samples:
+            atomics.add(histogram, sample, 1)
+
+    histogram = world.alloc(64, np.int32)      # any PE's part of a symmetric array is an ndarray:
+    count(histogram.on(0), samples)            # all PEs count into the memory of PE 0
+
+============================================  ===================================================
+``load(array, index)``                        the element
+``store(array, index, value)``                replaces it; returns nothing
+``add``, ``sub`` ``(array, index, value)``    integers wrap
+``minimum``, ``maximum``                      NaN wins, as in ``np.minimum``
+``and_``, ``or_``, ``xor``                    integers only
+``exchange(array, index, value)``             replaces it
+``compare_exchange(array, index, expected,    replaces it if it is ``expected``, compared bit by
+value)``                                      bit: NaN can be expected, 0.0 is not -0.0
+``add_f16``, ``add_bf16``                     on ``uint16`` arrays that hold the bits: adds in fp32
+                                              and rounds once; takes and returns fp32
+``fence()``                                   orders all before it against all after it
+============================================  ===================================================
+
+Each update returns what was there before, and all are sequentially consistent. The dtype is an integer
+of 8 to 64 bits, float32 or float64. ``index`` is an integer, or a tuple of as many as the array has
+axes; negative ones count from the end, and bounds are looked at where ``array[index]`` looks at them
+(``boundscheck=True`` or ``NUMBA_BOUNDSCHECK=1``). A value is converted to the array's dtype as
+``array[index] = value`` would. What does not fit is refused when the function is compiled.
+
+Pass ``array.view(np.uint16)`` for a float16 or bfloat16 array: Numba knows neither's arithmetic. For a
+function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
+update of emu, delete what it cached.
+
+*At raw addresses*, for kernels that PEs share (:mod:`emu.kernels.address` says why): the names that end
+in a width take an address (``int64``), which must be aligned to it; nothing checks that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import extending, types
+from numba.core.errors import TypingError
+from numba.np import arrayobj
 
+from emu.kernels.dtypes import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
 from emu.kernels.jit import intrinsic
 
 _ORDER = "seq_cst"
@@ -71,6 +112,7 @@ def _compare_exchange(ty: Any, width: int) -> Any:
     return compare_exchange
 
 
+load_u16 = _load(types.uint16, 16)
 load_i32 = _load(types.int32, 32)
 load_i64 = _load(types.int64, 64)
 store_i32 = _store(types.int32, 32)
@@ -79,6 +121,7 @@ add_i32 = _update("add", types.int32, 32)
 add_i64 = _update("add", types.int64, 64)
 exchange_i32 = _update("xchg", types.int32, 32)
 exchange_i64 = _update("xchg", types.int64, 64)
+compare_exchange_u16 = _compare_exchange(types.uint16, 16)
 compare_exchange_i32 = _compare_exchange(types.int32, 32)
 compare_exchange_i64 = _compare_exchange(types.int64, 64)
 
@@ -92,3 +135,290 @@ def fence(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), codegen
+
+
+# --- on arrays -----------------------------------------------------------------------------------
+
+Build = Callable[[Any, Any, Any, list[Any]], Any]
+"""From (builder, pointer to the element, its LLVM type, values) to the result."""
+
+_SIGNED = frozenset((types.int8, types.int16, types.int32, types.int64))
+_UNSIGNED = frozenset((types.uint8, types.uint16, types.uint32, types.uint64))
+_INTEGERS = _SIGNED | _UNSIGNED
+_FLOATS = frozenset((types.float32, types.float64))
+_NUMBERS = _INTEGERS | _FLOATS
+_HALVES = frozenset((types.uint16,))
+_NAMES = {
+    _INTEGERS: "int8 to int64 or uint8 to uint64",
+    _NUMBERS: "int8 to int64, uint8 to uint64, float32 or float64",
+    _HALVES: "uint16, the bits of its elements",
+}
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    return tuple(index) if isinstance(index, types.BaseTuple) else (index,)  # type: ignore[arg-type]
+
+
+def _check_element(name: str, allowed: frozenset[Any], array: Any, index: Any) -> None:
+    """Raise TypingError unless ``array[index]`` is an element that can be changed atomically."""
+    if (
+        not isinstance(array, types.Array)
+        or array.dtype not in allowed
+        or not array.aligned
+        or not (array.mutable or name == "load")
+    ):
+        writable = "an" if name == "load" else "a writable,"
+        raise TypingError(
+            f"atomics.{name}: array must be {writable} aligned array of {_NAMES[allowed]}, "
+            f"but got {array}"
+        )
+    parts = _parts(index)
+    if len(parts) != array.ndim or not all(isinstance(part, types.Integer) for part in parts):
+        count = "an integer" if array.ndim == 1 else f"a tuple of {array.ndim} integers"
+        raise TypingError(f"atomics.{name}: index must be {count} for {array}, but got {index}")
+
+
+def _check_value(name: str, dtype: Any, value: Any) -> None:
+    if not isinstance(value, types.Number | types.Boolean) or isinstance(value, types.Complex):
+        raise TypingError(
+            f"atomics.{name}: a value must be a number that converts to {dtype}, but got {value}"
+        )
+
+
+def _pointer_to(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Return the pointer to ``array[index]``, as Numba's own indexing finds it."""
+    index_type, value = index
+    view = arrayobj.make_array(array_type)(context, builder, value=array)
+    kinds = _parts(index_type)
+    values = [value]
+    if isinstance(index_type, types.BaseTuple):
+        values = [builder.extract_value(value, i) for i in range(len(kinds))]
+    pointer, _, _ = arrayobj.basic_indexing(
+        context, builder, array_type, view, kinds, values, boundscheck=context.enable_boundscheck
+    )
+    return pointer
+
+
+def _on_element(
+    name: str,
+    allowed: frozenset[Any],
+    arguments: tuple[Any, ...],
+    build: Build,
+    *,
+    returns: bool = True,
+) -> Any:
+    """Type an intrinsic on (array, index, values ...), and have ``build`` emit it."""
+    array, index, *values = arguments
+    _check_element(name, allowed, array, index)
+    for value in values:
+        _check_value(name, array.dtype, value)
+    index = types.unliteral(index)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer_to(context, builder, array, args[0], (index, args[1]))
+        kind = context.get_value_type(array.dtype)
+        result = build(builder, pointer, kind, list(args[2:]))
+        return result if returns else context.get_dummy_value()
+
+    result = array.dtype if returns else types.void
+    return result(array, index, *[array.dtype] * len(values)), codegen
+
+
+def _width(kind: Any) -> int:
+    return {ir.FloatType(): 32, ir.DoubleType(): 64}.get(kind) or int(kind.width)
+
+
+def _rmw(name: str, allowed: frozenset[Any], operation: str, *args: Any) -> Any:
+    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+        return builder.atomic_rmw(operation, pointer, values[0], _ORDER)
+
+    return _on_element(name, allowed, args, build)
+
+
+def _float_extreme(less: bool) -> Build:
+    """Emit a loop of compare-exchange, which ends without a store where nothing would change."""
+
+    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+        value = values[0]
+        bits = ir.IntType(_width(kind))
+        place = builder.bitcast(pointer, bits.as_pointer())
+        first = builder.load_atomic(place, _ORDER, bits.width // 8, typ=bits)
+        start = builder.block
+        look, swap, done = (
+            builder.append_basic_block(f"atomic_{n}") for n in ("look", "swap", "done")
+        )
+        builder.branch(look)
+        builder.position_at_end(look)
+        seen = builder.phi(bits)
+        seen.add_incoming(first, start)
+        old = builder.bitcast(seen, kind)
+        # An unordered comparison holds for NaN: a NaN replaces all but another NaN.
+        beyond = builder.fcmp_unordered("<" if less else ">", value, old)
+        change = builder.and_(beyond, builder.fcmp_ordered("ord", old, old))
+        builder.cbranch(change, swap, done)
+        builder.position_at_end(swap)
+        pair = builder.cmpxchg(place, seen, builder.bitcast(value, bits), _ORDER, _ORDER)
+        seen.add_incoming(builder.extract_value(pair, 0), swap)
+        builder.cbranch(builder.extract_value(pair, 1), done, look)
+        builder.position_at_end(done)
+        return old
+
+    return build
+
+
+def _extreme(name: str, array: Any, index: Any, value: Any) -> Any:
+    dtype = getattr(array, "dtype", None)
+    if dtype in _FLOATS:
+        build = _float_extreme(name == "minimum")
+        return _on_element(name, _NUMBERS, (array, index, value), build)
+    operation = "min" if name == "minimum" else "max"
+    if dtype in _UNSIGNED:
+        operation = f"u{operation}"
+    return _rmw(name, _NUMBERS, operation, array, index, value)
+
+
+@intrinsic
+def load(typingctx: Any, array: Any, index: Any) -> Any:
+    """Return the element."""
+
+    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+        return builder.load_atomic(pointer, _ORDER, _width(kind) // 8, typ=kind)
+
+    return _on_element("load", _NUMBERS, (array, index), build)
+
+
+@intrinsic
+def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Replace the element."""
+
+    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+        builder.store_atomic(values[0], pointer, _ORDER, _width(kind) // 8)
+
+    arguments = (array, index, value)
+    return _on_element("store", _NUMBERS, arguments, build, returns=False)
+
+
+@intrinsic
+def add(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Add to the element; integers wrap. Return what was there."""
+    operation = "fadd" if getattr(array, "dtype", None) in _FLOATS else "add"
+    return _rmw("add", _NUMBERS, operation, array, index, value)
+
+
+@intrinsic
+def sub(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Subtract from the element; integers wrap. Return what was there."""
+    operation = "fsub" if getattr(array, "dtype", None) in _FLOATS else "sub"
+    return _rmw("sub", _NUMBERS, operation, array, index, value)
+
+
+@intrinsic
+def minimum(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Keep the lesser of the element and ``value``; NaN wins. Return what was there."""
+    return _extreme("minimum", array, index, value)
+
+
+@intrinsic
+def maximum(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Keep the greater of the element and ``value``; NaN wins. Return what was there."""
+    return _extreme("maximum", array, index, value)
+
+
+@intrinsic
+def and_(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Keep the bits that ``value`` has too. Return what was there."""
+    return _rmw("and_", _INTEGERS, "and", array, index, value)
+
+
+@intrinsic
+def or_(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Set the bits of ``value``. Return what was there."""
+    return _rmw("or_", _INTEGERS, "or", array, index, value)
+
+
+@intrinsic
+def xor(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Flip the bits of ``value``. Return what was there."""
+    return _rmw("xor", _INTEGERS, "xor", array, index, value)
+
+
+@intrinsic
+def exchange(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Replace the element. Return what was there."""
+    return _rmw("exchange", _NUMBERS, "xchg", array, index, value)
+
+
+@intrinsic
+def compare_exchange(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
+    """Replace the element if its bits are those of ``expected``. Return what was there."""
+
+    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+        bits = ir.IntType(_width(kind))
+        place = builder.bitcast(pointer, bits.as_pointer())
+        before, after = (builder.bitcast(value, bits) for value in values)
+        pair = builder.cmpxchg(place, before, after, _ORDER, _ORDER)
+        return builder.bitcast(builder.extract_value(pair, 0), kind)
+
+    arguments = (array, index, expected, value)
+    return _on_element("compare_exchange", _NUMBERS, arguments, build)
+
+
+@intrinsic
+def _half_address(typingctx: Any, array: Any, index: Any) -> Any:
+    index = types.unliteral(index)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer_to(context, builder, array, args[0], (index, args[1]))
+        return builder.ptrtoint(pointer, ir.IntType(64))
+
+    return types.int64(array, index), codegen
+
+
+def add_f16(array: Any, index: Any, value: Any) -> Any:
+    """Add an fp32 value to an fp16 element of a ``uint16`` array, rounding once.
+
+    Returns:
+        What was there, as fp32.
+    """
+    raise TypeError("atomics.add_f16 must be called in @njit code, but was called from Python")
+
+
+def add_bf16(array: Any, index: Any, value: Any) -> Any:
+    """Add an fp32 value to a bf16 element of a ``uint16`` array; as :func:`add_f16`."""
+    raise TypeError("atomics.add_bf16 must be called in @njit code, but was called from Python")
+
+
+@extending.overload(add_f16, inline="never")
+def _add_f16(array: Any, index: Any, value: Any) -> Any:
+    _check_element("add_f16", _HALVES, array, index)
+    _check_value("add_f16", types.float32, value)
+
+    def update(array: Any, index: Any, value: Any) -> Any:
+        place = _half_address(array, index)
+        seen = load_u16(place)
+        while True:
+            old = f16_to_f32(seen)
+            before = seen
+            seen = compare_exchange_u16(place, before, f32_to_f16(old + np.float32(value)))
+            if seen == before:
+                return old
+
+    return update
+
+
+@extending.overload(add_bf16, inline="never")
+def _add_bf16(array: Any, index: Any, value: Any) -> Any:
+    _check_element("add_bf16", _HALVES, array, index)
+    _check_value("add_bf16", types.float32, value)
+
+    def update(array: Any, index: Any, value: Any) -> Any:
+        place = _half_address(array, index)
+        seen = load_u16(place)
+        while True:
+            old = bf16_to_f32(seen)
+            before = seen
+            seen = compare_exchange_u16(place, before, f32_to_bf16(old + np.float32(value)))
+            if seen == before:
+                return old
+
+    return update

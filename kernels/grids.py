@@ -38,12 +38,14 @@ from emu.kernels.plans import (
     FILL,
     FORM,
     LEAVES,
+    LOOSE,
     MAX_AXES,
     OUTER,
     RANK,
     REVERSE,
     ROWS,
     RUNS,
+    SECOND,
     SOURCE_SHIFT,
     STRIDED,
     TARGET_SHIFT,
@@ -55,6 +57,7 @@ from emu.kernels.runs import add_run
 
 _LINE = 64
 _SQUARE = 64  # elements along the side of what is transposed into scratch, to be added from there
+_GATHERED = 1024  # elements that are gathered into scratch at a time
 
 
 def _stack(nbytes: int) -> Any:
@@ -76,6 +79,7 @@ def _stack(nbytes: int) -> Any:
 
 stack_counters = _stack(8 * MAX_AXES)
 _stack_square = _stack(8 * _SQUARE * _SQUARE)
+_stack_gathered = _stack(8 * _GATHERED)
 
 
 @jit()
@@ -221,18 +225,15 @@ def _vector_step(form: int, width: int, target: int, source: int) -> None:
 
 
 @jit()
-def _copy_vectors(words: Any, form: int, width: int, target: int, source: int) -> None:
-    """Copy rows that are dense in the target, a vector at a time; the last one may overlap."""
-    rows, target_row, source_row = words[ROWS], words[ROWS + 1], words[ROWS + 2]
-    stride = words[COLUMNS + 2]
+def _copy_vectors(
+    form: int, width: int, target: int, source: int, columns: int, source_column: int
+) -> None:
+    """Copy a row that is dense in the target, a vector at a time; the last one may overlap."""
     lanes = moves.VECTOR // width
-    last = words[COLUMNS] - lanes
-    for _ in range(rows):
-        for column in range(0, last, lanes):
-            _vector_step(form, width, target + column * width, source + column * stride)
-        _vector_step(form, width, target + last * width, source + last * stride)
-        target += target_row
-        source += source_row
+    last = columns - lanes
+    for column in range(0, last, lanes):
+        _vector_step(form, width, target + column * width, source + column * source_column)
+    _vector_step(form, width, target + last * width, source + last * source_column)
 
 
 @jit()
@@ -328,7 +329,10 @@ def copy_grid(target: int, source: int, plan: int) -> None:
             columns, source_column, side = words[COLUMNS], words[COLUMNS + 2], words[BLOCK]
             _transpose(width, t, s, rows, target_row, columns, source_column, side)
         else:
-            _copy_vectors(words, form, width, t, s)
+            columns, source_column = words[COLUMNS], words[COLUMNS + 2]
+            for row in range(rows):
+                at, origin = t + row * target_row, s + row * source_row
+                _copy_vectors(form, width, at, origin, columns, source_column)
         t, s = advance(counters, plan, t, s)
 
 
@@ -390,14 +394,55 @@ def add_elements(
 
 
 @jit()
-def _add_blocks(kind: int, words: Any, target: int, source: int) -> None:
+def _gather(width: int, target: int, source: int, count: int, stride: int) -> None:
+    if count * width >= moves.VECTOR and stride in (0, -width, 2 * width):
+        form = FILL if stride == 0 else REVERSE if stride < 0 else SECOND
+        _copy_vectors(form, width, target, source, count, stride)
+    else:
+        _copy_elements(width, target, source, 1, 0, 0, count, width, stride)
+
+
+@jit()
+def _add_gathered(kind: int, width: int, target: int, source: int, count: int, stride: int) -> None:
+    scratch = _stack_gathered()
+    for first in range(0, count, _GATHERED):
+        n = min(_GATHERED, count - first)
+        _gather(width, scratch, source + first * stride, n, stride)
+        add_run(kind, target + first * width, scratch, n)
+
+
+@jit()
+def add_row(
+    kind: int,
+    width: int,
+    target: int,
+    source: int,
+    count: int,
+    target_stride: int,
+    source_stride: int,
+) -> None:
+    """Add ``count`` elements of ``width`` bytes at two strides, in bytes, the fastest way."""
+    if target_stride != width or (count < 16 and source_stride != width):
+        add_elements(kind, target, source, count, target_stride, source_stride)
+    elif source_stride == width:
+        add_run(kind, target, source, count)
+    else:
+        _add_gathered(kind, width, target, source, count, source_stride)
+
+
+@jit()
+def _add_blocks(kind: int, words: Any, loose: bool, target: int, source: int) -> None:
     columns, target_column, source_column = words[COLUMNS], words[COLUMNS + 1], words[COLUMNS + 2]
     block = words[BLOCK]
     for first in range(0, columns, block):
+        n = min(block, columns - first)
         t = target + first * target_column
         s = source + first * source_column
         for _ in range(words[ROWS]):
-            add_elements(kind, t, s, min(block, columns - first), target_column, source_column)
+            if loose:
+                add_elements(kind, t, s, n, target_column, source_column)
+            else:
+                add_row(kind, words[WIDTH], t, s, n, target_column, source_column)
             t += words[ROWS + 1]
             s += words[ROWS + 2]
 
@@ -439,13 +484,8 @@ def add_grid(kind: int, target: int, source: int, plan: int) -> None:
     t += target
     s += source
     for _ in range(words[LEAVES]):
-        if form == RUNS:
-            for row in range(words[ROWS]):
-                add_run(
-                    kind, t + row * words[ROWS + 1], s + row * words[ROWS + 2], words[COLUMNS]
-                )
-        elif form == TRANSPOSED:
+        if form == TRANSPOSED:
             _add_transposed(kind, words, t, s)
         else:
-            _add_blocks(kind, words, t, s)
+            _add_blocks(kind, words, form == LOOSE, t, s)
         t, s = advance(counters, plan, t, s)

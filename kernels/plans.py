@@ -18,9 +18,9 @@ from emu.kernels import moves
 Axis = tuple[int, int, int]
 """Extent, target stride, source stride; strides in bytes."""
 
-RUNS, STRIDED, FILL, REVERSE, SECOND, TRANSPOSED = range(6)
+RUNS, STRIDED, FILL, REVERSE, SECOND, TRANSPOSED, LOOSE = range(7)
 """Forms of a leaf. ``FILL``, ``REVERSE`` and ``SECOND`` are ``STRIDED`` with vectors, for a dense target
-and a source stride of 0, -1 or 2 elements."""
+and a source stride of 0, -1 or 2 elements; ``LOOSE`` adds what may lie at odd addresses."""
 
 # Where a plan holds what. The leaf has two axes, rows and columns: (extent, target, source) each.
 FORM, WIDTH, LEAVES, RANK = 0, 1, 2, 3
@@ -154,7 +154,7 @@ def _add_leaf(axes: list[Axis], itemsize: int, ordered: bool, aligned: bool) -> 
     columns = axes[-1] if axes else (1, itemsize, itemsize)
     rows = axes[-2] if len(axes) > 1 else (1, 0, 0)
     if not aligned or any((target | source) % itemsize for _, target, source in axes):
-        return _Leaf(STRIDED, itemsize, rows, columns, columns[0], axes[:-2])
+        return _Leaf(LOOSE, itemsize, rows, columns, columns[0], axes[:-2])
     leaf = _element_leaf(axes, itemsize)
     if columns[1:] == (itemsize, itemsize) and (ordered or columns[0] >= _FEW or rows[0] <= _FEW):
         return _Leaf(RUNS, itemsize, rows, columns, columns[0], axes[:-2])

@@ -29,6 +29,7 @@ from emu.kernels.dtypes import (
 )
 from emu.kernels.jit import carray, jit
 
+
 @jit()
 def _add_f16(target: int, source: int, count: int) -> None:
     d = carray(as_pointer(target), (count,), np.uint16)

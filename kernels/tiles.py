@@ -66,7 +66,7 @@ _DONE, _OVERLAP, _MISALIGNED = range(3)
 
 
 @jit()
-def _ranges_meet(target: int, source: int, plan: int) -> bool:
+def _ranges_meet(target: int, source: int, plan: int) -> Any:
     words = plan_words(plan)
     return (target + words[TARGET_LOW] < source + words[SOURCE_HIGH]) and (
         source + words[SOURCE_LOW] < target + words[TARGET_HIGH]
@@ -186,7 +186,8 @@ def _refuse(target: Any, source: Any) -> None:
 
 def _refuse_overlap(target: Array, source: Array) -> None:
     try:
-        shared = np.shares_memory(target, source, max_work=_WORK)
+        # The stubs know of the two special values only.
+        shared = np.shares_memory(target, source, max_work=_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         raise ArgumentError(
             "source must be known to share no memory with target, but their strides "
@@ -216,7 +217,13 @@ def set_tile(target: Array, source: Array) -> None:
     if not target.flags.writeable:
         _refuse(target, source)
     call = _checked(
-        False, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
+        False,
+        target.dtype,
+        target.shape,
+        target.strides,
+        source.dtype,
+        source.shape,
+        source.strides,
     )
     if call is not None and call[0](id(target), id(source), call[2], 0):
         _refuse_overlap(target, source)
