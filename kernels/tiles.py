@@ -16,26 +16,19 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from emu.kernels.address import array_data
+from emu.kernels.calls import UNKNOWN, Table, call_add, call_set, layout_is_known, ranges_meet
 from emu.kernels.dtypes import KINDS
 from emu.kernels.errors import ArgumentError
 from emu.kernels.grids import add_grid, copy_grid, plan_words
 from emu.kernels.jit import entry, jit
-from emu.kernels.plans import (
-    SOURCE_HIGH,
-    SOURCE_LOW,
-    TARGET_HIGH,
-    TARGET_LOW,
-    WIDTH,
-    Plan,
-    add_plan,
-    copy_plan,
-)
+from emu.kernels.plans import WIDTH, Plan, add_plan, copy_plan
 
 Array = np.ndarray[Any, Any]
 
@@ -66,18 +59,10 @@ _DONE, _OVERLAP, _MISALIGNED = range(3)
 
 
 @jit()
-def _ranges_meet(target: int, source: int, plan: int) -> Any:
-    words = plan_words(plan)
-    return (target + words[TARGET_LOW] < source + words[SOURCE_HIGH]) and (
-        source + words[SOURCE_LOW] < target + words[TARGET_HIGH]
-    )
-
-
-@jit()
 def _set(target: int, source: int, plan: int, apart: int) -> int:
     """Copy between the ndarrays with these ``id()``; say what is in the way."""
     t, s = array_data(target), array_data(source)
-    if not apart and _ranges_meet(t, s, plan):
+    if not apart and ranges_meet(t, s, plan):
         return _OVERLAP
     copy_grid(t, s, plan)
     return _DONE
@@ -86,7 +71,7 @@ def _set(target: int, source: int, plan: int, apart: int) -> int:
 @jit()
 def _add(kind: int, target: int, source: int, plan: int, apart: int, aligned: int) -> int:
     t, s = array_data(target), array_data(source)
-    if not apart and _ranges_meet(t, s, plan):
+    if not apart and ranges_meet(t, s, plan):
         return _OVERLAP
     if not aligned and (t | s) & (plan_words(plan)[WIDTH] - 1):
         return _MISALIGNED
@@ -94,19 +79,23 @@ def _add(kind: int, target: int, source: int, plan: int, apart: int, aligned: in
     return _DONE
 
 
-@jit(nogil=False)
-def _set_short(target: int, source: int, plan: int, apart: int) -> int:
-    return _set(target, source, plan, apart)
+def _not_yet(target: int, source: int, table: int) -> int:
+    """Stand in for the kernels of ``emu.kernels.calls`` until a first tile has loaded them."""
+    return UNKNOWN
 
 
-@jit(nogil=False)
-def _add_short(kind: int, target: int, source: int, plan: int, apart: int, aligned: int) -> int:
-    return _add(kind, target, source, plan, apart, aligned)
+_call_set: Callable[[int, int, int], int] = _not_yet
+_call_add: Callable[[int, int, int], int] = _not_yet
+_sets, _adds = Table(), Table()
 
 
 @functools.cache
-def _entries() -> tuple[Any, Any, Any, Any]:
-    return entry(_set_short, 4), entry(_set, 4), entry(_add_short, 6), entry(_add, 6)
+def _entries() -> tuple[Any, Any]:
+    """Compile or load the kernels: those for a SET and an ADD after all checks."""
+    global _call_set, _call_add
+    if layout_is_known():
+        _call_set, _call_add = entry(call_set, 3), entry(call_add, 3)
+    return entry(_set, 4), entry(_add, 6)
 
 
 def _lies_apart(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
@@ -142,12 +131,11 @@ def _checked(
     source_dtype: np.dtype[Any],
     source_shape: tuple[int, ...],
     source_strides: tuple[int, ...],
-) -> tuple[Any, int, int, Plan] | None:
+) -> Plan | None:
     """Check all that does not depend on the addresses.
 
     Returns:
-        The kernel to call, the arithmetic kind, and the plan with its address before it; None for a
-        tile without elements.
+        The plan; None for a tile without elements.
     """
     if not 1 <= len(shape) <= MAX_RANK:
         raise ArgumentError(f"target must have rank 1 to {MAX_RANK}, but got rank {len(shape)}")
@@ -169,19 +157,18 @@ def _checked(
             f"target must not overlap itself, but got strides {strides} for shape {shape} "
             f"and elements of {size} bytes"
         )
-    plan = (add_plan if add else copy_plan)(shape, strides, source_strides, size)
-    long = math.prod(shape) * size > _SHORT_BYTES
-    kind = KINDS[dtype] if add else 0
-    return _entries()[2 * add + long], kind, plan.address, plan
+    return (add_plan if add else copy_plan)(shape, strides, source_strides, size)
 
 
-def _refuse(target: Any, source: Any) -> None:
-    """Raise for what is no pair of arrays of which one can be written."""
+def _check(add: bool, target: Any, source: Any) -> Plan | None:
     for name, value in (("target", target), ("source", source)):
         if not isinstance(value, np.ndarray):
             raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
     if not target.flags.writeable:
         raise ArgumentError("target must be writable, but got a read-only array")
+    return _checked(
+        add, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
+    )
 
 
 def _refuse_overlap(target: Array, source: Array) -> None:
@@ -212,22 +199,8 @@ def set_tile(target: Array, source: Array) -> None:
     Raises:
         ArgumentError: An argument is not so. Nothing was stored.
     """
-    if type(target) is not np.ndarray or type(source) is not np.ndarray:
-        _refuse(target, source)
-    if not target.flags.writeable:
-        _refuse(target, source)
-    call = _checked(
-        False,
-        target.dtype,
-        target.shape,
-        target.strides,
-        source.dtype,
-        source.shape,
-        source.strides,
-    )
-    if call is not None and call[0](id(target), id(source), call[2], 0):
-        _refuse_overlap(target, source)
-        call[0](id(target), id(source), call[2], 1)
+    if _call_set(id(target), id(source), _sets.address):
+        _set_checked(target, source)
 
 
 def add_tile(target: Array, source: Array) -> None:
@@ -243,22 +216,36 @@ def add_tile(target: Array, source: Array) -> None:
     Raises:
         ArgumentError: An argument is not so. Nothing was changed.
     """
-    if type(target) is not np.ndarray or type(source) is not np.ndarray:
-        _refuse(target, source)
-    if not target.flags.writeable:
-        _refuse(target, source)
-    call = _checked(
-        True, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
-    )
-    if call is None:
+    if _call_add(id(target), id(source), _adds.address):
+        _add_checked(target, source)
+
+
+def _set_checked(target: Array, source: Array) -> None:
+    plan = _check(False, target, source)
+    if plan is None:
         return
-    kernel, kind, address, _ = call
-    state = kernel(kind, id(target), id(source), address, 0, 0)
+    store, _ = _entries()
+    if store(id(target), id(source), plan.address, 0):
+        _refuse_overlap(target, source)
+        store(id(target), id(source), plan.address, 1)
+    elif target.nbytes <= _SHORT_BYTES:
+        _sets.keep(target, source, 0, plan)
+
+
+def _add_checked(target: Array, source: Array) -> None:
+    plan = _check(True, target, source)
+    if plan is None:
+        return
+    _, add = _entries()
+    kind = KINDS[target.dtype]
+    state = add(kind, id(target), id(source), plan.address, 0, 0)
+    if state == _DONE and target.nbytes <= _SHORT_BYTES:
+        _adds.keep(target, source, kind, plan)
     if state == _OVERLAP:
         _refuse_overlap(target, source)
-        state = kernel(kind, id(target), id(source), address, 1, 0)
+        state = add(kind, id(target), id(source), plan.address, 1, 0)
     if state == _MISALIGNED:
         plan = add_plan(
             target.shape, target.strides, source.strides, target.itemsize, aligned=False
         )
-        kernel(kind, id(target), id(source), plan.address, 1, 1)
+        add(kind, id(target), id(source), plan.address, 1, 1)
