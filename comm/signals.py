@@ -74,6 +74,8 @@ SHORT_BYTES = 1 << 17
 SPINS_PER_YIELD = 100
 FETCH, SET, ADD, SWAP, CAS = range(5)
 """Operations of :func:`atomic`."""
+PUT, GET, ARRANGE = range(3)
+"""Ways of :func:`move_tile`."""
 
 DONE = 1 << 40
 """What a barrier returns when it is passed: no int32 generation."""
@@ -117,15 +119,6 @@ def put_short(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
 
 
 @jit()
-def put_tile(me: int, pe: int, offset: int, source: int, plan: int) -> None:
-    """Copy a strided tile of an ndarray to PE ``pe``, by an :func:`emu.kernels.plans.copy_plan`."""
-    target = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    copy_grid(target, array_data(source), plan)
-    fence()
-    ring(me, pe)
-
-
-@jit()
 def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int) -> int:
     """Add a dense tile, source an ndarray's ``id()``; 1 if a dead PE's lock was recovered."""
     recovered = add_range(me, pe, offset, array_data(source), kind, size, nbytes)
@@ -150,16 +143,27 @@ def add_tile(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -
 
 
 @jit()
-def get_tile(me: int, pe: int, offset: int, target: int, plan: int) -> None:
-    """Copy a strided tile of PE ``pe``'s memory into the ndarray with ``id()`` ``target``."""
-    source = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    copy_grid(array_data(target), source, plan)
+def move_tile(me: int, pe: int, offset: int, array: int, plan: int, way: int) -> None:
+    """Copy a strided tile, by an :func:`emu.kernels.plans.copy_plan`.
 
-
-@jit()
-def copy_tile(target: int, source: int, plan: int) -> None:
-    """Copy between two ndarrays of this PE, given by their ``id()``."""
-    copy_grid(array_data(target), array_data(source), plan)
+    Args:
+        me: Address of this PE's block.
+        pe: The other PE.
+        offset: Of the tile in its heap.
+        array: ``id()`` of an ndarray of this PE.
+        plan: Address of the plan.
+        way: ``PUT`` from the array to the PE, ``GET`` from the PE to the array, or ``ARRANGE``: from the
+            array to the one whose ``id()`` stands in ``offset``.
+    """
+    here = array_data(array)
+    if way == ARRANGE:
+        there = array_data(offset)
+    else:
+        there = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
+    copy_grid(here if way == GET else there, there if way == GET else here, plan)
+    if way == PUT:
+        fence()
+        ring(me, pe)
 
 
 @jit(nogil=False)  # it is over before another thread could be woken

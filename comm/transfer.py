@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emu.comm import entries, signals
+from emu.comm import entries
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
+from emu.comm.signals import ARRANGE, GET, PUT
 from emu.kernels.plans import Plan, add_plan, copy_plan
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add:
     me, nbytes = group.me, source.nbytes
     if add:
         if plan.crossed and nbytes >= _ARRANGED_BYTES:
-            source = _arranged(source)
+            source = _arranged(me, source)
             plan = plan_of(source.shape, dst.strides, source.strides, dst.itemsize)
         if plan.dense:
             recovered = entries.add_dense(
@@ -93,7 +94,7 @@ def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add:
     elif plan.dense:
         entries.put_dense(me, world_pe, offset, id(source), nbytes)
     else:
-        entries.put_tile(me, world_pe, offset, id(source), plan.address)
+        entries.move_tile(me, world_pe, offset, id(source), plan.address, PUT)
 
 
 def _ordered_plan(
@@ -106,11 +107,11 @@ def _ordered_plan(
     return add_plan(shape, target_strides, source_strides, itemsize, ordered=True)
 
 
-def _arranged(source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _arranged(me: int, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Copy a transposed source into C order before the locks: this order is slow to read it in."""
     copy = np.empty(source.shape, source.dtype)
     plan = copy_plan(source.shape, copy.strides, source.strides, source.itemsize)
-    signals.copy_tile(id(copy), id(source), plan.address)
+    entries.move_tile(me, 0, id(copy), id(source), plan.address, ARRANGE)
     return copy
 
 
@@ -149,7 +150,7 @@ def get(
     target = _target(out, extent, src.dtype)
     if target.size:
         plan = copy_plan(extent, target.strides, src.strides, src.itemsize)
-        entries.get_tile(group.me, world_pe, offset, id(target), plan.address)
+        entries.move_tile(group.me, world_pe, offset, id(target), plan.address, GET)
     return target
 
 

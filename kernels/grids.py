@@ -38,7 +38,6 @@ from emu.kernels.plans import (
     FILL,
     FORM,
     LEAVES,
-    LOOSE,
     MAX_AXES,
     OUTER,
     RANK,
@@ -58,6 +57,7 @@ from emu.kernels.runs import add_run
 _LINE = 64
 _SQUARE = 64  # elements along the side of what is transposed into scratch, to be added from there
 _GATHERED = 1024  # elements that are gathered into scratch at a time
+_WORTHWHILE = 16  # elements from which on it is worth it
 
 
 def _stack(nbytes: int) -> Any:
@@ -338,59 +338,91 @@ def copy_grid(target: int, source: int, plan: int) -> None:
 
 @jit()
 def _add_numbers(
-    like: Any, target: int, source: int, count: int, target_stride: int, source_stride: int
+    like: Any,
+    target: int,
+    source: int,
+    rows: int,
+    target_row: int,
+    source_row: int,
+    columns: int,
+    target_column: int,
+    source_column: int,
 ) -> None:
-    for _ in range(count):
-        poke(target, peek(target, like) + peek(source, like), like)
-        target += target_stride
-        source += source_stride
+    for _ in range(rows):
+        t, s = target, source
+        for _ in range(columns):
+            poke(t, peek(t, like) + peek(s, like), like)
+            t += target_column
+            s += source_column
+        target += target_row
+        source += source_row
 
 
 @jit()
 def _add_others(
-    kind: int, target: int, source: int, count: int, target_stride: int, source_stride: int
+    kind: int,
+    target: int,
+    source: int,
+    rows: int,
+    target_row: int,
+    source_row: int,
+    columns: int,
+    target_column: int,
+    source_column: int,
 ) -> None:
     half = np.uint16(0)
     byte = np.uint8(0)
-    if kind == BF16:
-        for _ in range(count):
-            total = bf16_to_f32(peek(target, half)) + bf16_to_f32(peek(source, half))
-            poke(target, f32_to_bf16(total), half)
-            target += target_stride
-            source += source_stride
-    elif kind == F16:
-        for _ in range(count):
-            total = f16_to_f32(peek(target, half)) + f16_to_f32(peek(source, half))
-            poke(target, f32_to_f16(total), half)
-            target += target_stride
-            source += source_stride
-    elif kind == BOOL:
-        for _ in range(count):
-            poke(target, peek(target, byte) | peek(source, byte), byte)
-            target += target_stride
-            source += source_stride
+    for _ in range(rows):
+        t, s = target, source
+        if kind == BF16:
+            for _ in range(columns):
+                total = bf16_to_f32(peek(t, half)) + bf16_to_f32(peek(s, half))
+                poke(t, f32_to_bf16(total), half)
+                t += target_column
+                s += source_column
+        elif kind == F16:
+            for _ in range(columns):
+                total = f16_to_f32(peek(t, half)) + f16_to_f32(peek(s, half))
+                poke(t, f32_to_f16(total), half)
+                t += target_column
+                s += source_column
+        elif kind == BOOL:
+            for _ in range(columns):
+                poke(t, peek(t, byte) | peek(s, byte), byte)
+                t += target_column
+                s += source_column
+        target += target_row
+        source += source_row
 
 
 @jit()
-def add_elements(
-    kind: int, target: int, source: int, count: int, target_stride: int, source_stride: int
+def _add_elements(
+    kind: int,
+    target: int,
+    source: int,
+    rows: int,
+    target_row: int,
+    source_row: int,
+    columns: int,
+    target_column: int,
+    source_column: int,
 ) -> None:
-    """Add ``count`` elements at two strides, in bytes; as :func:`emu.kernels.runs.add_run`."""
-    t, s, n, dt, ds = target, source, count, target_stride, source_stride
+    t, s, m, n = target, source, rows, columns
+    tr, sr, tc, sc = target_row, source_row, target_column, source_column
     if kind == F32:
-        _add_numbers(np.float32(0), t, s, n, dt, ds)
+        _add_numbers(np.float32(0), t, s, m, tr, sr, n, tc, sc)
     elif kind == F64:
-        _add_numbers(np.float64(0), t, s, n, dt, ds)
+        _add_numbers(np.float64(0), t, s, m, tr, sr, n, tc, sc)
     elif kind == I32:
-        _add_numbers(np.int32(0), t, s, n, dt, ds)
+        _add_numbers(np.int32(0), t, s, m, tr, sr, n, tc, sc)
     elif kind == I64:
-        _add_numbers(np.int64(0), t, s, n, dt, ds)
+        _add_numbers(np.int64(0), t, s, m, tr, sr, n, tc, sc)
     elif kind == I16:
-        _add_numbers(np.int16(0), t, s, n, dt, ds)
+        _add_numbers(np.int16(0), t, s, m, tr, sr, n, tc, sc)
     elif kind == I8:
-        _add_numbers(np.int8(0), t, s, n, dt, ds)
+        _add_numbers(np.int8(0), t, s, m, tr, sr, n, tc, sc)
     else:
-        _add_others(kind, t, s, n, dt, ds)
+        _add_others(kind, t, s, m, tr, sr, n, tc, sc)
 
 
 @jit()
@@ -421,9 +453,12 @@ def add_row(
     target_stride: int,
     source_stride: int,
 ) -> None:
-    """Add ``count`` elements of ``width`` bytes at two strides, in bytes, the fastest way."""
-    if target_stride != width or (count < 16 and source_stride != width):
-        add_elements(kind, target, source, count, target_stride, source_stride)
+    """Add ``count`` elements of ``width`` bytes at two strides, in bytes.
+
+    What it means to add is said at :func:`emu.kernels.runs.add_run`.
+    """
+    if target_stride != width or (count < _WORTHWHILE and source_stride != width):
+        _add_elements(kind, target, source, 1, 0, 0, count, target_stride, source_stride)
     elif source_stride == width:
         add_run(kind, target, source, count)
     else:
@@ -431,20 +466,25 @@ def add_row(
 
 
 @jit()
-def _add_blocks(kind: int, words: Any, loose: bool, target: int, source: int) -> None:
+def _add_blocks(kind: int, words: Any, target: int, source: int) -> None:
+    """Add rows that are dense in the target by vectors, and all else by single elements."""
+    width, rows = words[WIDTH], words[ROWS]
+    target_row, source_row = words[ROWS + 1], words[ROWS + 2]
     columns, target_column, source_column = words[COLUMNS], words[COLUMNS + 1], words[COLUMNS + 2]
     block = words[BLOCK]
+    dense = words[FORM] == RUNS or (words[FORM] == STRIDED and target_column == width)
     for first in range(0, columns, block):
         n = min(block, columns - first)
         t = target + first * target_column
         s = source + first * source_column
-        for _ in range(words[ROWS]):
-            if loose:
-                add_elements(kind, t, s, n, target_column, source_column)
-            else:
-                add_row(kind, words[WIDTH], t, s, n, target_column, source_column)
-            t += words[ROWS + 1]
-            s += words[ROWS + 2]
+        if not dense or (words[FORM] != RUNS and n < _WORTHWHILE):
+            tr, sr, tc, sc = target_row, source_row, target_column, source_column
+            _add_elements(kind, t, s, rows, tr, sr, n, tc, sc)
+            continue
+        for _ in range(rows):
+            add_row(kind, width, t, s, n, target_column, source_column)
+            t += target_row
+            s += source_row
 
 
 @jit()
@@ -487,5 +527,5 @@ def add_grid(kind: int, target: int, source: int, plan: int) -> None:
         if form == TRANSPOSED:
             _add_transposed(kind, words, t, s)
         else:
-            _add_blocks(kind, words, form == LOOSE, t, s)
+            _add_blocks(kind, words, t, s)
         t, s = advance(counters, plan, t, s)

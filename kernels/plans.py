@@ -34,6 +34,7 @@ WORDS = OUTER + 3 * MAX_AXES
 
 _LONG_RUN = 64  # bytes beyond which memmove is called for a run
 _FEW = 8  # columns for which a loop of their own costs more than they do
+_NEAR = 16 << 10  # bytes of the source that are gone over again and again
 _NATURAL = tuple(moves.SIDES)
 
 
@@ -128,8 +129,10 @@ def _element_leaf(axes: list[Axis], width: int) -> _Leaf:
         dense = columns[1] == abs(rows[2]) == width and width in _NATURAL
         if dense and min(rows[0], columns[0]) >= moves.SIDES[width]:
             return _Leaf(TRANSPOSED, width, rows, columns, moves.SIDES[width], outer)
-        # Neither order suits both sides: a few lines of each at a time.
-        return _Leaf(STRIDED, width, rows, columns, 32, outer)
+        if columns[0] < _FEW < rows[0]:
+            return _Leaf(STRIDED, width, columns, rows, 256, outer)
+        # Neither order suits both sides: as many lines of the source at a time as a cache holds.
+        return _Leaf(STRIDED, width, rows, columns, max(32, _NEAR // abs(columns[2])), outer)
     rows, outer = axes[-2], axes[:-2]
     form = _row_form(columns, width)
     if form == STRIDED and columns[0] < _FEW < rows[0]:
@@ -156,7 +159,7 @@ def _add_leaf(axes: list[Axis], itemsize: int, ordered: bool, aligned: bool) -> 
     if not aligned or any((target | source) % itemsize for _, target, source in axes):
         return _Leaf(LOOSE, itemsize, rows, columns, columns[0], axes[:-2])
     leaf = _element_leaf(axes, itemsize)
-    if columns[1:] == (itemsize, itemsize) and (ordered or columns[0] >= _FEW or rows[0] <= _FEW):
+    if columns[1:] == (itemsize, itemsize) and (ordered or columns[0] >= _FEW):
         return _Leaf(RUNS, itemsize, rows, columns, columns[0], axes[:-2])
     if ordered:
         return _Leaf(STRIDED, itemsize, rows, columns, columns[0], axes[:-2])
