@@ -31,7 +31,8 @@ Each update returns what was there before, and all are sequentially consistent. 
 of 8 to 64 bits, float32 or float64. ``index`` is an integer, or a tuple of as many as the array has
 axes; negative ones count from the end, and bounds are looked at where ``array[index]`` looks at them
 (``boundscheck=True`` or ``NUMBA_BOUNDSCHECK=1``). A value is converted to the array's dtype as
-``array[index] = value`` would. What does not fit is refused when the function is compiled.
+``array[index] = value`` would. What does not fit is refused when the function is compiled. Elements lie
+at multiples of their size, as all but packed records do; this is only seen where the type says it.
 
 Pass ``array.view(np.uint16)`` for a float16 or bfloat16 array: Numba knows neither's arithmetic. For a
 function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
