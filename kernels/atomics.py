@@ -1,6 +1,6 @@
 """Atomic loads, stores and updates of shared memory, for ``@njit`` code.
 
-*On arrays*, for a user's own functions: the element is named as in ``array[index]``. ::
+**On arrays**, for a user's own functions: the element is named as in ``array[index]``.
 
     import numba
     from emu.kernels import atomics
@@ -10,22 +10,19 @@
         for sample in samples:
             atomics.add(histogram, sample, 1)
 
-    histogram = world.alloc(64, np.int32)      # any PE's part of a symmetric array is an ndarray:
-    count(histogram.on(0), samples)            # all PEs count into the memory of PE 0
+    histogram = world.alloc(64, np.int32)  # on(0) is PE 0's part as an ndarray, whoever asks
+    count(histogram.on(0), samples)        # so all PEs count into the same memory
 
-============================================  ===================================================
-``load(array, index)``                        the element
-``store(array, index, value)``                replaces it; returns nothing
-``add``, ``sub`` ``(array, index, value)``    integers wrap
-``minimum``, ``maximum``                      NaN wins, as in ``np.minimum``
-``and_``, ``or_``, ``xor``                    integers only
-``exchange(array, index, value)``             replaces it
-``compare_exchange(array, index, expected,    replaces it if it is ``expected``, compared bit by
-value)``                                      bit: NaN can be expected, 0.0 is not -0.0
-``add_f16``, ``add_bf16``                     on ``uint16`` arrays that hold the bits: adds in fp32
-                                              and rounds once; takes and returns fp32
-``fence()``                                   orders all before it against all after it
-============================================  ===================================================
+* ``load(array, index)`` gives the element; ``store(array, index, value)`` replaces it and returns nothing.
+* ``add`` and ``sub`` (array, index, value): integers wrap.
+* ``minimum`` and ``maximum``: NaN wins, as in ``np.minimum``; of 0.0 and -0.0 the one that is there stays.
+* ``and_``, ``or_`` and ``xor``: integers only.
+* ``exchange(array, index, value)`` replaces the element.
+* ``compare_exchange(array, index, expected, value)`` replaces it if it is ``expected``, compared bit by
+  bit: NaN can be expected, and 0.0 is not -0.0.
+* ``add_f16`` and ``add_bf16`` take ``uint16`` arrays that hold the bits (``array.view(np.uint16)``), add
+  in fp32 and round once; the value and what they return are fp32. Numba knows neither dtype.
+* ``fence()`` orders all loads and stores before it against all after it.
 
 Each update returns what was there before, and all are sequentially consistent. The dtype is an integer
 of 8 to 64 bits, float32 or float64. ``index`` is an integer, or a tuple of as many as the array has
@@ -34,11 +31,10 @@ axes; negative ones count from the end, and bounds are looked at where ``array[i
 ``array[index] = value`` would. What does not fit is refused when the function is compiled. Elements lie
 at multiples of their size, as all but packed records do; this is only seen where the type says it.
 
-Pass ``array.view(np.uint16)`` for a float16 or bfloat16 array: Numba knows neither's arithmetic. For a
-function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
+For a function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
 update of emu, delete what it cached.
 
-*At raw addresses*, for kernels that PEs share (:mod:`emu.kernels.address` says why): the names that end
+**At raw addresses**, for kernels that PEs share (:mod:`emu.kernels.address` says why): the names that end
 in a width take an address (``int64``), which must be aligned to it; nothing checks that.
 """
 

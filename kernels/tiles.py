@@ -1,6 +1,6 @@
 """Tiled stores: SET and ADD of an N-d tile into strided memory.
 
-A tile is a view: where it lies in a bigger array is said by slicing that array. ::
+A tile is a view: where it lies in a bigger array is said by slicing that array.
 
     from emu.kernels.tiles import add_tile, set_tile
 
