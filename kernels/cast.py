@@ -1,0 +1,256 @@
+"""Conversion of whole arrays between the floating-point dtypes, with one rounding.
+
+Everything passes through fp32, a block at a time that stays in the L1 cache: fp32 holds each value
+of a narrower dtype exactly, and an fp64 value on its way to fewer than 22 bits of mantissa is cut to
+fp32 in the manner that leaves the second rounding right (``emu.kernels.dtypes.f64_to_f32_odd``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from emu.kernels import dtypes
+from emu.kernels.address import as_pointer
+from emu.kernels.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
+from emu.kernels.errors import ArgumentError
+from emu.kernels.jit import carray, jit
+from emu.kernels.strided import (
+    Array,
+    copy_strided,
+    data,
+    is_operand,
+    output,
+    plane_offset,
+    walk_arrays,
+)
+
+_BLOCK = 1024
+_SCRATCH_BYTES = (8 + 4 + 8) * _BLOCK  # packed source, fp32 in between, result to unpack
+_MAX_F32 = np.float32(np.finfo(np.float32).max)
+_MAX_F64 = np.float64(np.finfo(np.float64).max)
+
+
+def cast(
+    source: Array, dtype: npt.DTypeLike, *, saturate: bool = False, out: Array | None = None
+) -> Array:
+    """Convert an array to another floating-point dtype, rounding to nearest, ties to even.
+
+    Each element is rounded once, from fp64 too (``ml_dtypes`` goes from fp64 to bf16 and fp8 through
+    fp32 and rounds twice). NaN stays NaN; its payload is not kept.
+
+    Args:
+        source: Any shape and strides; fp16, bf16, fp8 e4m3fn, fp8 e5m2, fp32 or fp64.
+        dtype: One of the same dtypes.
+        saturate: Where a value is too large for ``dtype``, or infinite, give the largest finite value
+            of its sign. Otherwise such a value becomes an infinity, or NaN in fp8 e4m3fn, which has
+            none.
+        out: Where to put the result: the shape of ``source``, the dtype ``dtype``, any strides. It
+            may be ``source`` itself if both dtypes have one size, and must not overlap it otherwise.
+            Default: a new array whose axes lie in memory in the order of those of ``source``.
+
+    Returns:
+        The result, which is ``out`` where that is given.
+
+    Raises:
+        ArgumentError: A dtype is none of these, or ``out`` does not fit.
+    """
+    is_operand("source", source)
+    wanted = np.dtype(dtype)
+    for name, found in (("source.dtype", source.dtype), ("dtype", wanted)):
+        if found not in FLOATS:
+            names = ", ".join(str(known) for known in FLOATS)
+            raise ArgumentError(f"{name} must be one of {names}, but got {found}")
+    result = output("out", out, source.shape, wanted, {"source": source}, source)
+    if source.size == 0:
+        return result
+    if wanted == source.dtype and not saturate:
+        np.copyto(result, source)
+        return result
+    inner, rows, planes, outer = walk_arrays(result, source)
+    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+    _cast_rows(
+        FLOATS[source.dtype],
+        FLOATS[wanted],
+        int(saturate),
+        data(result),
+        data(source),
+        result.itemsize,
+        source.itemsize,
+        *inner,
+        *rows,
+        planes,
+        data(outer),
+        outer.size // 3,
+        data(scratch),
+    )
+    return result
+
+
+@jit()
+def widen(kind: int, target: int, source: int, n: int) -> None:
+    """Convert ``n`` elements of a kind narrower than fp32 to fp32; both addresses are dense."""
+    d = carray(as_pointer(target), (n,), np.float32)
+    s16 = carray(as_pointer(source), (n,), np.uint16)
+    s8 = carray(as_pointer(source), (n,), np.uint8)
+    if kind == F16:
+        for i in range(n):
+            d[i] = dtypes.f16_to_f32(s16[i])
+    elif kind == BF16:
+        for i in range(n):
+            d[i] = dtypes.bf16_to_f32(s16[i])
+    elif kind == F8_E4M3FN:
+        for i in range(n):
+            d[i] = dtypes.f8_e4m3fn_to_f32(s8[i])
+    else:
+        for i in range(n):
+            d[i] = dtypes.f8_e5m2_to_f32(s8[i])
+
+
+@jit()
+def narrow(kind: int, target: int, source: int, n: int) -> None:
+    """Round ``n`` elements of fp32 to a narrower kind; both addresses are dense."""
+    s = carray(as_pointer(source), (n,), np.float32)
+    d16 = carray(as_pointer(target), (n,), np.uint16)
+    d8 = carray(as_pointer(target), (n,), np.uint8)
+    if kind == F16:
+        for i in range(n):
+            d16[i] = dtypes.f32_to_f16(s[i])
+    elif kind == BF16:
+        for i in range(n):
+            d16[i] = dtypes.f32_to_bf16(s[i])
+    elif kind == F8_E4M3FN:
+        for i in range(n):
+            d8[i] = dtypes.f32_to_f8_e4m3fn(s[i])
+    else:
+        for i in range(n):
+            d8[i] = dtypes.f32_to_f8_e5m2(s[i])
+
+
+@jit()
+def _narrow_saturated(kind: int, target: int, source: int, n: int) -> None:
+    s = carray(as_pointer(source), (n,), np.float32)
+    d16 = carray(as_pointer(target), (n,), np.uint16)
+    d8 = carray(as_pointer(target), (n,), np.uint8)
+    if kind == F16:
+        for i in range(n):
+            d16[i] = dtypes.f32_to_f16_saturated(s[i])
+    elif kind == BF16:
+        for i in range(n):
+            d16[i] = dtypes.f32_to_bf16_saturated(s[i])
+    elif kind == F8_E4M3FN:
+        for i in range(n):
+            d8[i] = dtypes.f32_to_f8_e4m3fn_saturated(s[i])
+    else:
+        for i in range(n):
+            d8[i] = dtypes.f32_to_f8_e5m2_saturated(s[i])
+
+
+@jit()
+def _cut_f64(odd: bool, target: int, source: int, n: int) -> None:
+    d = carray(as_pointer(target), (n,), np.float32)
+    s = carray(as_pointer(source), (n,), np.float64)
+    if odd:
+        for i in range(n):
+            d[i] = dtypes.f64_to_f32_odd(s[i])
+    else:
+        for i in range(n):
+            d[i] = np.float32(s[i])
+
+
+@jit()
+def _extend_f32(target: int, source: int, n: int) -> None:
+    d = carray(as_pointer(target), (n,), np.float64)
+    s = carray(as_pointer(source), (n,), np.float32)
+    for i in range(n):
+        d[i] = np.float64(s[i])
+
+
+@jit(inline="always")
+def _bound(d: Any, n: int, bound: Any) -> None:
+    for i in range(n):
+        value = d[i]
+        value = bound if value > bound else value
+        d[i] = -bound if value < -bound else value
+
+
+@jit()
+def _cast_block(
+    source_kind: int,
+    target_kind: int,
+    saturate: int,
+    target: int,
+    source: int,
+    n: int,
+    scratch: int,
+) -> None:
+    """Convert a dense block; ``scratch`` has room for it in fp32."""
+    middle = target if target_kind == F32 else scratch
+    if source_kind == F32 and target_kind != F32:
+        middle = source
+    elif source_kind == F64:
+        if target_kind != F64:
+            _cut_f64(target_kind != F32, middle, source, n)
+    elif source_kind == F32:
+        copy_strided(target, 4, source, 4, n, 4)
+    else:
+        widen(source_kind, middle, source, n)
+    if target_kind == F64:
+        if source_kind == F64:
+            copy_strided(target, 8, source, 8, n, 8)
+        else:
+            _extend_f32(target, middle, n)
+        if saturate:
+            _bound(carray(as_pointer(target), (n,), np.float64), n, _MAX_F64)
+    elif target_kind == F32:
+        if saturate:
+            _bound(carray(as_pointer(target), (n,), np.float32), n, _MAX_F32)
+    elif saturate:
+        _narrow_saturated(target_kind, target, middle, n)
+    else:
+        narrow(target_kind, target, middle, n)
+
+
+@jit()
+def _cast_rows(
+    source_kind: int,
+    target_kind: int,
+    saturate: int,
+    target: int,
+    source: int,
+    t_size: int,
+    s_size: int,
+    n: int,
+    t_step: int,
+    s_step: int,
+    rows: int,
+    t_row: int,
+    s_row: int,
+    planes: int,
+    outer: int,
+    axes: int,
+    scratch: int,
+) -> None:
+    middle = scratch + 8 * _BLOCK
+    unpacked = middle + 4 * _BLOCK
+    # Two passes over the elements must meet in the L1 cache.
+    once = (source_kind == F32 or target_kind == F32) and not (saturate and t_size > 2)
+    block = n if once and t_step == t_size and s_step == s_size else _BLOCK
+    for plane in range(planes):
+        t_plane = target + plane_offset(plane, outer, axes, 2, 0)
+        s_plane = source + plane_offset(plane, outer, axes, 2, 1)
+        for row in range(rows):
+            for start in range(0, n, block):
+                m = min(block, n - start)
+                s = s_plane + row * s_row + start * s_step
+                t = t_plane + row * t_row + start * t_step
+                if s_step != s_size:
+                    copy_strided(scratch, s_size, s, s_step, m, s_size)
+                    s = scratch
+                if t_step == t_size:
+                    _cast_block(source_kind, target_kind, saturate, t, s, m, middle)
+                else:
+                    _cast_block(source_kind, target_kind, saturate, unpacked, s, m, middle)
+                    copy_strided(t, t_step, unpacked, t_size, m, t_size)
