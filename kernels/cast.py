@@ -71,21 +71,11 @@ def cast(
         return result
     inner, rows, planes, outer = walk_arrays(result, source)
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-    _cast_rows(
-        FLOATS[source.dtype],
-        FLOATS[wanted],
-        int(saturate),
-        data(result),
-        data(source),
-        result.itemsize,
-        source.itemsize,
-        *inner,
-        *rows,
-        planes,
-        data(outer),
-        outer.size // 3,
-        data(scratch),
-    )
+    kinds = (FLOATS[source.dtype], FLOATS[wanted], int(saturate))
+    places = (data(result), data(source), result.itemsize, source.itemsize)
+    steps = (*inner, *rows, planes, data(outer), outer.size // 3)
+    arguments = (*kinds, *places, *steps, data(scratch))
+    _cast_rows(*arguments)
     return result
 
 
@@ -172,8 +162,8 @@ def _extend_f32(target: int, source: int, n: int) -> None:
 def _bound(d: Any, n: int, bound: Any) -> None:
     for i in range(n):
         value = d[i]
-        value = bound if value > bound else value
-        d[i] = -bound if value < -bound else value
+        value = min(value, bound)
+        d[i] = max(value, -bound)
 
 
 @jit()

@@ -85,7 +85,7 @@ f32_to_f16 = _conversion(
 f32_bits = _conversion(types.float32, types.uint32, lambda b, v: b.bitcast(v, ir.IntType(32)))
 bits_f32 = _conversion(types.uint32, types.float32, lambda b, v: b.bitcast(v, ir.FloatType()))
 
-_E4M3_SCALE = np.float32(256.0)
+_E4M3_SCALE, _MAX_F16 = np.float32(256.0), np.float32(65504.0)
 _ABS, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
 _INFINITY, _QUIET_NAN = np.uint32(0x7F800000), np.uint32(0x7FC00000)
 
@@ -137,7 +137,7 @@ def _f32_to_f8(value: float, mantissa: int, bias: int, overflow: int, nan: int) 
     magic = np.uint32((127 + 23 + 1 - bias - mantissa) << 23)
     small = np.uint32(f32_bits(bits_f32(magnitude) + bits_f32(magic)) - magic)
     result = small if magnitude < np.uint32((128 - bias) << 23) else normal
-    result = np.uint32(overflow) if result > np.uint32(overflow) else result
+    result = min(result, np.uint32(overflow))
     result = np.uint32(overflow) if magnitude >= _INFINITY else result
     result = np.uint32(nan) if magnitude > _INFINITY else result
     return np.uint8(result | ((bits & _SIGN) >> np.uint32(24)))
@@ -158,9 +158,7 @@ def f32_to_f8_e4m3fn(value: float) -> Any:
 @jit(inline="always")
 def f32_to_f16_saturated(value: float) -> Any:
     """Round an fp32 value to an fp16 bit pattern; beyond ±65504 it is ±65504."""
-    bound = np.float32(65504.0)
-    value = bound if value > bound else value
-    return f32_to_f16(-bound if value < -bound else value)
+    return f32_to_f16(max(min(value, _MAX_F16), -_MAX_F16))  # this order keeps NaN
 
 
 @jit(inline="always")

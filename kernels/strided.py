@@ -136,7 +136,8 @@ def _same_place(target: Array, source: Array, like: Array | None) -> bool:
 
 def _refuse_shared(name: str, target: Array, other: str, source: Array) -> None:
     try:
-        shared = np.shares_memory(target, source, max_work=10_000)
+        # NumPy's stub knows only two of the values that the function takes.
+        shared = np.shares_memory(target, source, max_work=10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         shared = True
     if shared:

@@ -243,5 +243,5 @@ def test_other_dtypes_are_refused() -> None:
         cast(np.ones(3, np.float32), np.int32)
     with pytest.raises(ArgumentError, match=r"^source\.dtype must be one of .*, but got int8$"):
         cast(np.ones(3, np.int8), np.float16)
-    with pytest.raises(ArgumentError, match="^source must be a NumPy array, but got float$"):
+    with pytest.raises(ArgumentError, match=r"^source must be a NumPy array, but got float$"):
         cast(1.0, np.float16)  # type: ignore[arg-type]
