@@ -174,7 +174,7 @@ def _factors(
     shape: tuple[int, ...], axis: int, scales: Factors, zero_points: tuple[str, Factors | None]
 ) -> tuple[int | None, Array, Array]:
     """Return the axis of scales and zero points (None where they are single), and both in fp32."""
-    if not -len(shape) <= axis < max(1, len(shape)):
+    if shape and not -len(shape) <= axis < len(shape):
         raise ArgumentError(
             f"axis must be in {-len(shape)}..{len(shape) - 1} for shape {shape}, but got {axis}"
         )
