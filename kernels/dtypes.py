@@ -83,6 +83,7 @@ f32_to_f16 = _conversion(
     lambda b, v: b.bitcast(b.fptrunc(v, ir.HalfType()), ir.IntType(16)),
 )
 f32_bits = _conversion(types.float32, types.uint32, lambda b, v: b.bitcast(v, ir.IntType(32)))
+f32_bits_signed = _conversion(types.float32, types.int32, lambda b, v: b.bitcast(v, ir.IntType(32)))
 bits_f32 = _conversion(types.uint32, types.float32, lambda b, v: b.bitcast(v, ir.FloatType()))
 
 _E4M3_SCALE, _MAX_F16 = np.float32(256.0), np.float32(65504.0)

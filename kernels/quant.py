@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emu.kernels.cast import cast
 from emu.kernels.dtypes import BF16, BFLOAT16, F16, F32
 from emu.kernels.errors import ArgumentError
 from emu.kernels.quant_rows import (
+    BLOCK,
     DIVIDE,
     MULTIPLY,
     RESTORE,
     SCRATCH_BYTES,
     as_fp32,
     scale_and_quantize_rows,
-    scale_rows,
+    scale_arrays,
     scaled_walk,
 )
 from emu.kernels.quant_scatter import quant_scatter
@@ -198,7 +198,8 @@ def _factor(
 ) -> Array:
     """Return scales or zero points as a dense fp32 vector of one or ``extent`` elements."""
     if isinstance(value, int | float):
-        return cast(np.array([value], np.float64), _FLOAT32)
+        with np.errstate(over="ignore"):
+            return np.array([value], _FLOAT32)
     if not isinstance(value, np.ndarray | np.generic):
         raise ArgumentError(f"{name} must be a number or an array, but got {type(value).__name__}")
     array = np.asarray(value)
@@ -217,8 +218,16 @@ def _run(
 ) -> None:
     if target.size == 0:
         return
-    scaled = scaled_walk(target.shape, target.strides, source.strides, axis, scale, zero)
-    places = (data(target), data(source), target.itemsize, source.itemsize)
+    if target.flags.c_contiguous and source.flags.c_contiguous and axis in (None, target.ndim - 1):
+        count, step = (target.size, 0) if axis is None else (target.shape[-1], 4)
+        copies = max(1, min(target.size // count, BLOCK // count))
+        sizes = (target.itemsize, source.itemsize)
+        steps: tuple[int, ...] = (copies, count, target.size, *sizes, step, 1, 0, 0, 0, 1, 0, 0)
+    else:
+        # The walk's table of axes is read by its address and lives as long as this name.
+        walked = scaled_walk(target.shape, target.strides, source.strides, axis)
+        steps = walked.steps
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
-    arguments = (op, kind, *places, *scaled.arguments, data(scratch))
-    scale_rows(*arguments)
+    arrays = (id(target), id(source), target.itemsize, source.itemsize, id(scale), id(zero))
+    arguments = (op, kind, *arrays, id(scratch), *steps)
+    scale_arrays(*arguments)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from emu.kernels.address import as_pointer
-from emu.kernels.cast import cast
+from emu.kernels.address import array_data, as_pointer, move_bytes
+from emu.kernels.cast import widen
 from emu.kernels.dtypes import (
     BF16,
     F16,
@@ -21,7 +21,7 @@ from emu.kernels.dtypes import (
     bf16_to_f32,
     bits_f32,
     f16_to_f32,
-    f32_bits,
+    f32_bits_signed,
     f32_to_bf16,
     f32_to_f16,
 )
@@ -36,28 +36,32 @@ BLOCK = 1024
 
 SCRATCH_BYTES = (4 + 4 + 4 + 4) * BLOCK  # scales, zero points, packed source, result to unpack
 
-# Added to a value of at most 2**22, it leaves the value's nearest integer in the last bits.
+# Added to a value of at most 2**22, it leaves the nearest integer in the last bits of the sum, whose
+# bit pattern, read as a signed integer, still grows with the value where that is larger or negative.
 _MAGIC = np.float32(1.5 * 2**23)
-_LOWEST, _HIGHEST = np.float32(-128.0), np.float32(127.0)
+_LOWEST, _HIGHEST = (np.int32(0x4B400000 + n) for n in (-128, 127))
 
 
 def as_fp32(vector: Array) -> Array:
     """Return scales or zero points as a dense fp32 vector; it may be the same array."""
-    if vector.dtype == np.float32:
-        return np.ascontiguousarray(vector).reshape(-1)
-    if vector.dtype in FLOATS:
-        return cast(vector.reshape(-1), np.float32)
-    return vector.reshape(-1).astype(np.float32)
+    dense = np.ascontiguousarray(vector).reshape(-1)
+    if dense.dtype == np.float32:
+        return dense
+    kind = FLOATS.get(dense.dtype)
+    if kind is None:
+        return dense.astype(np.float32)
+    wide = np.empty(dense.size, np.float32)
+    widen(kind, data(wide), data(dense), dense.size)
+    return wide
 
 
 class Scaled(NamedTuple):
-    """Scales and zero points beside the walk that they are for."""
+    """A walk of target, source and scales."""
 
-    scale: Array
-    zero: Array
     outer: Array
-    arguments: tuple[int, ...]
-    """What :func:`scale_rows` takes from ``scale`` to ``axes``; valid as long as the arrays live."""
+    """The axes of the planes; the kernels read it by its address."""
+    steps: tuple[int, ...]
+    """What the loops take from ``copies`` to ``axes``."""
 
 
 def scaled_walk(
@@ -65,8 +69,6 @@ def scaled_walk(
     target: tuple[int, ...],
     source: tuple[int, ...],
     axis: int | None,
-    scale: Array,
-    zero: Array,
 ) -> Scaled:
     """Order the axes of a target and a source whose elements have scales along an axis.
 
@@ -75,31 +77,27 @@ def scaled_walk(
         target: Strides of the target in bytes.
         source: Strides of the source in bytes.
         axis: Along which the scales lie, not negative; None where one scale holds for all.
-        scale: The scales, fp32, dense.
-        zero: The zero points, fp32, dense, as many.
 
     Returns:
-        The arguments for the loops.
+        The walk.
     """
     strides = tuple(4 if i == axis else 0 for i in range(len(shape)))
     inner, rows, planes, outer = walk(shape, target, source, strides)
-    period = inner[0]
+    period, copies = inner[0], 1
     if inner[3] and not rows[3] and rows[1:3] == (inner[0] * inner[1], inner[0] * inner[2]):
         # Rows that follow each other under the same scales are one row. Where they are short, some
         # copies of the scales let the inner loop run longer.
-        copies = min(rows[0], BLOCK // inner[0])
-        if copies > 1:
-            scale, zero, period = np.tile(scale, copies), np.tile(zero, copies), copies * period
+        copies = max(1, min(rows[0], BLOCK // inner[0]))
         inner, rows = (inner[0] * rows[0], *inner[1:]), (1, 0, 0, 0)
-    steps = (*inner, *rows, planes, data(outer), outer.size // 4)
-    return Scaled(scale, zero, outer, (data(scale), data(zero), period, *steps))
+    steps = (copies, period, *inner, *rows, planes, data(outer), outer.size // 4)
+    return Scaled(outer, steps)
 
 
 @jit(inline="always")
 def _to_int8(value: Any) -> Any:
-    clipped = max(min(value, _HIGHEST), _LOWEST)
-    bits = f32_bits(clipped + _MAGIC)
-    return np.int8(bits if value == value else np.uint32(0))  # noqa: PLR0124 - false for NaN
+    bits = f32_bits_signed(value + _MAGIC)
+    clipped = max(min(bits, _HIGHEST), _LOWEST)
+    return np.int8(clipped if value == value else np.int32(0))  # noqa: PLR0124 - false for NaN
 
 
 @jit()
@@ -208,6 +206,14 @@ def _row(
 
 
 @jit()
+def repeat_factors(scale: int, zero: int, copies: int, period: int, scratch: int) -> None:
+    """Write ``copies`` copies of ``period`` scales and zero points to the scratch memory."""
+    for i in range(copies):
+        move_bytes(scratch + 4 * i * period, scale, 4 * period)
+        move_bytes(scratch + 4 * (BLOCK + i * period), zero, 4 * period)
+
+
+@jit()
 def scale_rows(
     op: int,
     kind: int,
@@ -255,7 +261,8 @@ def scale_rows(
         planes: Planes; ``outer`` is the address of their ``axes`` axes.
         outer: See ``planes``.
         axes: See ``planes``.
-        scratch: Address of ``SCRATCH_BYTES`` bytes that nobody else uses.
+        scratch: Address of ``SCRATCH_BYTES`` bytes that nobody else uses, but that may begin with the
+            scales and zero points of :func:`repeat_factors`.
     """
     filled = -1
     for plane in range(planes):
@@ -274,6 +281,62 @@ def scale_rows(
                 a, z, repeat = scratch, scratch + 4 * BLOCK, BLOCK
             t, s = t_plane + row * t_row, s_plane + row * s_row
             _row(op, kind, t, s, t_size, s_size, n, t_step, s_step, a, z, repeat, scratch)
+
+
+@jit()
+def scale_arrays(
+    op: int,
+    kind: int,
+    target: int,
+    source: int,
+    t_size: int,
+    s_size: int,
+    scale: int,
+    zero: int,
+    scratch: int,
+    copies: int,
+    period: int,
+    n: int,
+    t_step: int,
+    s_step: int,
+    p_step: int,
+    rows: int,
+    t_row: int,
+    s_row: int,
+    p_row: int,
+    planes: int,
+    outer: int,
+    axes: int,
+) -> None:
+    """:func:`scale_rows` of arrays: ``target`` to ``scratch`` are the ``id()`` of each."""
+    t, s, room = array_data(target), array_data(source), array_data(scratch)
+    a, z = array_data(scale), array_data(zero)
+    if copies > 1:
+        repeat_factors(a, z, copies, period, room)
+        a, z = room, room + 4 * BLOCK
+    scale_rows(
+        op,
+        kind,
+        t,
+        s,
+        t_size,
+        s_size,
+        a,
+        z,
+        copies * period,
+        n,
+        t_step,
+        s_step,
+        p_step,
+        rows,
+        t_row,
+        s_row,
+        p_row,
+        planes,
+        outer,
+        axes,
+        room,
+    )
 
 
 @jit()

@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.address import as_pointer
+from emu.kernels.address import array_data, as_pointer
 from emu.kernels.dtypes import BF16, BFLOAT16, F16
 from emu.kernels.errors import ArgumentError
 from emu.kernels.jit import carray, jit
-from emu.kernels.quant_rows import DIVIDE, SCRATCH_BYTES, as_fp32, scale_rows, scaled_walk
-from emu.kernels.strided import Array, data, is_operand, is_target
+from emu.kernels.quant_rows import (
+    BLOCK,
+    DIVIDE,
+    SCRATCH_BYTES,
+    as_fp32,
+    repeat_factors,
+    scale_rows,
+    scaled_walk,
+)
+from emu.kernels.strided import Array, is_operand, is_target
 
 _INT8, _FLOAT16 = np.dtype(np.int8), np.dtype(np.float16)
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
@@ -173,24 +181,51 @@ def _vector(
 
 def _offsets(target: Array, indices: Array, length: int, along: int, overlap: str) -> Array:
     """Check the indices; return where each segment begins, in bytes from the first element."""
+    wide = np.ascontiguousarray(indices, np.int64)
+    offsets = np.empty(len(wide), np.int64)
     last = target.shape[along] - length
+    strides = (target.strides[0], target.strides[along])
+    row = _find_offsets(
+        id(wide), wide.ndim, len(wide), id(offsets), target.shape[0] - 1, last, *strides
+    )
+    if row >= 0:
+        _refuse_index(wide, row, target.shape[0] - 1, last)
+    if wide.ndim == 2 and overlap == "refuse":
+        _refuse_overlap(wide[:, 0], wide[:, 1], length)
+    return offsets
+
+
+@jit()
+def _find_offsets(
+    indices: int,
+    ndim: int,
+    count: int,
+    offsets: int,
+    last_batch: int,
+    last: int,
+    batch_stride: int,
+    stride: int,
+) -> int:
+    """Write the offset of each segment; return the first row whose index is out of range, or -1."""
+    table = carray(as_pointer(array_data(indices)), (count * ndim,), np.int64)
+    found = carray(as_pointer(array_data(offsets)), (count,), np.int64)
+    for i in range(count):
+        batch = i if ndim == 1 else table[2 * i]
+        start = table[i] if ndim == 1 else table[2 * i + 1]
+        if batch < 0 or batch > last_batch or start < 0 or start > last:
+            return i
+        found[i] = batch * batch_stride + start * stride
+    return -1
+
+
+def _refuse_index(indices: Array, row: int, last_batch: int, last: int) -> None:
     if indices.ndim == 1:
-        starts = indices.astype(np.int64)
-        _check_range("indices", starts, last)
-        return np.arange(starts.size) * target.strides[0] + starts * target.strides[along]
-    batches, starts = indices[:, 0].astype(np.int64), indices[:, 1].astype(np.int64)
-    _check_range("indices[:, 0]", batches, target.shape[0] - 1)
-    _check_range("indices[:, 1]", starts, last)
-    if overlap == "refuse":
-        _refuse_overlap(batches, starts, length)
-    return batches * target.strides[0] + starts * target.strides[along]
-
-
-def _check_range(name: str, found: Array, last: int) -> None:
-    wrong = (found < 0) | (found > last)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ArgumentError(f"{name} must be in 0..{last}, but got {found[row]} in row {row}")
+        name, bound, found = "indices", last, indices[row]
+    elif 0 <= indices[row, 0] <= last_batch:
+        name, bound, found = "indices[:, 1]", last, indices[row, 1]
+    else:
+        name, bound, found = "indices[:, 0]", last_batch, indices[row, 0]
+    raise ArgumentError(f"{name} must be in 0..{bound}, but got {found} in row {row}")
 
 
 def _refuse_overlap(batches: Array, starts: Array, length: int) -> None:
@@ -210,12 +245,14 @@ def _refuse_overlap(batches: Array, starts: Array, length: int) -> None:
 def _scatter(
     kind: int, target: Array, offsets: Array, updates: Array, scale: Array, zero: Array
 ) -> None:
-    inside = (target.strides[1:], updates.strides[1:])
-    scaled = scaled_walk(updates.shape[1:], *inside, updates.ndim - 2, scale, zero)
-    places = (data(target), data(updates), updates.itemsize)
-    rows = (data(offsets), updates.strides[0], offsets.size)
+    # The walk's table of axes is read by its address and lives as long as this name.
+    walked = scaled_walk(
+        updates.shape[1:], target.strides[1:], updates.strides[1:], updates.ndim - 2
+    )
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
-    arguments = (kind, *places, *rows, *scaled.arguments, data(scratch))
+    arrays = (id(target), id(updates), updates.itemsize, id(scale), id(zero), id(scratch))
+    rows = (id(offsets), updates.strides[0], offsets.size)
+    arguments = (kind, *arrays, *rows, *walked.steps)
     _scatter_rows(*arguments)
 
 
@@ -225,11 +262,13 @@ def _scatter_rows(
     target: int,
     updates: int,
     size: int,
+    scale: int,
+    zero: int,
+    scratch: int,
     offsets: int,
     stride: int,
     count: int,
-    scale: int,
-    zero: int,
+    copies: int,
     period: int,
     n: int,
     t_step: int,
@@ -242,21 +281,28 @@ def _scatter_rows(
     planes: int,
     outer: int,
     axes: int,
-    scratch: int,
 ) -> None:
-    """Quantise update i into the segment of ``target`` at byte ``offsets[i]``, in order."""
-    table = carray(as_pointer(offsets), (count,), np.int64)
+    """Quantise update i into the segment of ``target`` at byte ``offsets[i]``, in order.
+
+    ``target``, ``updates``, ``scale``, ``zero``, ``scratch`` and ``offsets`` are the ``id()`` of arrays.
+    """
+    first, source, room = array_data(target), array_data(updates), array_data(scratch)
+    table = carray(as_pointer(array_data(offsets)), (count,), np.int64)
+    a, z = array_data(scale), array_data(zero)
+    if copies > 1:
+        repeat_factors(a, z, copies, period, room)
+        a, z = room, room + 4 * BLOCK
     for i in range(count):
         scale_rows(
             DIVIDE,
             kind,
-            target + table[i],
-            updates + i * stride,
+            first + table[i],
+            source + i * stride,
             1,
             size,
-            scale,
-            zero,
-            period,
+            a,
+            z,
+            copies * period,
             n,
             t_step,
             s_step,
@@ -268,5 +314,5 @@ def _scatter_rows(
             planes,
             outer,
             axes,
-            scratch,
+            room,
         )
