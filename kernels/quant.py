@@ -151,7 +151,7 @@ def dynamic_quantize(
     table = np.array([*outer, *rows], np.int64)
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
     places = (data(target), data(source), x.itemsize, data(scales), x.shape[-1])
-    steps = (*inner, planes * rows[0], data(table), table.size // 4, data(scratch))
+    steps = (*inner, planes * rows[0], data(table), table.size // 4, id(scratch))
     arguments = (kind, *places, *steps)
     scale_and_quantize_rows(*arguments)
     if target is not result:

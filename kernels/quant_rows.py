@@ -34,7 +34,9 @@ DIVIDE, MULTIPLY, RESTORE = range(3)
 BLOCK = 1024
 """Elements at a time where they are packed, or where one scale holds for all of them."""
 
-SCRATCH_BYTES = (4 + 4 + 4 + 4) * BLOCK  # scales, zero points, packed source, result to unpack
+SCRATCH_BYTES = (4 + 4 + 4 + 4) * BLOCK + 64
+"""Private memory of the loops: scales, zero points, packed source, result to unpack; a cache line to
+align them by."""
 
 # Added to a value of at most 2**22, it leaves the nearest integer in the last bits of the sum, whose
 # bit pattern, read as a signed integer, still grows with the value where that is larger or negative.
@@ -53,6 +55,13 @@ def as_fp32(vector: Array) -> Array:
     wide = np.empty(dense.size, np.float32)
     widen(kind, data(wide), data(dense), dense.size)
     return wide
+
+
+@jit()
+def aligned_data(scratch: int) -> int:
+    """Return where the first cache line begins in the array whose ``id()`` is given."""
+    address: int = array_data(scratch)
+    return address + (-address & 63)
 
 
 class Scaled(NamedTuple):
@@ -261,8 +270,8 @@ def scale_rows(
         planes: Planes; ``outer`` is the address of their ``axes`` axes.
         outer: See ``planes``.
         axes: See ``planes``.
-        scratch: Address of ``SCRATCH_BYTES`` bytes that nobody else uses, but that may begin with the
-            scales and zero points of :func:`repeat_factors`.
+        scratch: Address of ``SCRATCH_BYTES - 64`` bytes that nobody else uses, but that may begin with
+            the scales and zero points of :func:`repeat_factors`.
     """
     filled = -1
     for plane in range(planes):
@@ -309,7 +318,7 @@ def scale_arrays(
     axes: int,
 ) -> None:
     """:func:`scale_rows` of arrays: ``target`` to ``scratch`` are the ``id()`` of each."""
-    t, s, room = array_data(target), array_data(source), array_data(scratch)
+    t, s, room = array_data(target), array_data(source), aligned_data(scratch)
     a, z = array_data(scale), array_data(zero)
     if copies > 1:
         repeat_factors(a, z, copies, period, room)
@@ -375,10 +384,11 @@ def scale_and_quantize_rows(
     """Give each dense row of ``n`` elements the scale ``largest magnitude / 127`` and quantise it.
 
     The arguments are those of :func:`scale_rows`; ``p_row`` is the distance of the fp32 results
-    that begin at ``scales``.
+    that begin at ``scales``, and ``scratch`` the ``id()`` of an array.
     """
     m = min(n, BLOCK)
-    zeros = scratch + 4 * BLOCK
+    room = aligned_data(scratch)
+    zeros = room + 4 * BLOCK
     _fill(zeros, np.float32(0.0), m)
     for plane in range(planes):
         t_plane = target + plane_offset(plane, outer, axes, 3, 0)
@@ -388,5 +398,5 @@ def scale_and_quantize_rows(
             t, s = t_plane + row * t_row, s_plane + row * s_row
             scale = np.float32(_largest(kind, s, n) / np.float32(127.0))
             carray(as_pointer(p_plane + row * p_row), (1,), np.float32)[0] = scale
-            _fill(scratch, scale, m)
-            _row(DIVIDE, kind, t, s, 1, s_size, n, 1, s_size, scratch, zeros, BLOCK, scratch)
+            _fill(room, scale, m)
+            _row(DIVIDE, kind, t, s, 1, s_size, n, 1, s_size, room, zeros, BLOCK, room)

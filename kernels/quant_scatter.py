@@ -14,6 +14,7 @@ from emu.kernels.quant_rows import (
     BLOCK,
     DIVIDE,
     SCRATCH_BYTES,
+    aligned_data,
     as_fp32,
     repeat_factors,
     scale_rows,
@@ -286,7 +287,7 @@ def _scatter_rows(
 
     ``target``, ``updates``, ``scale``, ``zero``, ``scratch`` and ``offsets`` are the ``id()`` of arrays.
     """
-    first, source, room = array_data(target), array_data(updates), array_data(scratch)
+    first, source, room = array_data(target), array_data(updates), aligned_data(scratch)
     table = carray(as_pointer(array_data(offsets)), (count,), np.int64)
     a, z = array_data(scale), array_data(zero)
     if copies > 1:
