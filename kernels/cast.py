@@ -28,6 +28,7 @@ from emu.kernels.strided import (
 )
 
 _BLOCK = 1024
+_SHORT = 32  # so few lines, read across from row to row, stay in the cache: a transposition
 _SCRATCH_BYTES = (8 + 4 + 8) * _BLOCK  # packed source, fp32 in between, result to unpack
 _MAX_F32 = np.float32(np.finfo(np.float32).max)
 _MAX_F64 = np.float64(np.finfo(np.float64).max)
@@ -228,12 +229,14 @@ def _cast_rows(
     # Two passes over the elements must meet in the L1 cache.
     once = (source_kind == F32 or target_kind == F32) and not (saturate and t_size > 2)
     block = n if once and t_step == t_size and s_step == s_size else _BLOCK
+    if rows > 1 and s_step != s_size and abs(s_row) < abs(s_step):
+        block = _SHORT
     for plane in range(planes):
         t_plane = target + plane_offset(plane, outer, axes, 2, 0)
         s_plane = source + plane_offset(plane, outer, axes, 2, 1)
-        for row in range(rows):
-            for start in range(0, n, block):
-                m = min(block, n - start)
+        for start in range(0, n, block):
+            m = min(block, n - start)
+            for row in range(rows):
                 s = s_plane + row * s_row + start * s_step
                 t = t_plane + row * t_row + start * t_step
                 if s_step != s_size:

@@ -191,6 +191,15 @@ def test_a_new_array_keeps_the_order_of_the_axes() -> None:
     assert cast(np.ones((), np.float32), np.float16).shape == ()
 
 
+@pytest.mark.parametrize("shape", [(70, 33), (5, 2000), (31, 1)])
+def test_a_transposition(shape: tuple[int, int]) -> None:
+    source = some(np.random.default_rng(0), shape, F32)
+    memory = np.zeros((shape[1], shape[0] + 1), np.float16)
+    cast(source.T, F16, out=memory[:, :-1])
+    assert_same(memory[:, :-1], reference(source.T, F16))
+    assert not memory[:, -1].view(np.uint16).any()
+
+
 def test_in_place_where_the_sizes_agree() -> None:
     source = some(np.random.default_rng(0), (3000,), F16)
     expected = reference(source.copy(), BFLOAT16)
