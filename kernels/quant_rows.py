@@ -104,9 +104,8 @@ def scaled_walk(
 
 @jit(inline="always")
 def _to_int8(value: Any) -> Any:
-    bits = f32_bits_signed(value + _MAGIC)
-    clipped = max(min(bits, _HIGHEST), _LOWEST)
-    return np.int8(clipped if value == value else np.int32(0))  # noqa: PLR0124 - false for NaN
+    total = value + _MAGIC if value == value else _MAGIC  # noqa: PLR0124 - false for NaN
+    return np.int8(max(min(f32_bits_signed(total), _HIGHEST), _LOWEST))
 
 
 @jit()
