@@ -100,15 +100,15 @@ def is_target(
     Raises:
         ArgumentError: It cannot be written, overlaps itself or a source.
     """
-    is_operand(name, target)
-    if not target.flags.writeable:
+    array = is_operand(name, target)
+    if not array.flags.writeable:
         raise ArgumentError(f"{name} must be writable, but got a read-only array")
     if not target.flags.c_contiguous:
         _refuse_self_overlap(name, target)
     for other, source in sources.items():
         if np.may_share_memory(target, source) and not _same_place(target, source, like):
             _refuse_shared(name, target, other, source)
-    return np.asarray(target)
+    return array
 
 
 def _refuse_self_overlap(name: str, target: Array) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -254,3 +255,9 @@ def test_other_dtypes_are_refused() -> None:
         cast(np.ones(3, np.int8), np.float16)
     with pytest.raises(ArgumentError, match=r"^source must be a NumPy array, but got float$"):
         cast(1.0, np.float16)  # type: ignore[arg-type]
+
+
+def test_a_mapped_file_is_written_and_returned(tmp_path: Path) -> None:
+    out = np.memmap(tmp_path / "halves", np.float16, "w+", shape=(100,))
+    assert cast(np.arange(100, dtype=np.float32), np.float16, out=out) is out
+    assert out.tolist() == list(range(100))
