@@ -25,11 +25,22 @@ SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0}
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen rows."""
     options = _parse(arguments)
-    from rows import cast, collectives, matmul, put, quant, startup, store, tiles, waiting
+    from rows import (
+        cast,
+        collectives,
+        kernel_start,
+        matmul,
+        put,
+        quant,
+        startup,
+        store,
+        tiles,
+        waiting,
+    )
     from rows.measure import Settings
     from rows.team import Teams
 
-    modules = (put, waiting, startup, collectives, store, tiles, cast, quant, matmul)
+    modules = (put, waiting, startup, collectives, store, tiles, cast, quant, matmul, kernel_start)
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:
         sys.stderr.write(f"no row matches {options.only!r}\n")

@@ -47,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_demo(commands)
     doctor = commands.add_parser("doctor", help="say what this machine offers and what is missing")
+    doctor.add_argument(
+        "--warm", action="store_true", help="then compile every kernel that is not in the cache yet"
+    )
     doctor.set_defaults(command=_doctor)
     return parser
 
@@ -183,10 +186,14 @@ def _demo(options: argparse.Namespace) -> int:
         return _report(group)
 
 
-def _doctor(_: argparse.Namespace) -> int:
-    from emu.doctor import run_doctor
+def _doctor(options: argparse.Namespace) -> int:
+    from emu.doctor import run_doctor, warm
 
-    return run_doctor()
+    status = run_doctor()
+    if options.warm and status == 0:
+        sys.stdout.write("\n")
+        warm()
+    return status
 
 
 def _report(group: ExceptionGroup[Exception]) -> int:

@@ -7,8 +7,10 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +85,39 @@ def run_doctor(console: Console | None = None) -> int:
         return 1
     console.print("\nEverything that emu requires is here.")
     return 0
+
+
+def warm(console: Console | None = None) -> None:
+    """Compile every kernel that is not in the cache yet, those of PEs too, and print what it took.
+
+    Args:
+        console: Where to; default standard output.
+    """
+    from rich.console import Console
+
+    from emu.comm.launch import launch
+    from emu.kernels.jit import cache_dir
+    from emu.kernels.warm import STEPS
+
+    console = console or Console(highlight=False)
+    begin = time.monotonic()
+    steps: dict[str, Callable[[], object]] = {
+        **STEPS,
+        "a world of PEs": partial(launch, _nothing, 1),
+    }
+    for name, step in steps.items():
+        start = time.monotonic()
+        with console.status(f"compiling {name}"):
+            step()
+        console.print(f"{time.monotonic() - start:8.2f} s  {name}")
+    console.print(
+        f"\nAll kernels are compiled, in {time.monotonic() - begin:.1f} s; "
+        f"their code is in {cache_dir()}."
+    )
+
+
+def _nothing() -> None:
+    """Be a PE: starting has loaded its kernels."""
 
 
 def _platform() -> Iterator[Finding]:
@@ -179,7 +214,7 @@ def _numba() -> Iterator[Finding]:
     yield Finding(
         name="threading layer",
         value=f"{vars(config).get('THREADING_LAYER', 'default')} (built: {', '.join(layers) or 'none'})",
-        cost="not used: each PE is one thread",
+        cost="matrix products use it, in a PE only when told: each PE is one thread",
     )
     try:
         devices = len(cuda.list_devices()) if cuda.is_available() else 0
@@ -192,9 +227,9 @@ def _numba() -> Iterator[Finding]:
         name="CUDA",
         value=f"{devices} device(s)" if devices else "no device",
         present=devices > 0,
-        cost="not used yet: kernels run on the CPU"
+        cost="used by emu.kernels.cuda only; all else runs on the CPU"
         if devices
-        else "none today: kernels run on the CPU",
+        else "emu.kernels.cuda runs in the simulator only; all else runs on the CPU",
     )
 
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from emu.kernels.errors import ArgumentError
-
 Step = Callable[[], object]
 
 
@@ -63,6 +61,41 @@ def _matmul_shared_k() -> None:
     matmul(long, long.T, threads=2, deterministic=False)
 
 
+def _cast() -> None:
+    from emu.kernels.cast import cast
+
+    cast(np.ones(4, np.float32), ml_dtypes.bfloat16)
+    cast(np.ones((4, 4), np.float32)[:, ::2], np.float64)
+    cast(np.ones((64, 64), np.float32).T, ml_dtypes.bfloat16)
+
+
+def _quantize() -> None:
+    from emu.kernels.quant import quantize
+
+    quantize(np.ones((4, 4), np.float32), np.ones(4, np.float32))
+
+
+def _dynamic_quantize() -> None:
+    from emu.kernels.quant import dynamic_quantize
+
+    dynamic_quantize(np.ones((4, 4), np.float32))
+
+
+def _dequantize() -> None:
+    from emu.kernels.quant import dequantize
+
+    dequantize(np.ones((4, 4), np.int8), np.ones(4, np.float32))
+
+
+def _quant_scatter() -> None:
+    from emu.kernels.quant import quant_scatter
+
+    target, updates = np.zeros((2, 4, 32), np.int8), np.ones((2, 1, 32), np.float16)
+    quant_scatter(target, np.array([0, 2]), updates, np.ones(32, np.float32))
+    pairs = np.array([[1, 2], [0, 1]])
+    quant_scatter(target, pairs, updates, np.ones(32, np.float32), overlap="last")
+
+
 def _reduce() -> None:
     from emu.kernels.reduce import CODES, SCRATCH_BYTES, SUM, reduce_run
 
@@ -83,6 +116,11 @@ def _stream() -> None:
 STEPS: dict[str, Step] = {
     "set_tile": _set_tile,
     "add_tile": _add_tile,
+    "cast": _cast,
+    "quantize": _quantize,
+    "dynamic_quantize": _dynamic_quantize,
+    "dequantize": _dequantize,
+    "quant_scatter": _quant_scatter,
     "matmul": _matmul,
     "matmul of a long k": _matmul_long,
     "matmul on threads": _matmul_threads,
