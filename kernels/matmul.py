@@ -28,9 +28,9 @@ from emu.kernels import threads as pool
 from emu.kernels.address import array_data
 from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
 from emu.kernels.errors import ArgumentError
-from emu.kernels.gemm import MAX_K, block_columns, finish, multiply, scratch_bytes
+from emu.kernels.gemm.blocks import MAX_K, block_columns, finish, multiply, scratch_bytes
+from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, ROWS
 from emu.kernels.jit import entry, entry_signature, is_stored, jit
-from emu.kernels.microkernel import COLUMNS_32, COLUMNS_64, ROWS
 
 Array = np.ndarray[Any, Any]
 
@@ -378,7 +378,7 @@ def _multiply_arrays(
     b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
     go_on: int, wide: int, scratch: int, alpha: float, beta: float,
 ) -> None:  # fmt: skip
-    """:func:`emu.kernels.gemm.multiply` of ndarrays given by their ``id()``."""
+    """:func:`emu.kernels.gemm.blocks.multiply` of ndarrays given by their ``id()``."""
     multiply(
         kind, out_kind, m, n, k, array_data(a), a_stride, a_step, array_data(b), b_stride, b_step,
         array_data(c), c_stride, c_step, array_data(bias) if bias else 0, direct, go_on, wide,

@@ -40,7 +40,7 @@ def _matmul() -> None:
 
 
 def _matmul_long() -> None:
-    from emu.kernels.gemm import MAX_K
+    from emu.kernels.gemm.blocks import MAX_K
     from emu.kernels.matmul import matmul
 
     long = np.ones((1, MAX_K + 1), np.float32)

@@ -88,7 +88,7 @@ def _torch(settings: Settings, name: str, size: int) -> Outcome:
 
 
 def _has_bf16_unit() -> bool:
-    from emu.kernels.microkernel import cpu_features
+    from emu.kernels.gemm.microkernel import cpu_features
 
     return not cpu_features().isdisjoint({"avx512bf16", "amx-bf16", "bf16"})
 

@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import emu
-from emu.kernels import gemm
 from emu.kernels.errors import ArgumentError
+from emu.kernels.gemm import blocks as gemm
+from emu.kernels.gemm.microkernel import COLUMNS_32, LAYOUT, ROWS, choose_layout
 from emu.kernels.matmul import matmul
-from emu.kernels.microkernel import COLUMNS_32, LAYOUT, ROWS, choose_layout
 
 Array = np.ndarray[Any, Any]
 

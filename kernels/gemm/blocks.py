@@ -13,10 +13,10 @@
 A tile that is full, and wants no finishing, is written to C directly; its chains go on from there in
 the next block of k. All others live in a small buffer until they are finished. Thus every element is one
 chain of multiply-adds with k increasing, whatever the blocks, and the bits of the result depend on
-neither the sizes here nor on how many threads share the work (see :mod:`emu.kernels.microkernel`).
+neither the sizes here nor on how many threads share the work (see :mod:`emu.kernels.gemm.microkernel`).
 
 Everything here takes addresses, and strides in bytes. The scratch memory of a thread is laid out by
-:func:`scratch_layout`.
+:func:`scratch_bytes`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from emu.kernels.dtypes import (
     f32_to_bf16,
     f32_to_f16,
 )
-from emu.kernels.jit import carray, jit
-from emu.kernels.microkernel import (
+from emu.kernels.gemm.microkernel import (
     COLUMNS_32,
     COLUMNS_64,
     FEW_ROWS,
@@ -55,9 +54,10 @@ from emu.kernels.microkernel import (
     tile_f64,
     tile_f64_few,
 )
-from emu.kernels.packing import pack_panels, pack_rows
-from emu.kernels.packing_int8 import SHIFTED, pack_panels_int8, pack_rows_int8
-from emu.kernels.vector_product import times_columns
+from emu.kernels.gemm.packing import pack_panels, pack_rows
+from emu.kernels.gemm.packing_int8 import SHIFTED, pack_panels_int8, pack_rows_int8
+from emu.kernels.gemm.vector import times_columns
+from emu.kernels.jit import carray, jit
 
 BLOCK_ROWS = 96 // ROWS * ROWS
 BLOCK_STEPS = 256

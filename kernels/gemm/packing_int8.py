@@ -2,7 +2,7 @@
 
 A group holds ``microkernel.GROUP`` neighbouring values of k: four bytes for VNNI, two 16-bit values for
 the multiply-add of pairs, one 32-bit value elsewhere. Beyond that the order is the one of
-:mod:`emu.kernels.packing`: B in panels, A in rows.
+:mod:`emu.kernels.gemm.packing`: B in panels, A in rows.
 
 VNNI takes unsigned bytes on one side. A is therefore stored with 128 added, and the driver takes 128 times
 the sum of each column of B off again; modulo 2**32 that is exact.
@@ -17,9 +17,9 @@ from llvmlite import ir
 from numba import types
 
 from emu.kernels.address import as_pointer
+from emu.kernels.gemm.microkernel import COLUMNS_32, GROUP
+from emu.kernels.gemm.packing import SIDE, turn_rows
 from emu.kernels.jit import carray, intrinsic, jit
-from emu.kernels.microkernel import COLUMNS_32, GROUP
-from emu.kernels.packing import SIDE, turn_rows
 
 _I8, _I32 = ir.IntType(8), ir.IntType(32)
 _BITS = 32 // GROUP

@@ -2,7 +2,7 @@
 
 B becomes *panels*: ``columns`` neighbouring columns, k by k, so that a step of the micro-kernel reads
 one aligned stretch; a panel that sticks out over the last column is filled with zeros. A becomes rows
-that are contiguous along k. fp16 and bf16 are widened to fp32 on the way. (int8: :mod:`emu.kernels.packing_int8`.)
+that are contiguous along k. fp16 and bf16 are widened to fp32 on the way. (int8: :mod:`emu.kernels.gemm.packing_int8`.)
 
 An operand may lie in memory either way round. Where it runs across the order that is wanted, blocks
 of 8 by 8 are turned over in registers.
@@ -18,8 +18,8 @@ from numba import types
 
 from emu.kernels.address import as_pointer, move_bytes
 from emu.kernels.dtypes import BF16, F16, F32, F64, bf16_to_f32, f16_to_f32
+from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, LAYOUT
 from emu.kernels.jit import carray, intrinsic, jit
-from emu.kernels.microkernel import COLUMNS_32, COLUMNS_64, LAYOUT
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
