@@ -15,7 +15,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from emu.comm.errors import CommError, PEExitError
+from emu.comm.errors import CommError, PEExitError, StoppedError
 from emu.comm.layout import B_STATE, FINISHED
 from emu.comm.payload import Call
 from emu.comm.segment import Segment
@@ -42,14 +42,18 @@ def main(start: Start) -> None:
     # A stop may come at any time from here on; it is let in where its exception is caught.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     _prepare_process(start)
+    own: BaseException | None = None
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        message = _result(start.pe, _run(start))
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+            message = _result(start.pe, _run(start))
+        except BaseException as error:
+            own = error  # a stop may still come before it is reported
+            raise
+        _block_stop()
     except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        message = _failure(start.pe, error)
-    # A stop that comes from here on must not cut the message short.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _block_stop()
+        message = _failure(start.pe, own or error)
     start.segment.block(start.pe)[B_STATE] = FINISHED
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -57,6 +61,16 @@ def main(start: Start) -> None:
     with contextlib.suppress(OSError):  # the launcher is gone
         start.results.send_bytes(message)
     start.results.close()
+
+
+def _block_stop() -> None:
+    """Let no stop in any more; one that was on its way is raised here, and has come too late."""
+    while True:
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            return
+        except StoppedError:
+            pass
 
 
 def _run(start: Start) -> Any:
