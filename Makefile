@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 TESTS  ?= tests
+BENCH  ?= .
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
@@ -11,7 +12,7 @@ PIP := $(BIN)/python -m pip
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS)"
+	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) BENCH=$(BENCH)"
 
 # Stamps: an install is repeated only when pyproject.toml is newer than the last one.
 $(VENV)/.created:
@@ -45,8 +46,9 @@ lint: $(VENV)/.installed-dev ## check style, types, the layers and the reference
 	$(BIN)/lint-imports
 	$(BIN)/python docs/make_reference.py --check
 
-bench: $(VENV)/.installed-dev ## run every benchmark once, in this environment
-	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --environment existing:$(abspath $(BIN))/python
+bench: $(VENV)/.installed-dev ## run the benchmarks once each, in this environment (BENCH: a regular expression)
+	cd asv_benchmarks && $(abspath $(BIN))/asv machine --yes
+	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --bench "$(BENCH)" --environment existing:$(abspath $(BIN))/python
 
 docs: $(VENV)/.installed ## write docs/reference/ again from the docstrings
 	$(BIN)/python docs/make_reference.py
