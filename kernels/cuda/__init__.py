@@ -1,0 +1,1 @@
+"""The kernels as ``@cuda.jit`` kernels: the same names, on device memory."""

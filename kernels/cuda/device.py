@@ -1,0 +1,119 @@
+"""Which device there is, real or simulated, and how a kernel is launched on it.
+
+Importing this package needs no GPU and no compiler: kernels are compiled when they are first
+launched. Where Numba's simulator is on (``NUMBA_ENABLE_CUDASIM=1``, set before Numba is imported),
+kernels run as Python threads on host memory, slowly and without a compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import cuda
+from numba.core import config
+
+from emu.kernels.cuda import simulated
+
+SIMULATED: bool = bool(config.ENABLE_CUDASIM)
+"""Whether kernels run in Numba's CUDA simulator."""
+
+# A simulated thread costs 0.6 ms, so few; yet several blocks, so that the grid strides are walked.
+THREADS = 16 if SIMULATED else 256
+_MAX_BLOCKS = 3 if SIMULATED else 1 << 16
+_BLOCKS_PER_SM = 32
+
+
+class CudaUnavailableError(RuntimeError):
+    """There is neither a CUDA device nor Numba's simulator."""
+
+
+@functools.cache
+def require_device() -> None:
+    """Check that kernels can be launched.
+
+    Raises:
+        CudaUnavailableError: There is neither a CUDA device nor the simulator.
+    """
+    if not SIMULATED and not cuda.is_available():
+        raise CudaUnavailableError(
+            "a CUDA device must be available, but got "
+            f"{cuda.cuda_error() or 'no device'}; to run in Numba's simulator instead, set "
+            "NUMBA_ENABLE_CUDASIM=1 before Python starts"
+        )
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Make a CUDA kernel, compiled when first launched; no fast-math."""
+    return cuda.jit(function)
+
+
+def device_function(function: Callable[..., Any]) -> Any:
+    """Make a function for use in kernels.
+
+    In the simulator it stays a plain function: Numba's simulated device functions swap the name
+    ``cuda`` in their module for the length of each call, and threads that do it at once break each
+    other.
+    """
+    return function if SIMULATED else cuda.jit(function, device=True)
+
+
+@functools.cache
+def _sm_count() -> int:
+    return 1 if SIMULATED else int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
+
+
+@functools.lru_cache(maxsize=1024)
+def _configured(
+    function: Any, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int
+) -> Any:
+    with warnings.catch_warnings():
+        # Numba warns of grids too small to fill the device; a small tile has no larger one.
+        warnings.simplefilter("ignore")
+        return function[grid, block, 0, shared_bytes]
+
+
+def launch(
+    function: Any,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    *arguments: Any,
+    touches: Sequence[tuple[int, int]] = (),
+    shared_bytes: int = 0,
+) -> None:
+    """Launch a kernel on the default stream.
+
+    Args:
+        function: The kernel.
+        grid: Blocks along each axis.
+        block: Threads of a block along each axis.
+        arguments: The kernel's.
+        touches: The windows (first address, address behind) that the kernel may touch; the
+            simulator refuses anything else.
+        shared_bytes: Dynamic shared memory of a block.
+    """
+    if SIMULATED:  # a simulated kernel is configured in place
+        with simulated.allowed(touches):
+            function[grid, block, 0, shared_bytes](*arguments)
+    else:
+        _configured(function, grid, block, shared_bytes)(*arguments)
+
+
+def cover(inner: int, outer: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Choose a grid and a block for ``outer`` rows of ``inner`` items; both loops stride the grid.
+
+    Args:
+        inner: Items along the axis in which neighbours lie next to each other; at least 1.
+        outer: Rows; at least 1.
+
+    Returns:
+        ``((grid x, grid y), (block x, block y))``, with x along the items.
+    """
+    width = min(THREADS, 1 << (inner - 1).bit_length())
+    height = THREADS // width
+    limit = min(_MAX_BLOCKS, _sm_count() * _BLOCKS_PER_SM)
+    columns = -(-inner // width)
+    rows = min(-(-outer // height), limit, 65535)
+    return (min(columns, max(1, limit // rows)), rows), (width, height)
