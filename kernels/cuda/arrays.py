@@ -139,16 +139,16 @@ class DeviceArray:
                 )
         if Ellipsis not in entries:
             entries = (*entries, Ellipsis)  # so that NumPy returns a view even of one element
-        return self._like(self._layout()[entries])
+        return self._like(self.layout()[entries])
 
     @property
     def T(self) -> DeviceArray:  # noqa: N802 - the name that arrays have
         """The view with the axes in reverse order."""
-        return self._like(self._layout().T)
+        return self._like(self.layout().T)
 
     def transpose(self, *axes: int) -> DeviceArray:
         """Return the view with the axes in another order."""
-        return self._like(self._layout().transpose(*axes))
+        return self._like(self.layout().transpose(*axes))
 
     def copy_to_host(self) -> Array:
         """Return the contents as a NumPy array of the same dtype."""
@@ -162,8 +162,8 @@ class DeviceArray:
         )
         return found.copy()
 
-    def _layout(self) -> Array:
-        """Return a NumPy array of the same layout, whose memory must not be touched."""
+    def layout(self) -> Array:
+        """Return a NumPy array of the same layout, whose elements must not be touched."""
         # Its data lie at an address of the device, which only arithmetic on layouts may see.
         nowhere = _At.__new__(_At)
         nowhere.__array_interface__ = {  # type: ignore[attr-defined]

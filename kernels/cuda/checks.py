@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import numpy as np
+
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.dtypes import KINDS
 from emu.kernels.errors import ArgumentError
 
 MAX_RANK = 8
+_OVERLAP_WORK = 1 << 20  # steps of NumPy's solver, and elements compared one by one
 
 
 def check_tile(target: DeviceArray, source: DeviceArray, *, sums: bool = False) -> None:
@@ -16,26 +22,25 @@ def check_tile(target: DeviceArray, source: DeviceArray, *, sums: bool = False) 
         ArgumentError: Rank, shapes, dtypes or strides are not as they must be.
     """
     if not 1 <= target.ndim <= MAX_RANK:
-        raise ArgumentError(f"the rank of target must be 1 to {MAX_RANK}, but got {target.ndim}")
+        raise ArgumentError(f"target must have rank 1 to {MAX_RANK}, but got rank {target.ndim}")
+    eight_bit_float = target.itemsize == 1 and target.dtype.name.startswith("float8")
+    if target.dtype not in KINDS and (sums or not eight_bit_float):
+        raise ArgumentError(
+            "target must have dtype bool, int8 to int64, uint8 to uint64, float16, bfloat16, "
+            f"float32 or float64{'' if sums else ', or 8-bit floating point'}, in native byte "
+            f"order, but got {target.dtype}"
+        )
     if source.shape != target.shape:
         raise ArgumentError(
-            f"the shape of source must be that of target, {target.shape}, but got {source.shape}"
+            f"source must have target's shape {target.shape}, but got {source.shape}"
         )
     if source.dtype != target.dtype:
         raise ArgumentError(
-            f"the dtype of source must be that of target, {target.dtype}, but got {source.dtype}"
-        )
-    if target.dtype.hasobject or target.itemsize not in (1, 2, 4, 8):
-        raise ArgumentError(
-            f"the dtype of target must have 1, 2, 4 or 8 bytes, but got {target.dtype}"
-        )
-    if sums and target.dtype not in KINDS:
-        raise ArgumentError(
-            f"the dtype of target must be one of {', '.join(kind.name for kind in KINDS)}, "
-            f"but got {target.dtype}"
+            f"source must have target's dtype {target.dtype}, but got {source.dtype}"
         )
     check_aligned(source, "source")
     check_written(target, "target")
+    check_apart(target, source, "source")
 
 
 def check_aligned(array: DeviceArray, name: str) -> None:
@@ -44,11 +49,11 @@ def check_aligned(array: DeviceArray, name: str) -> None:
     Raises:
         ArgumentError: The address or a stride is no multiple of the item size.
     """
-    steps = (array.address, *array.strides)
-    if array.size and any(step % array.itemsize for step in steps):
+    steps = [step for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
+    if array.size and any(step % array.itemsize for step in (array.address, *steps)):
         raise ArgumentError(
-            f"the address and strides of {name} must be multiples of its {array.itemsize} bytes an "
-            f"element, but got {array.address:#x} and {array.strides}"
+            f"{name} must have an address and strides that are multiples of its element's "
+            f"{array.itemsize} bytes, but got {array.address:#x} and {array.strides}"
         )
 
 
@@ -61,13 +66,52 @@ def check_written(array: DeviceArray, name: str) -> None:
     if array.read_only:
         raise ArgumentError(f"{name} must be writable, but got a read-only array")
     check_aligned(array, name)
-    axes = sorted((abs(step), n) for n, step in zip(array.shape, array.strides, strict=True))
-    reach = array.itemsize
+    if not _elements_lie_apart(array.shape, array.strides, array.itemsize):
+        raise ArgumentError(
+            f"{name} must not overlap itself, but got strides {array.strides} for shape "
+            f"{array.shape} and elements of {array.itemsize} bytes"
+        )
+
+
+@functools.lru_cache(maxsize=1024)
+def _elements_lie_apart(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    if 0 in shape:
+        return True
+    axes = sorted((abs(step), n) for n, step in zip(shape, strides, strict=True) if n > 1)
+    reach = itemsize
     for step, n in axes:
-        if n > 1:
-            if step < reach and array.size:
-                raise ArgumentError(
-                    f"each element of {name} must have memory of its own, but got strides "
-                    f"{array.strides} for the shape {array.shape}"
-                )
-            reach += (n - 1) * step
+        if step < reach:
+            break
+        reach += (n - 1) * step
+    else:
+        return True
+    # Axes that interleave: compare the elements one by one, as long as they are not too many.
+    if axes[0][0] < itemsize or np.prod([n for _, n in axes], dtype=object) > _OVERLAP_WORK:
+        return False
+    offsets: Any = np.zeros(1, np.int64)
+    for step, n in axes:
+        offsets = (offsets[:, None] + step * np.arange(n)).reshape(-1)
+    offsets.sort()
+    return bool(np.diff(offsets).min() >= itemsize)
+
+
+def check_apart(target: DeviceArray, source: DeviceArray, name: str) -> None:
+    """Check that what is read shares no memory with what is written.
+
+    Raises:
+        ArgumentError: It does, or strides are too tangled to tell.
+    """
+    if target.size == 0 or source.size == 0:
+        return
+    (t_start, t_end), (s_start, s_end) = target.window, source.window
+    if t_end <= s_start or s_end <= t_start:
+        return
+    try:
+        shared = np.shares_memory(target.layout(), source.layout(), max_work=_OVERLAP_WORK)
+    except np.exceptions.TooHardError:
+        raise ArgumentError(
+            f"{name} must be known to share no memory with target, but their strides "
+            f"{source.strides} and {target.strides} are too tangled to tell"
+        ) from None
+    if shared:
+        raise ArgumentError(f"{name} must share no memory with target, but they overlap")

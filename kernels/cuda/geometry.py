@@ -2,13 +2,13 @@
 
 What a kernel does here to one element does not depend on another, so axes may be walked in any
 order and direction. The innermost axis runs along the threads; the others are decoded from one
-number by the function that a kernel calls once a row.
+number by the functions that a kernel calls once a row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,79 @@ from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.cuda.device import device_function
 from emu.kernels.cuda.primitives import divide
 
-FEW, ALL = 2, 7
+FEW, MANY = 2, 7
 """Outer axes that the two versions of a kernel can walk: most tiles need few."""
 
 WIDEST = 16
-_INDEX_LIMIT = 1 << 31
+ROW_LIMIT = 1 << 31
+"""Rows that one launch may have: kernels divide their numbers in 32 bits."""
+
 _EDGES_FROM = 1 << 12  # bytes in a row from which it pays to launch its ragged ends by themselves
+
+Axis = tuple[int, ...]
+"""An extent, and the stride of each operand along it."""
+
+
+def joined_axes(
+    shape: Sequence[int], *strides: Sequence[int]
+) -> tuple[list[Axis], tuple[int, ...]]:
+    """Join and order the axes of some layouts of one shape.
+
+    Args:
+        shape: Extent along each axis; none is 0.
+        *strides: Strides of each operand. The first operand's layout decides.
+
+    Returns:
+        The axes, with the smallest stride of the first operand first and none of it negative, and
+        by how much the walk begins beside the first element of each operand.
+    """
+    axes: list[Axis] = []
+    offsets = [0] * len(strides)
+    for extent, *steps in zip(shape, *strides, strict=True):
+        if extent == 1:
+            continue
+        if steps[0] < 0:
+            for i, step in enumerate(steps):
+                offsets[i] += (extent - 1) * step
+                steps[i] = -step
+        axes.append((extent, *steps))
+    axes.sort(key=lambda axis: axis[1])
+    joined: list[Axis] = []
+    for axis in axes:
+        inner = joined[-1] if joined else ()
+        if inner and all(inner[0] * a == b for a, b in zip(inner[1:], axis[1:], strict=True)):
+            joined[-1] = (inner[0] * axis[0], *inner[1:])
+        else:
+            joined.append(axis)
+    return joined, tuple(offsets)
+
+
+def pieces(axes: Sequence[Axis], operands: int) -> Iterator[tuple[tuple[int, ...], list[Axis]]]:
+    """Cut a grid of rows along its slowest axes until each piece has less than ``ROW_LIMIT``.
+
+    Args:
+        axes: The outer axes, innermost first.
+        operands: How many operands have strides in them.
+
+    Yields:
+        By how much a piece begins behind the grid, for each operand, and its axes.
+    """
+    if math.prod(axis[0] for axis in axes) < ROW_LIMIT:
+        yield (0,) * operands, list(axes)
+        return
+    *rest, (extent, *steps) = axes
+    half = extent // 2
+    for start, n in ((0, half), (half, extent - half)):
+        kept = [*rest, (n, *steps)] if n > 1 else rest
+        for offsets, part in pieces(kept, operands):
+            yield tuple(o + start * s for o, s in zip(offsets, steps, strict=True)), part
+
+
+def packed(axes: Sequence[Axis], operands: int) -> tuple[int, ...]:
+    """Return outer axes as a kernel takes them: flat, padded with extents of 1 to few or many."""
+    room = FEW if len(axes) <= FEW else MANY
+    padding = ((1, *(0,) * operands),) * (room - len(axes))
+    return tuple(number for axis in (*axes, *padding) for number in axis)
 
 
 @dataclass(frozen=True)
@@ -33,19 +100,19 @@ class Walk:
         source: Address of the source's.
         unit: Bytes of a unit: one access.
         inner: Units along the innermost axis, and the strides of both sides.
-        outer: (extent, target stride, source stride) of the other axes, innermost first.
+        outer: The other axes, innermost first.
     """
 
     target: int
     source: int
     unit: int
-    inner: tuple[int, int, int]
-    outer: tuple[tuple[int, int, int], ...]
+    inner: Axis
+    outer: tuple[Axis, ...]
 
     @property
     def rows(self) -> int:
         """How many rows of ``inner`` units there are."""
-        return math.prod(extent for extent, _, _ in self.outer)
+        return math.prod(axis[0] for axis in self.outer)
 
     @property
     def few(self) -> bool:
@@ -53,13 +120,8 @@ class Walk:
         return len(self.outer) <= FEW
 
     def arguments(self) -> tuple[Any, ...]:
-        """What kernels take: addresses, units in a row, strides, rows, and the outer axes' triples.
-
-        The triples are padded with extents of 1, so that two compiled versions serve every rank.
-        """
-        padding = ((1, 0, 0),) * ((FEW if self.few else ALL) - len(self.outer))
-        outer = tuple(number for axis in (*self.outer, *padding) for number in axis)
-        return self.target, self.source, *self.inner, self.rows, outer
+        """What kernels take: addresses, units in a row, strides, rows, and the outer axes."""
+        return self.target, self.source, *self.inner, self.rows, packed(self.outer, 2)
 
 
 def walks(target: DeviceArray, source: DeviceArray, units: tuple[int, ...]) -> Iterator[Walk]:
@@ -74,81 +136,43 @@ def walks(target: DeviceArray, source: DeviceArray, units: tuple[int, ...]) -> I
         Walks that together reach each element once.
     """
     item = target.itemsize
-    joined, t_low, s_low = joined_axes(target.shape, target.strides, source.strides)
+    axes, (t_low, s_low) = joined_axes(target.shape, target.strides, source.strides)
     t, s = target.address + t_low, source.address + s_low
-    if joined and joined[0][1] == joined[0][2] == item:
-        row, outer = joined[0][0] * item, joined[1:]
-    else:
-        # Without a contiguous axis, one element is a row; the kernels stride over the rest.
-        inner, outer = (joined[0], joined[1:]) if joined else ((1, item, item), [])
-        yield from _short(Walk(t, s, item, inner, tuple(outer)))
-        return
-    steps = [step for axis in outer for step in axis[1:]]
-    pieces = [(0, row)]
-    if WIDEST in units and row >= _EDGES_FROM and (t - s) % WIDEST == 0 and all(n % WIDEST == 0 for n in steps):
-        head = -t % WIDEST
-        body = (row - head) // WIDEST * WIDEST
-        pieces = [(0, head), (head, body), (head + body, row - head - body)]
-    for start, nbytes in pieces:
-        if nbytes:
-            aligned = math.gcd(WIDEST, t + start, s + start, nbytes, *steps)
-            unit = max(n for n in units if aligned % n == 0)
-            inner = (nbytes // unit, unit, unit)
-            yield from _short(Walk(t + start, s + start, unit, inner, tuple(outer)))
-
-
-def joined_axes(
-    shape: tuple[int, ...], target: tuple[int, ...], source: tuple[int, ...]
-) -> tuple[list[tuple[int, int, int]], int, int]:
-    """Join and order the axes of two layouts of one shape.
-
-    Args:
-        shape: Extent along each axis; none is 0.
-        target: Strides of the target in bytes.
-        source: Strides of the source in bytes.
-
-    Returns:
-        ``(axes, target offset, source offset)``: (extent, target stride, source stride) with the
-        smallest target stride first and none negative, and by how many bytes the walk begins
-        beside the first element of either side.
-    """
-    axes, t_low, s_low = [], 0, 0
-    for extent, t, s in zip(shape, target, source, strict=True):
-        if extent == 1:
-            continue
-        if t < 0:
-            t_low += (extent - 1) * t
-            s_low += (extent - 1) * s
-            t, s = -t, -s
-        axes.append((extent, t, s))
-    axes.sort(key=lambda axis: axis[1])
-    joined: list[tuple[int, int, int]] = []
-    for extent, t, s in axes:
-        if joined and (t, s) == (joined[-1][0] * joined[-1][1], joined[-1][0] * joined[-1][2]):
-            joined[-1] = (joined[-1][0] * extent, *joined[-1][1:])
+    contiguous = bool(axes) and axes[0][1] == axes[0][2] == item
+    inner, outer = (axes[0], axes[1:]) if axes else ((1, item, item), [])
+    for (t_start, s_start), part in pieces(outer, 2):
+        at = t + t_start, s + s_start
+        if contiguous:
+            yield from _contiguous(*at, inner[0] * item, part, units)
         else:
-            joined.append((extent, t, s))
-    return joined, t_low, s_low
+            yield Walk(*at, item, inner, tuple(part))
 
 
-def _short(walk: Walk) -> Iterator[Walk]:
-    """Cut a walk along its slowest axis until rows are numbered in 31 bits."""
-    if walk.rows < _INDEX_LIMIT:
-        yield walk
-        return
-    extent, t, s = walk.outer[-1]
-    for start, n in ((0, extent // 2), (extent // 2, extent - extent // 2)):
-        if n:
-            outer = (*walk.outer[:-1], (n, t, s)) if n > 1 else walk.outer[:-1]
-            half = Walk(
-                walk.target + start * t, walk.source + start * s, walk.unit, walk.inner, outer
-            )
-            yield from _short(half)
+def _contiguous(
+    t: int, s: int, row: int, outer: list[Axis], units: tuple[int, ...]
+) -> Iterator[Walk]:
+    """Choose the unit of rows of contiguous bytes; ragged ends go into walks of their own."""
+    steps = [step for axis in outer for step in axis[1:]]
+    cuts = [0, row]
+    if (
+        WIDEST in units
+        and row >= _EDGES_FROM
+        and (t - s) % WIDEST == 0
+        and all(step % WIDEST == 0 for step in steps)
+    ):
+        head = -t % WIDEST
+        cuts = [0, head, row - (row - head) % WIDEST, row]
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        if start < end:
+            aligned = math.gcd(WIDEST, t + start, s + start, end - start, *steps)
+            unit = max(n for n in units if aligned % n == 0)
+            inner = ((end - start) // unit, unit, unit)
+            yield Walk(t + start, s + start, unit, inner, tuple(outer))
 
 
 @device_function
 def few_offsets(index: int, outer: Any) -> Any:
-    """Return the (target, source) offsets of a row; ``outer`` is two triples."""
+    """Return the (target, source) offsets of a row; ``outer`` is two axes of two strides."""
     slow = divide(index, outer[0])
     fast = index - slow * outer[0]
     return fast * outer[1] + slow * outer[4], fast * outer[2] + slow * outer[5]
@@ -162,8 +186,8 @@ def _split(index: int, extent: int, t: int, s: int, t_step: int, s_step: int) ->
 
 
 @device_function
-def all_offsets(index: int, outer: Any) -> Any:
-    """Return the (target, source) offsets of a row; ``outer`` is seven triples."""
+def many_offsets(index: int, outer: Any) -> Any:
+    """Return the (target, source) offsets of a row; ``outer`` is seven axes of two strides."""
     # Spelled out: a tuple indexed by a variable would be laid down in local memory.
     rest, t, s = _split(index, outer[0], 0, 0, outer[1], outer[2])
     rest, t, s = _split(rest, outer[3], t, s, outer[4], outer[5])
@@ -172,3 +196,34 @@ def all_offsets(index: int, outer: Any) -> Any:
     rest, t, s = _split(rest, outer[12], t, s, outer[13], outer[14])
     rest, t, s = _split(rest, outer[15], t, s, outer[16], outer[17])
     return t + rest * outer[19], s + rest * outer[20]
+
+
+@device_function
+def few_offsets_of_three(index: int, outer: Any) -> Any:
+    """Return the offsets of a row in three operands; ``outer`` is two axes of three strides."""
+    slow = divide(index, outer[0])
+    fast = index - slow * outer[0]
+    return (
+        fast * outer[1] + slow * outer[5],
+        fast * outer[2] + slow * outer[6],
+        fast * outer[3] + slow * outer[7],
+    )
+
+
+@device_function
+def _split_three(index: int, axis: Any, sums: Any) -> Any:
+    rest = divide(index, axis[0])
+    step = index - rest * axis[0]
+    return rest, (sums[0] + step * axis[1], sums[1] + step * axis[2], sums[2] + step * axis[3])
+
+
+@device_function
+def many_offsets_of_three(index: int, outer: Any) -> Any:
+    """Return the offsets of a row in three operands; ``outer`` is seven axes of three strides."""
+    rest, sums = _split_three(index, outer[0:4], (0, 0, 0))
+    rest, sums = _split_three(rest, outer[4:8], sums)
+    rest, sums = _split_three(rest, outer[8:12], sums)
+    rest, sums = _split_three(rest, outer[12:16], sums)
+    rest, sums = _split_three(rest, outer[16:20], sums)
+    rest, sums = _split_three(rest, outer[20:24], sums)
+    return sums[0] + rest * outer[25], sums[1] + rest * outer[26], sums[2] + rest * outer[27]

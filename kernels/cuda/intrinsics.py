@@ -118,7 +118,7 @@ signed_32 = _make(
     types.int64, (_BITS,), lambda builder, v: builder.sext(builder.trunc(v, _I32), _I64)
 )
 signed_64 = _make(types.int64, (_BITS,), lambda builder, v: v)
-int_f32 = _make(types.float32, (types.int64,), lambda builder, v: builder.sitofp(v, _F32))
+int_f32 = _make(types.float32, (types.int32,), lambda builder, v: builder.sitofp(v, _F32))
 
 
 def _divide(builder: Any, index: Any, extent: Any) -> Any:
@@ -139,22 +139,44 @@ fdiv = libdevice.fdiv_rn
 fma32 = libdevice.fmaf_rn
 fma64 = libdevice.fma_rn
 fadd64 = libdevice.dadd_rn
-rint = libdevice.rintf
 
 
-def _cas(element: Any, space: int) -> Any:
-    def build(builder: Any, address: Any, expected: Any, value: Any) -> Any:
-        if element is not _I64:
-            expected, value = (builder.trunc(v, element) for v in (expected, value))
-        pointer = _pointer(builder, address, element, space)
-        pair = builder.cmpxchg(pointer, expected, value, "monotonic", "monotonic")
-        old = builder.extract_value(pair, 0)
-        return old if element is _I64 else builder.zext(old, _I64)
+def _ptx(code: str, constraints: str, result: Any, values: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return a builder of one instruction that touches memory."""
 
-    return _make(_BITS, (_ADDRESS, _BITS, _BITS), build)
+    def build(builder: Any, *args: Any) -> Any:
+        kind = ir.FunctionType(result, values)
+        narrow = [
+            builder.trunc(arg, value) if arg.type is _I64 and value is _I32 else arg
+            for arg, value in zip(args, values, strict=True)
+        ]
+        found = builder.call(
+            ir.InlineAsm(kind, code, f"{constraints},~{{memory}}", side_effect=True), narrow
+        )
+        return builder.zext(found, _I64) if result is _I32 else found
+
+    return build
 
 
-cas_u32, cas_u64, any_cas_u32 = _cas(_I32, _GLOBAL), _cas(_I64, _GLOBAL), _cas(_I32, 0)
+# Of system scope, so that other devices may update the same memory; LLVM's own atomic instructions
+# become ones that hold among the threads of one device only.
+def _cas_u32(space: str) -> Any:
+    code = f"atom.sys{space}.cas.b32 $0, [$1], $2, $3;"
+    return _make(_BITS, (_ADDRESS, _BITS, _BITS), _ptx(code, "=r,l,r,r", _I32, (_I64, _I32, _I32)))
+
+
+cas_u32, any_cas_u32 = _cas_u32(".global"), _cas_u32("")
+
+
+def _add_at(width: str, constraint: str, argument: Any, value: Any) -> Any:
+    code = f"red.sys.global.add.{width} [$0], $1;"
+    build = _ptx(code, f"l,{constraint}", ir.VoidType(), (_I64, value))
+    return _make(types.void, (_ADDRESS, argument), build)
+
+
+add_u32_at = _add_at("u32", "r", _BITS, _I32)
+add_u64_at = _add_at("u64", "l", _BITS, _I64)
+add_f64_at = _add_at("f64", "d", types.float64, _F64)
 
 
 def _any_load_u32(builder: Any, address: Any) -> Any:
@@ -166,43 +188,70 @@ def _any_load_u32(builder: Any, address: Any) -> Any:
 any_load_u32 = _make(_BITS, (_ADDRESS,), _any_load_u32)
 
 
-def _add_at(element: Any) -> Any:
-    def build(builder: Any, address: Any, value: Any) -> None:
-        if element is not _I64:
-            value = builder.trunc(value, element)
-        builder.atomic_rmw("add", _pointer(builder, address, element), value, "monotonic")
-
-    return _make(types.void, (_ADDRESS, _BITS), build)
-
-
-add_u32_at, add_u64_at = _add_at(_I32), _add_at(_I64)
-
-
-def _add_f64_at(builder: Any, address: Any, value: Any) -> None:
-    kind = ir.FunctionType(ir.VoidType(), [_I64, _F64])
-    code = ir.InlineAsm(kind, "red.global.add.f64 [$0], $1;", "l,d,~{memory}", side_effect=True)
-    builder.call(code, [address, value])
-
-
-add_f64_at = _make(types.void, (_ADDRESS, types.float64), _add_f64_at)
+def _element(context: Any, builder: Any, kinds: tuple[Any, Any], values: tuple[Any, Any]) -> Any:
+    """Return the address of an element of an array; the index is an integer or a tuple."""
+    kind, index_type = kinds
+    array = context.make_array(kind)(context, builder, values[0])
+    address = builder.ptrtoint(array.data, _I64)
+    indices = [(index_type, values[1])]
+    if isinstance(index_type, types.BaseTuple):
+        part = builder.extract_value
+        indices = [(t, part(values[1], i)) for i, t in enumerate(index_type.types)]
+    for axis, (t, item) in enumerate(indices):
+        step = builder.extract_value(array.strides, axis)
+        wide = context.cast(builder, item, t, types.int64)
+        address = builder.add(address, builder.mul(wide, step))
+    return address
 
 
 @_intrinsic
-def address_of(typingctx: Any, array: Any, index: Any) -> Any:
-    """Return the address of an element; ``index`` is an integer or a tuple of them."""
+def address_of_half(typingctx: Any, array: Any, index: Any) -> Any:
+    """Return the address of an element of a ``uint16`` array."""
+    if getattr(array, "dtype", None) != types.uint16:
+        return None  # Numba then says that there is no such function for these types
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind, index_type = signature.args
-        value = context.make_array(kind)(context, builder, args[0])
-        address = builder.ptrtoint(value.data, _I64)
-        indices = [(index_type, args[1])]
-        if isinstance(index_type, types.BaseTuple):
-            parts = builder.extract_value
-            indices = [(t, parts(args[1], i)) for i, t in enumerate(index_type.types)]
-        for axis, (t, item) in enumerate(indices):
-            step = builder.extract_value(value.strides, axis)
-            wide = context.cast(builder, item, t, types.int64)
-            address = builder.add(address, builder.mul(wide, step))
-        return address
+        return _element(context, builder, signature.args, args)
 
     return types.int64(array, index), codegen
+
+
+_REGISTERS = {32: (_I32, "r"), 64: (_I64, "l")}
+
+
+@_intrinsic
+def load_acquire(typingctx: Any, array: Any, index: Any) -> Any:
+    """Load a 32- or 64-bit element; what its writer stored before is seen from then on."""
+    if getattr(getattr(array, "dtype", None), "bitwidth", 0) not in _REGISTERS:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        width = signature.args[0].dtype.bitwidth
+        register, constraint = _REGISTERS[width]
+        address = _element(context, builder, signature.args, args)
+        kind = ir.FunctionType(register, [_I64])
+        code = f"ld.acquire.sys.b{width} $0, [$1];"
+        asm = ir.InlineAsm(kind, code, f"={constraint},l,~{{memory}}", side_effect=True)
+        value_type = context.get_value_type(signature.return_type)
+        return builder.bitcast(builder.call(asm, [address]), value_type)
+
+    return array.dtype(array, index), codegen
+
+
+@_intrinsic
+def store_release(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Store a 32- or 64-bit element; who sees it sees what was stored before."""
+    if getattr(getattr(array, "dtype", None), "bitwidth", 0) not in _REGISTERS:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        width = signature.args[0].dtype.bitwidth
+        register, constraint = _REGISTERS[width]
+        address = _element(context, builder, signature.args[:2], args[:2])
+        kind = ir.FunctionType(ir.VoidType(), [_I64, register])
+        code = f"st.release.sys.b{width} [$0], $1;"
+        asm = ir.InlineAsm(kind, code, f"l,{constraint},~{{memory}}", side_effect=True)
+        builder.call(asm, [address, builder.bitcast(args[2], register)])
+        return context.get_dummy_value()
+
+    return types.void(array, index, array.dtype), codegen

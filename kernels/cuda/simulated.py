@@ -197,11 +197,6 @@ def fma64(a: Any, b: Any, c: Any) -> Any:
         return np.float64(math.copysign(math.inf, exact))
 
 
-def rint(value: Any) -> Any:
-    """Round to an integer, ties to even."""
-    return np.rint(np.float32(value))
-
-
 def _cas(load: Callable[[int], int], store: Callable[[int, int], None]) -> Any:
     def cas(address: int, expected: int, value: int) -> int:
         with _atomic:
@@ -213,7 +208,7 @@ def _cas(load: Callable[[int], int], store: Callable[[int, int], None]) -> Any:
     return cas
 
 
-cas_u32, cas_u64 = _cas(load_32, store_32), _cas(load_64, store_64)
+cas_u32 = _cas(load_32, store_32)
 
 
 def any_load_u32(address: int) -> int:
@@ -249,15 +244,98 @@ def add_f64_at(address: int, value: Any) -> None:
         store_64(address, bits_f64(fadd64(as_f64(load_64(address)), value)))
 
 
-def address_of(array: Any, index: Any) -> int:
-    """Return the address of an element; the index must lie inside the array."""
-    plain = array
-    while not isinstance(plain, np.ndarray):  # a kernel sees its arrays through two wrappers
-        plain = object.__getattribute__(plain, "__dict__").get("_item") or plain._ary
+def plain(array: Any) -> np.ndarray[Any, Any]:
+    """Return the NumPy array behind an array that a simulated kernel sees, which is wrapped twice."""
+    while not isinstance(array, np.ndarray):
+        array = object.__getattribute__(array, "__dict__").get("_item") or array._ary
+    return array
+
+
+def address_of_half(array: Any, index: Any) -> int:
+    """Return the address of an element of a ``uint16`` array; the index must lie inside."""
+    memory = plain(array)
+    if memory.dtype != np.uint16:
+        raise TypeError(f"array must have dtype uint16, but got {memory.dtype}")
     indices = index if isinstance(index, tuple) else (index,)
-    if len(indices) != plain.ndim or not all(
-        0 <= i < n for i, n in zip(indices, plain.shape, strict=True)
+    if len(indices) != memory.ndim or not all(
+        0 <= i < n for i, n in zip(indices, memory.shape, strict=True)
     ):
-        raise IndexError(f"the index must lie within {plain.shape}, but got {index}")
-    steps = zip(indices, plain.strides, strict=True)
-    return int(plain.ctypes.data) + sum(int(i) * step for i, step in steps)
+        raise IndexError(f"the index must lie within {memory.shape}, but got {index}")
+    steps = zip(indices, memory.strides, strict=True)
+    return int(memory.ctypes.data) + sum(int(i) * step for i, step in steps)
+
+
+_INTEGERS = (np.int32, np.uint32, np.int64, np.uint64)
+_NUMBERS = (*_INTEGERS, np.float32, np.float64)
+
+
+def _updated(array: Any, index: Any, change: Callable[[Any], Any], kinds: tuple[Any, ...]) -> Any:
+    """Replace an element by a function of it, atomically, and return what it was.
+
+    The array's dtype must be one that the compiled function takes too: the simulator's own atomic
+    functions take any, and what works there may not compile.
+    """
+    memory = plain(array)
+    if memory.dtype not in kinds:
+        raise TypeError(
+            f"array must have one of the dtypes {', '.join(kind.__name__ for kind in kinds)}, "
+            f"but got {memory.dtype}"
+        )
+    with _atomic, np.errstate(all="ignore"):
+        old = memory[index]
+        memory[index] = change(old)
+        return old
+
+
+def load(array: Any, index: Any) -> Any:
+    """Return an element."""
+    return _updated(array, index, lambda old: old, _NUMBERS)
+
+
+def store(array: Any, index: Any, value: Any) -> None:
+    """Store an element."""
+    _updated(array, index, lambda old: value, _NUMBERS)
+
+
+def add(array: Any, index: Any, value: Any) -> Any:
+    """Add to an element; integers wrap."""
+    return _updated(array, index, lambda old: old + old.dtype.type(value), _NUMBERS)
+
+
+def minimum(array: Any, index: Any, value: Any) -> Any:
+    """Replace an element by a smaller value."""
+    return _updated(array, index, lambda old: min(old, old.dtype.type(value)), _NUMBERS)
+
+
+def maximum(array: Any, index: Any, value: Any) -> Any:
+    """Replace an element by a larger value."""
+    return _updated(array, index, lambda old: max(old, old.dtype.type(value)), _NUMBERS)
+
+
+def and_(array: Any, index: Any, value: Any) -> Any:
+    """And the bits of an element."""
+    return _updated(array, index, lambda old: old & old.dtype.type(value), _INTEGERS)
+
+
+def or_(array: Any, index: Any, value: Any) -> Any:
+    """Or the bits of an element."""
+    return _updated(array, index, lambda old: old | old.dtype.type(value), _INTEGERS)
+
+
+def xor(array: Any, index: Any, value: Any) -> Any:
+    """Exclusive-or the bits of an element."""
+    return _updated(array, index, lambda old: old ^ old.dtype.type(value), _INTEGERS)
+
+
+def exchange(array: Any, index: Any, value: Any) -> Any:
+    """Replace an element."""
+    return _updated(array, index, lambda old: value, _INTEGERS)
+
+
+def compare_exchange(array: Any, index: Any, expected: Any, value: Any) -> Any:
+    """Replace an element that is as expected."""
+    return _updated(array, index, lambda old: value if old == expected else old, _INTEGERS)
+
+
+def fence() -> None:
+    """Order memory; Python's threads need none."""

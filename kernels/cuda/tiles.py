@@ -13,10 +13,10 @@ import numpy as np
 from numba import cuda
 
 from emu.kernels.cuda import lanes
-from emu.kernels.cuda.arrays import DeviceArray, empty, place
+from emu.kernels.cuda.arrays import place
 from emu.kernels.cuda.checks import check_tile
 from emu.kernels.cuda.device import cover, device_function, kernel, launch
-from emu.kernels.cuda.geometry import WIDEST, all_offsets, few_offsets, walks
+from emu.kernels.cuda.geometry import WIDEST, many_offsets, few_offsets, walks
 from emu.kernels.cuda.primitives import (
     add_f64_at,
     add_u32_at,
@@ -49,7 +49,7 @@ _ACCESS = {
     WIDEST: (load_128, _store_pair),
 }
 _SUMS = {BOOL: "bool", F16: "f16", BF16: "bf16", F32: "f32", F64: "f64"}
-_OFFSETS = {True: few_offsets, False: all_offsets}
+_OFFSETS = {True: few_offsets, False: many_offsets}
 
 
 def _set_kernel(unit: int, few: bool) -> Any:
@@ -256,9 +256,10 @@ def set_tile(target: Any, source: Any) -> None:
     """Copy a tile into strided device memory.
 
     Args:
-        target: Where to; rank 1 to 8, any strides that give each element its own place.
-        source: What; of the target's shape and dtype, any strides. It may overlap the target: the
-            result is as if it had been copied first.
+        target: Where to; rank 1 to 8, any strides, negative ones too, as long as no element lies on
+            another.
+        source: What; of the target's shape and dtype, any strides. It shares no memory with
+            ``target``.
 
     Raises:
         ArgumentError: An argument is in host memory, or shapes, dtypes, rank or strides are not
@@ -267,8 +268,15 @@ def set_tile(target: Any, source: Any) -> None:
     """
     to, what = place(target, "target"), place(source, "source")
     check_tile(to, what)
-    if to.size:
-        _set(to, _apart(to, what))
+    if to.size == 0:
+        return
+    for walk in walks(to, what, UNITS):
+        launch(
+            SET_KERNELS[walk.unit, walk.few],
+            *cover(walk.inner[0], walk.rows),
+            *walk.arguments(),
+            touches=(to.window, what.window),
+        )
 
 
 def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
@@ -278,9 +286,10 @@ def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
     nearest, ties to even.
 
     Args:
-        target: Where to; rank 1 to 8, any strides that give each element its own place.
-        source: What; of the target's shape and dtype, any strides. It may overlap the target: the
-            result is as if it had been copied first.
+        target: Where to; rank 1 to 8, any strides, negative ones too, as long as no element lies on
+            another.
+        source: What; of the target's shape and dtype, any strides. It shares no memory with
+            ``target``.
         atomic: Add each element by an atomic update, so that several kernels may add to the same
             tile at once. Others' plain stores are not kept apart.
 
@@ -293,7 +302,6 @@ def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
     check_tile(to, what, sums=True)
     if to.size == 0:
         return
-    what = _apart(to, what)
     kind = _SUMS.get(KINDS[to.dtype], "int")
     mask = lanes.int_mask(to.itemsize)
     units, touched = (to.itemsize, WIDEST), to.window
@@ -308,27 +316,6 @@ def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
             mask,
             touches=(touched, what.window),
         )
-
-
-def _set(to: DeviceArray, what: DeviceArray) -> None:
-    for walk in walks(to, what, UNITS):
-        launch(
-            SET_KERNELS[walk.unit, walk.few],
-            *cover(walk.inner[0], walk.rows),
-            *walk.arguments(),
-            touches=(to.window, what.window),
-        )
-
-
-def _apart(to: DeviceArray, what: DeviceArray) -> DeviceArray:
-    """Return the source, or a copy of it where writing the target could change it on the way."""
-    (t_start, t_end), (s_start, s_end) = to.window, what.window
-    same = (to.address, to.strides) == (what.address, what.strides)
-    if same or t_end <= s_start or s_end <= t_start:
-        return what
-    copy = empty(what.shape, what.dtype)
-    _set(copy, what)
-    return copy
 
 
 def atomic_add_tile(target: Any, source: Any) -> None:
