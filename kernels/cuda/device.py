@@ -38,9 +38,10 @@ def require_device() -> None:
         CudaUnavailableError: There is neither a CUDA device nor the simulator.
     """
     if not SIMULATED and not cuda.is_available():
+        reason = " ".join(str(cuda.cuda_error() or "no device").split()).rstrip(".")
         raise CudaUnavailableError(
             "a CUDA device must be available, but got "
-            f"{cuda.cuda_error() or 'no device'}; to run in Numba's simulator instead, set "
+            f"{reason}; to run in Numba's simulator instead, set "
             "NUMBA_ENABLE_CUDASIM=1 before Python starts"
         )
 
@@ -61,7 +62,8 @@ def device_function(function: Callable[..., Any]) -> Any:
 
 
 @functools.cache
-def _sm_count() -> int:
+def sm_count() -> int:
+    """Return how many multiprocessors the current device has."""
     return 1 if SIMULATED else int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
 
 
@@ -113,7 +115,7 @@ def cover(inner: int, outer: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """
     width = min(THREADS, 1 << (inner - 1).bit_length())
     height = THREADS // width
-    limit = min(_MAX_BLOCKS, _sm_count() * _BLOCKS_PER_SM)
+    limit = min(_MAX_BLOCKS, sm_count() * _BLOCKS_PER_SM)
     columns = -(-inner // width)
     rows = min(-(-outer // height), limit, 65535)
     return (min(columns, max(1, limit // rows)), rows), (width, height)

@@ -118,6 +118,8 @@ signed_32 = _make(
     types.int64, (_BITS,), lambda builder, v: builder.sext(builder.trunc(v, _I32), _I64)
 )
 signed_64 = _make(types.int64, (_BITS,), lambda builder, v: v)
+# As an index: for a signed one Numba adds code that counts negative ones from the end.
+unsigned = _make(_BITS, (types.int64,), lambda builder, v: v)
 int_f32 = _make(types.float32, (types.int32,), lambda builder, v: builder.sitofp(v, _F32))
 
 
@@ -139,6 +141,7 @@ fdiv = libdevice.fdiv_rn
 fma32 = libdevice.fmaf_rn
 fma64 = libdevice.fma_rn
 fadd64 = libdevice.dadd_rn
+fmul64 = libdevice.dmul_rn
 
 
 def _ptx(code: str, constraints: str, result: Any, values: tuple[Any, ...]) -> Callable[..., Any]:

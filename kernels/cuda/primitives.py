@@ -31,6 +31,7 @@ if SIMULATED:
         fma32,
         fma64,
         fmul,
+        fmul64,
         imul_add,
         int_f32,
         load_8,
@@ -46,6 +47,7 @@ if SIMULATED:
         store_32,
         store_64,
         store_128,
+        unsigned,
     )
 else:
     from emu.kernels.cuda.intrinsics import (
@@ -69,6 +71,7 @@ else:
         fma32,
         fma64,
         fmul,
+        fmul64,
         imul_add,
         int_f32,
         load_8,
@@ -84,4 +87,5 @@ else:
         store_32,
         store_64,
         store_128,
+        unsigned,
     )

@@ -126,6 +126,13 @@ def signed_64(bits: int) -> int:
     return _signed(bits, 64)
 
 
+def unsigned(index: int) -> int:
+    """Return an index that is not negative."""
+    if index < 0:
+        raise IndexError(f"an index must not be negative, but got {index}")
+    return index
+
+
 def int_f32(value: int) -> Any:
     """Round an integer to fp32."""
     return np.int64(value).astype(np.float32)
@@ -165,6 +172,12 @@ def fadd64(a: Any, b: Any) -> Any:
     """Add in fp64."""
     with np.errstate(all="ignore"):
         return np.float64(a) + np.float64(b)
+
+
+def fmul64(a: Any, b: Any) -> Any:
+    """Multiply in fp64."""
+    with np.errstate(all="ignore"):
+        return np.float64(a) * np.float64(b)
 
 
 def fma32(a: Any, b: Any, c: Any) -> Any:

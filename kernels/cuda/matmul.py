@@ -1,0 +1,173 @@
+"""Matrix products in device memory.
+
+Each element is one chain of fused multiply-adds, k increasing, in fp32 for fp32, fp16 and bf16, in
+fp64 for fp64, in int32 for int8: the bits do not depend on sizes, strides or device.
+Everything runs on the default stream, after what was put there before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emu.kernels.cuda.arrays import DeviceArray, empty, place
+from emu.kernels.cuda.checks import check_aligned, check_apart, check_written
+from emu.kernels.cuda.device import launch, sm_count
+from emu.kernels.cuda.matmul_kernels import (
+    INPUTS,
+    LARGE,
+    PRODUCT_KERNELS,
+    RESULTS,
+    SUMS,
+    TILINGS,
+    Tiling,
+)
+from emu.kernels.dtypes import BFLOAT16
+from emu.kernels.errors import ArgumentError
+
+_KINDS = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.float16): "f16",
+    BFLOAT16: "bf16",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int32): "i32",
+}
+_NAMES = {kind: dtype for dtype, kind in _KINDS.items()}
+_MAX_BLOCKS_DOWN = 65535
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> DeviceArray:
+    """Multiply matrices: ``alpha * (a @ b) + beta * out + bias``.
+
+    The sums are scaled in the dtype in which they were taken, each operation rounded by itself, and
+    the result is rounded once to its dtype. int32 wraps.
+
+    Args:
+        a: Matrix of shape (m, k), or (k, m) with ``transpose_a``; float32, float64, float16,
+            bfloat16 or int8, any strides.
+        b: Matrix of shape (k, n), or (n, k) with ``transpose_b``; the dtype of ``a``, any strides.
+        out: Where the result goes, of shape (m, n), any strides, sharing no memory with other
+            arguments: float64 for float64, int32 for int8, else float32, float16 or bfloat16. None
+            makes a new array, int32 for int8, else of the dtype of ``a``.
+        alpha: Factor of the product; an integer for int8.
+        beta: Factor of what ``out`` holds; an integer for int8. With 0, ``out`` is not read.
+        bias: One number a column, of the dtype of the result; None adds nothing.
+        transpose_a: Take ``a`` transposed.
+        transpose_b: Take ``b`` transposed.
+
+    Returns:
+        The result, in device memory.
+
+    Raises:
+        ArgumentError: An argument is not so. Nothing was changed.
+        CudaUnavailableError: There is neither a CUDA device nor the simulator.
+    """
+    left, right = _matrix(place(a, "a"), "a", transpose_a), _matrix(place(b, "b"), "b", transpose_b)
+    _check_inputs(left, right)
+    source = _KINDS[left.dtype]
+    (m, k), n = left.shape, right.shape[1]
+    _check_factors(source, alpha, beta, out)
+    target = _target(source, (m, n), out)
+    result = _KINDS[target.dtype]
+    column = None if bias is None else _bias(place(bias, "bias"), target)
+    read = [(left, "a"), (right, "b"), *([] if column is None else [(column, "bias")])]
+    for array, name in read:
+        check_aligned(array, name)
+        check_apart(target, array, name)
+    check_written(target, "out")
+    if target.size == 0:
+        return target
+    tiling = _tiling(source, m, n)
+    chunk = _MAX_BLOCKS_DOWN * tiling.rows
+    shared = tiling.shared_bytes(SUMS[INPUTS[source][1]].dtype.itemsize)
+    for row in range(0, m, chunk):
+        rows = min(chunk, m - row)
+        launch(
+            PRODUCT_KERNELS[source, result, tiling],
+            (-(-n // tiling.columns), -(-rows // tiling.rows)),
+            (tiling.threads,),
+            *(left.address + row * left.strides[0], *left.strides, _along_k(left.strides)),
+            *(right.address, *right.strides[::-1], _along_k(right.strides[::-1])),
+            *(target.address + row * target.strides[0], *target.strides, rows, n, k),
+            *(float(alpha), float(beta)),
+            *((0, 0, 0) if column is None else (column.address, column.strides[0], 1)),
+            touches=[array.window for array in (target, *(array for array, _ in read))],
+            shared_bytes=shared,
+        )
+    return target
+
+
+def _matrix(array: DeviceArray, name: str, transposed: bool) -> DeviceArray:
+    if array.ndim != 2:
+        raise ArgumentError(f"{name} must have rank 2, but got rank {array.ndim}")
+    return array.T if transposed else array
+
+
+def _check_inputs(left: DeviceArray, right: DeviceArray) -> None:
+    if _KINDS.get(left.dtype) not in INPUTS:
+        names = ", ".join(_NAMES[kind].name for kind in INPUTS)
+        raise ArgumentError(f"a must have one of the dtypes {names}, but got {left.dtype}")
+    if right.dtype != left.dtype:
+        raise ArgumentError(f"b must have a's dtype {left.dtype}, but got {right.dtype}")
+    if left.shape[1] != right.shape[0]:
+        raise ArgumentError(
+            f"a and b must agree in k, but got the shapes {left.shape} and {right.shape} (after "
+            "transposition)"
+        )
+
+
+def _check_factors(source: str, alpha: float, beta: float, out: Any) -> None:
+    if beta != 0 and out is None:
+        raise ArgumentError(f"beta must be 0 where out is None, but got {beta}")
+    if source == "i8":
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if value != int(value) or not -(2**31) <= value < 2**31:
+                raise ArgumentError(f"{name} must be an int32 for int8 matrices, but got {value}")
+
+
+def _target(source: str, shape: tuple[int, int], out: Any) -> DeviceArray:
+    sums = INPUTS[source][1]
+    if out is None:
+        return empty(shape, _NAMES["i32" if source == "i8" else source])
+    target = place(out, "out")
+    allowed = [_NAMES[kind] for kind, (_, _, wanted) in RESULTS.items() if wanted == sums]
+    if target.dtype not in allowed:
+        raise ArgumentError(
+            f"out must have one of the dtypes {', '.join(kind.name for kind in allowed)} for "
+            f"{_NAMES[source].name} matrices, but got {target.dtype}"
+        )
+    if target.shape != shape:
+        raise ArgumentError(f"out must have the shape {shape}, but got {target.shape}")
+    return target
+
+
+def _bias(bias: DeviceArray, target: DeviceArray) -> DeviceArray:
+    if bias.dtype != target.dtype or bias.shape != target.shape[1:]:
+        raise ArgumentError(
+            f"bias must have the dtype {target.dtype} and the shape {target.shape[1:]}, but got "
+            f"{bias.dtype} and {bias.shape}"
+        )
+    return bias
+
+
+def _tiling(source: str, m: int, n: int) -> Tiling:
+    """Choose large tiles where they give every multiprocessor one, and fp64's sums fit registers."""
+    blocks = -(-m // LARGE.rows) * -(-n // LARGE.columns)
+    return TILINGS[0] if source != "f64" and blocks >= sm_count() else TILINGS[-1]
+
+
+def _along_k(strides: tuple[int, ...]) -> int:
+    """Say whether a matrix, given as (other axis, k), lies in memory with k the faster axis."""
+    return int(abs(strides[1]) <= abs(strides[0]))

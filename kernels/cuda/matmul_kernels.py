@@ -1,0 +1,327 @@
+"""The kernels of matrix products: tiles in shared memory, a block of results in each thread.
+
+Every element of the result is one chain of fused multiply-adds with k increasing, whatever the
+tiles: the same bits for every configuration, stride and device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from emu.kernels.cuda.device import SIMULATED, device_function, kernel
+from emu.kernels.cuda.lanes import bf16_to_f32, f32_to_bf16
+from emu.kernels.cuda.primitives import (
+    as_f32,
+    as_f64,
+    bits_f32,
+    bits_f64,
+    divide,
+    f16_to_f32,
+    f32_to_f16,
+    fadd,
+    fadd64,
+    fma32,
+    fma64,
+    fmul,
+    fmul64,
+    imul_add,
+    load_8,
+    load_16,
+    load_32,
+    load_64,
+    signed_8,
+    signed_32,
+    store_16,
+    store_32,
+    store_64,
+    unsigned,
+)
+
+
+class Tiling(NamedTuple):
+    """Sizes of a block's tile and of a thread's part of it."""
+
+    rows: int
+    columns: int
+    depth: int
+    thread_rows: int
+    thread_columns: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.rows // self.thread_rows * (self.columns // self.thread_columns)
+
+    def shared_bytes(self, itemsize: int) -> int:
+        """Bytes of the two tiles in shared memory."""
+        return (self.rows + self.columns + 2 * _PAD) * self.depth * itemsize
+
+
+# Rows of a tile begin 4 banks apart, so that a tile can be filled in either order without conflicts.
+_PAD = 4
+LARGE = Tiling(128, 128, 16, 8, 8)
+SMALL = Tiling(64, 64, 16, 4, 4)
+TINY = Tiling(8, 8, 4, 2, 2)
+TILINGS = (TINY,) if SIMULATED else (LARGE, SMALL)
+"""What is launched: a simulated thread costs so much that only tiny blocks are bearable there."""
+
+
+@device_function
+def _load_f32(address: int) -> Any:
+    return as_f32(load_32(address))
+
+
+@device_function
+def _load_f64(address: int) -> Any:
+    return as_f64(load_64(address))
+
+
+@device_function
+def _load_f16(address: int) -> Any:
+    return f16_to_f32(load_16(address))
+
+
+@device_function
+def _load_bf16(address: int) -> Any:
+    return bf16_to_f32(load_16(address))
+
+
+@device_function
+def _load_i8(address: int) -> Any:
+    return np.int32(signed_8(load_8(address)))
+
+
+@device_function
+def _load_i32(address: int) -> Any:
+    return np.int32(signed_32(load_32(address)))
+
+
+@device_function
+def _store_f32(address: int, value: Any) -> None:
+    store_32(address, bits_f32(value))
+
+
+@device_function
+def _store_f64(address: int, value: Any) -> None:
+    store_64(address, bits_f64(value))
+
+
+@device_function
+def _store_f16(address: int, value: Any) -> None:
+    store_16(address, f32_to_f16(value))
+
+
+@device_function
+def _store_bf16(address: int, value: Any) -> None:
+    store_16(address, f32_to_bf16(value))
+
+
+@device_function
+def _store_i32(address: int, value: Any) -> None:
+    store_32(address, np.uint64(np.int64(value) & 0xFFFFFFFF))
+
+
+@device_function
+def _scale_f32(total: Any, alpha: float, beta: float, before: Any) -> Any:
+    value = fmul(np.float32(alpha), total)
+    return value if beta == 0.0 else fadd(value, fmul(np.float32(beta), before))
+
+
+@device_function
+def _scale_f64(total: Any, alpha: float, beta: float, before: Any) -> Any:
+    value = fmul64(alpha, total)
+    return value if beta == 0.0 else fadd64(value, fmul64(beta, before))
+
+
+@device_function
+def _scale_i32(total: Any, alpha: float, beta: float, before: Any) -> Any:
+    value = imul_add(np.int32(0), np.int32(alpha), total)
+    return imul_add(value, np.int32(beta), before)
+
+
+@device_function
+def _imul_add(a: Any, b: Any, total: Any) -> Any:
+    return imul_add(total, a, b)
+
+
+@device_function
+def _iadd(a: Any, b: Any) -> Any:
+    return imul_add(a, b, np.int32(1))
+
+
+class Sums(NamedTuple):
+    """Arithmetic of the sums."""
+
+    dtype: np.dtype[Any]
+    zero: Any
+    fma: Any
+    add: Any
+    scale: Any
+
+
+SUMS = {
+    "f32": Sums(np.dtype(np.float32), np.float32(0), fma32, fadd, _scale_f32),
+    "f64": Sums(np.dtype(np.float64), np.float64(0), fma64, fadd64, _scale_f64),
+    "i32": Sums(np.dtype(np.int32), np.int32(0), _imul_add, _iadd, _scale_i32),
+}
+INPUTS = {
+    "f32": (_load_f32, "f32"),
+    "f64": (_load_f64, "f64"),
+    "f16": (_load_f16, "f32"),
+    "bf16": (_load_bf16, "f32"),
+    "i8": (_load_i8, "i32"),
+}
+"""How inputs are loaded, and in what they are summed."""
+
+RESULTS = {
+    "f32": (_load_f32, _store_f32, "f32"),
+    "f16": (_load_f16, _store_f16, "f32"),
+    "bf16": (_load_bf16, _store_bf16, "f32"),
+    "f64": (_load_f64, _store_f64, "f64"),
+    "i32": (_load_i32, _store_i32, "i32"),
+}
+"""How results are loaded and stored, and the sums that they come from."""
+
+
+def _fill(load: Any, zero: Any, extent: int, depth: int, threads: int) -> Any:
+    """Make the function that loads a tile, k-major, with zeros outside of the matrix."""
+    row = extent + _PAD
+    turns = extent * depth // threads
+
+    @device_function
+    def fill(
+        tile: Any,
+        first: int,
+        source: int,
+        step: int,
+        k_step: int,
+        extent_left: int,
+        depth_left: int,
+        along_k: int,
+    ) -> None:
+        for turn in range(turns):
+            item = cuda.threadIdx.x + turn * threads
+            if along_k:  # threads that are neighbours read what lies next to each other
+                i = divide(item, depth)
+                k = item - i * depth
+            else:
+                k = divide(item, extent)
+                i = item - k * extent
+            value = zero
+            if i < extent_left and k < depth_left:
+                value = load(source + i * step + k * k_step)
+            tile[unsigned(first + k * row + i)] = value
+
+    return fill
+
+
+def _multiply(fma: Any, tiling: Tiling) -> Any:
+    """Make the function that adds one k of the tiles to a thread's sums."""
+    rows, columns = tiling.thread_rows, tiling.thread_columns
+    # A thread's elements lie apart, so that what a warp reads at once is adjacent.
+    row_step, column_step = tiling.rows // rows, tiling.columns // columns
+
+    @device_function
+    def multiply(total: Any, tile: Any, left_at: int, right_at: int) -> None:
+        for i in range(rows):
+            left = tile[unsigned(left_at + i * row_step)]
+            for j in range(columns):
+                right = tile[unsigned(right_at + j * column_step)]
+                total[i * columns + j] = fma(left, right, total[i * columns + j])
+
+    return multiply
+
+
+def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
+    load, sums = INPUTS[source]
+    load_result, store_result, _ = RESULTS[result]
+    dtype, zero, fma, add, scale = SUMS[sums]
+    threads, depth = tiling.threads, tiling.depth
+    fill_left = _fill(load, zero, tiling.rows, depth, threads)
+    fill_right = _fill(load, zero, tiling.columns, depth, threads)
+    multiply = _multiply(fma, tiling)
+    thread_rows, thread_columns = tiling.thread_rows, tiling.thread_columns
+    results = thread_rows * thread_columns
+    tile_rows, tile_columns = tiling.rows, tiling.columns
+    row_step, column_step = tile_rows // thread_rows, tile_columns // thread_columns
+    left_row, right_row = tile_rows + _PAD, tile_columns + _PAD
+    right_first = left_row * depth
+
+    def product(
+        a: int,
+        a_row: int,
+        a_k: int,
+        a_along_k: int,
+        b: int,
+        b_column: int,
+        b_k: int,
+        b_along_k: int,
+        c: int,
+        c_row: int,
+        c_column: int,
+        m: int,
+        n: int,
+        k: int,
+        alpha: float,
+        beta: float,
+        bias: int,
+        bias_step: int,
+        biased: int,
+    ) -> None:
+        tile = cuda.shared.array(0, dtype)
+        total = cuda.local.array(results, dtype)
+        for i in range(results):
+            total[i] = zero
+        down = divide(cuda.threadIdx.x, column_step)
+        along = cuda.threadIdx.x - down * column_step
+        row, column = cuda.blockIdx.y * tile_rows, cuda.blockIdx.x * tile_columns
+        a += row * a_row
+        b += column * b_column
+        k_start = 0
+        while k_start < k:
+            left = k - k_start
+            fill_left(tile, 0, a, a_row, a_k, m - row, left, a_along_k)
+            fill_right(tile, right_first, b, b_column, b_k, n - column, left, b_along_k)
+            cuda.syncthreads()
+            if left >= depth:
+                for step in range(depth):
+                    multiply(
+                        total, tile, step * left_row + down, right_first + step * right_row + along
+                    )
+            else:
+                for step in range(left):
+                    multiply(
+                        total, tile, step * left_row + down, right_first + step * right_row + along
+                    )
+            cuda.syncthreads()
+            a += depth * a_k
+            b += depth * b_k
+            k_start += depth
+        for i in range(thread_rows):
+            at_row = row + down + i * row_step
+            for j in range(thread_columns):
+                at_column = column + along + j * column_step
+                if at_row < m and at_column < n:
+                    at = c + at_row * c_row + at_column * c_column
+                    before = zero
+                    if beta != 0.0:
+                        before = load_result(at)
+                    value = scale(total[i * thread_columns + j], alpha, beta, before)
+                    if biased:
+                        value = add(value, load_result(bias + at_column * bias_step))
+                    store_result(at, value)
+
+    return kernel(product)
+
+
+PRODUCT_KERNELS: dict[tuple[str, str, Tiling], Any] = {
+    (source, result, tiling): _product_kernel(source, result, tiling)
+    for source, (_, sums) in INPUTS.items()
+    for result, (_, _, wanted) in RESULTS.items()
+    if sums == wanted
+    for tiling in (LARGE, SMALL, TINY)
+}
+"""By dtype of the inputs and of the result, and tiling."""
