@@ -18,7 +18,8 @@ from emu.kernels.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 
-_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_NUMBA_KNOWS = frozenset(map(np.dtype, "bhilqBHILQfdFD"))
 
 
 class _At:
@@ -123,17 +124,15 @@ class DeviceArray:
         fp16, bf16 and other dtypes that Numba's kernels do not know appear as unsigned integers of
         their width, bool as uint8; the others as themselves.
         """
-        known = self.dtype.kind in "iufc" and self.dtype.isbuiltin == 1 and self.dtype.char != "e"
-        kind = self.dtype if known else np.dtype(_BITS[self.itemsize])
+        kind = self.dtype if self.dtype in _NUMBA_KNOWS else np.dtype(_BITS[self.itemsize])
         return _numba_array(self.address, self.shape, self.strides, kind, self.owner)
 
     def __getitem__(self, index: Any) -> DeviceArray:
         """Return a view: integers, slices, ``...`` and ``None`` as in NumPy, no arrays."""
         entries = index if isinstance(index, tuple) else (index,)
         for entry in entries:
-            if not (
-                entry is None or entry is Ellipsis or isinstance(entry, int | np.integer | slice)
-            ):
+            makes_a_view = entry is None or entry is Ellipsis or type(entry) is slice
+            if not makes_a_view and (isinstance(entry, bool) or not hasattr(entry, "__index__")):
                 raise TypeError(
                     f"an index must be an integer, a slice, ... or None, but got {entry!r}"
                 )
@@ -142,7 +141,7 @@ class DeviceArray:
         return self._like(self.layout()[entries])
 
     @property
-    def T(self) -> DeviceArray:  # noqa: N802 - the name that arrays have
+    def T(self) -> DeviceArray:
         """The view with the axes in reverse order."""
         return self._like(self.layout().T)
 

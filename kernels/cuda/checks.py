@@ -106,8 +106,9 @@ def check_apart(target: DeviceArray, source: DeviceArray, name: str) -> None:
     (t_start, t_end), (s_start, s_end) = target.window, source.window
     if t_end <= s_start or s_end <= t_start:
         return
+    shares_memory: Any = np.shares_memory  # its stub knows two of the values of max_work
     try:
-        shared = np.shares_memory(target.layout(), source.layout(), max_work=_OVERLAP_WORK)
+        shared = shares_memory(target.layout(), source.layout(), max_work=_OVERLAP_WORK)
     except np.exceptions.TooHardError:
         raise ArgumentError(
             f"{name} must be known to share no memory with target, but their strides "

@@ -17,7 +17,7 @@ from numba.core import config
 
 from emu.kernels.cuda import simulated
 
-SIMULATED: bool = bool(config.ENABLE_CUDASIM)
+SIMULATED: bool = bool(getattr(config, "ENABLE_CUDASIM", False))
 """Whether kernels run in Numba's CUDA simulator."""
 
 # A simulated thread costs 0.6 ms, so few; yet several blocks, so that the grid strides are walked.

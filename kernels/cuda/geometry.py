@@ -7,6 +7,7 @@ number by the functions that a kernel calls once a row.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -162,7 +163,7 @@ def _contiguous(
     ):
         head = -t % WIDEST
         cuts = [0, head, row - (row - head) % WIDEST, row]
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in itertools.pairwise(cuts):
         if start < end:
             aligned = math.gcd(WIDEST, t + start, s + start, end - start, *steps)
             unit = max(n for n in units if aligned % n == 0)

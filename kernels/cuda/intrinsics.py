@@ -12,12 +12,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types as core_types
-from numba.cuda import libdevice
+from numba.cuda import extending, libdevice
 from numba.cuda import types as cuda_types
-from numba.cuda.extending import intrinsic as _intrinsic
 
 # The separate package numba-cuda has types of its own; Numba's built-in target uses Numba's.
 types: Any = cuda_types if hasattr(cuda_types, "int64") else core_types
+
+
+def _intrinsic(build: Callable[..., Any]) -> Any:
+    return extending.intrinsic(build)
+
 
 _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
 _F16, _F32, _F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -61,9 +65,7 @@ def _store(element: Any, nbytes: int) -> Any:
     return _make(types.void, (_ADDRESS, _BITS), build)
 
 
-load_8, load_16, load_32, load_64 = (
-    _load(*e) for e in ((_I8, 1), (_I16, 2), (_I32, 4), (_I64, 8))
-)
+load_8, load_16, load_32, load_64 = (_load(*e) for e in ((_I8, 1), (_I16, 2), (_I32, 4), (_I64, 8)))
 store_8, store_16, store_32, store_64 = (
     _store(*e) for e in ((_I8, 1), (_I16, 2), (_I32, 4), (_I64, 8))
 )

@@ -133,7 +133,7 @@ def _check_factors(source: str, alpha: float, beta: float, out: Any) -> None:
         raise ArgumentError(f"beta must be 0 where out is None, but got {beta}")
     if source == "i8":
         for name, value in (("alpha", alpha), ("beta", beta)):
-            if value != int(value) or not -(2**31) <= value < 2**31:
+            if not float(value).is_integer() or not -(2**31) <= value < 2**31:
                 raise ArgumentError(f"{name} must be an int32 for int8 matrices, but got {value}")
 
 
@@ -163,7 +163,7 @@ def _bias(bias: DeviceArray, target: DeviceArray) -> DeviceArray:
 
 
 def _tiling(source: str, m: int, n: int) -> Tiling:
-    """Choose large tiles where they give every multiprocessor one, and fp64's sums fit registers."""
+    """Choose large tiles where they give every multiprocessor one; fp64 has no kernels for them."""
     blocks = -(-m // LARGE.rows) * -(-n // LARGE.columns)
     return TILINGS[0] if source != "f64" and blocks >= sm_count() else TILINGS[-1]
 

@@ -16,7 +16,7 @@ from emu.kernels.cuda import lanes
 from emu.kernels.cuda.arrays import place
 from emu.kernels.cuda.checks import check_tile
 from emu.kernels.cuda.device import cover, device_function, kernel, launch
-from emu.kernels.cuda.geometry import WIDEST, many_offsets, few_offsets, walks
+from emu.kernels.cuda.geometry import WIDEST, few_offsets, many_offsets, walks
 from emu.kernels.cuda.primitives import (
     add_f64_at,
     add_u32_at,
@@ -35,6 +35,7 @@ from emu.kernels.cuda.primitives import (
     store_128,
 )
 from emu.kernels.dtypes import BF16, BOOL, F16, F32, F64, KINDS
+
 
 @device_function
 def _store_pair(address: int, pair: Any) -> None:
@@ -304,7 +305,8 @@ def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
         return
     kind = _SUMS.get(KINDS[to.dtype], "int")
     mask = lanes.int_mask(to.itemsize)
-    units, touched = (to.itemsize, WIDEST), to.window
+    units: tuple[int, ...] = (to.itemsize, WIDEST)
+    touched = to.window
     if atomic:
         units, touched = (to.itemsize,), (touched[0] & ~3, -(-touched[1] & ~3))
     for walk in walks(to, what, units):

@@ -1,0 +1,98 @@
+"""The tests of this folder run on a CUDA device: a GPU where there is one, else Numba's simulator.
+
+The simulator must be chosen before Numba is imported, and the rest of the tests want Numba without
+it. So each test function here is called in a helper process, which lives as long as the session: it
+imports the test's module and gets the function's name and its arguments, and sends back how it
+ended. A helper that dies or hangs fails the test that it was at; the next test gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba import cuda
+
+import emu
+
+HELPER = Path(__file__).parent / "helper.py"
+TIMEOUT_S = 90.0
+START_S = 60.0
+
+
+class Helper:
+    def __init__(self) -> None:
+        env = dict(os.environ)
+        root = str(Path(emu.__file__).parents[1])
+        env["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [env.get("PYTHONPATH")])])
+        if not cuda.is_available():
+            env["NUMBA_ENABLE_CUDASIM"] = "1"
+        self.pipe, theirs = Pipe()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        self.process = subprocess.Popen(
+            [sys.executable, str(HELPER), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self.errors,
+            stderr=self.errors,
+            env=env,
+        )
+        theirs.close()
+        self._receive(START_S, "say that it is ready")
+
+    def call(self, path: str, name: str, arguments: dict[str, Any]) -> str | None:
+        """Return the traceback of a failure."""
+        self.pipe.send((path, name, arguments))
+        return self._receive(TIMEOUT_S, "end")
+
+    def _receive(self, timeout_s: float, what: str) -> Any:
+        try:
+            if self.pipe.poll(timeout_s):
+                return self.pipe.recv()
+            reason = f"the helper process did not {what} within {timeout_s:g} s"
+        except (EOFError, OSError):
+            reason = f"the helper process died with status {self.process.wait(10)}"
+        raise RuntimeError(f"{reason}\n{self.close()}")
+
+    def close(self) -> str:
+        """End the process; return what it had printed."""
+        self.pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.5)
+        self.process.kill()
+        self.process.wait(10)
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace")
+        self.errors.close()
+        return text[-4000:]
+
+
+_helpers: list[Helper] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    if not _helpers:
+        _helpers.append(Helper())
+    try:
+        failure = _helpers[0].call(str(pyfuncitem.path), pyfuncitem.originalname, arguments)
+    except RuntimeError as error:
+        _helpers.clear()
+        failure = str(error)
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
+    return True
+
+
+def pytest_sessionfinish() -> None:
+    while _helpers:
+        _helpers.pop().close()
