@@ -44,6 +44,7 @@ if SIMULATED:
         minimum,
         or_,
         store,
+        sub,
         xor,
     )
 else:
@@ -63,6 +64,11 @@ else:
     def add(array: Any, index: Any, value: Any) -> Any:
         """Add to an element."""
         return cuda.atomic.add(array, index, value)
+
+    @device_function
+    def sub(array: Any, index: Any, value: Any) -> Any:
+        """Subtract from an element."""
+        return cuda.atomic.sub(array, index, value)
 
     @device_function
     def minimum(array: Any, index: Any, value: Any) -> Any:

@@ -95,7 +95,9 @@ def _elements_lie_apart(shape: tuple[int, ...], strides: tuple[int, ...], itemsi
     return bool(np.diff(offsets).min() >= itemsize)
 
 
-def check_apart(target: DeviceArray, source: DeviceArray, name: str) -> None:
+def check_apart(
+    target: DeviceArray, source: DeviceArray, name: str, target_name: str = "target"
+) -> None:
     """Check that what is read shares no memory with what is written.
 
     Raises:
@@ -111,8 +113,8 @@ def check_apart(target: DeviceArray, source: DeviceArray, name: str) -> None:
         shared = shares_memory(target.layout(), source.layout(), max_work=_OVERLAP_WORK)
     except np.exceptions.TooHardError:
         raise ArgumentError(
-            f"{name} must be known to share no memory with target, but their strides "
+            f"{name} must be known to share no memory with {target_name}, but their strides "
             f"{source.strides} and {target.strides} are too tangled to tell"
         ) from None
     if shared:
-        raise ArgumentError(f"{name} must share no memory with target, but they overlap")
+        raise ArgumentError(f"{name} must share no memory with {target_name}, but they overlap")

@@ -85,7 +85,7 @@ def matmul(
     read = [(left, "a"), (right, "b"), *([] if column is None else [(column, "bias")])]
     for array, name in read:
         check_aligned(array, name)
-        check_apart(target, array, name)
+        check_apart(target, array, name, "out")
     check_written(target, "out")
     if target.size == 0:
         return target

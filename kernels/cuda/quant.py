@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.cuda.arrays import DeviceArray, empty, place
-from emu.kernels.cuda.checks import check_aligned, check_apart, check_written
+from emu.kernels.cuda.arrays import DeviceArray, empty, place, to_device
+from emu.kernels.cuda.checks import MAX_RANK, check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import cover, launch
 from emu.kernels.cuda.geometry import FEW, ROW_LIMIT, Axis, joined_axes, packed, pieces
+from emu.kernels.cuda.quant_checks import (
+    check_factor,
+    check_factors_of,
+    check_scatter,
+    check_values,
+    runs_apart,
+)
 from emu.kernels.cuda.quant_kernels import (
     CHANNEL_KINDS,
     CONVERT_KERNELS,
@@ -24,7 +31,6 @@ from emu.kernels.cuda.quant_kernels import (
     SCATTER_KERNELS,
     VALUE_KINDS,
 )
-from emu.kernels.cuda.scatter_checks import check_channels, check_scatter, check_values, runs_apart
 from emu.kernels.errors import ArgumentError
 
 _INT8 = np.dtype(np.int8)
@@ -39,69 +45,72 @@ def quantize(
     multiply: bool = False,
     out: Any = None,
 ) -> DeviceArray:
-    """Quantise: ``clip(rint(x / s + z), -128, 127)``, or ``x * s`` where ``multiply``.
+    """Quantise to int8: ``clip(rint(x / scale + zero_point), -128, 127)``.
 
     Args:
-        x: Values; float16, bfloat16 or float32, rank 1 to 8, any strides.
-        scales: One number, or one for each index of ``axis``; float16, bfloat16 or float32.
-        zero_points: As many, of those dtypes or int32; None adds nothing.
-        axis: The axis along which scales and zero points run.
-        multiply: Multiply by the scale instead of dividing.
-        out: Where the result goes: int8, of the shape of ``x``, any strides, sharing no memory with
-            other arguments. None makes a new array.
+        x: At most 8 axes, any strides; fp32, fp16 or bf16.
+        scales: A number, or an array of one element or one for each index along ``axis``; fp32, fp16
+            or bf16.
+        zero_points: The same, or int32 or int8. Default: 0.
+        axis: The axis of ``x`` that scales and zero points lie along, where they are not single.
+            Default: the last.
+        multiply: Compute ``x * scale`` in place of ``x / scale``. Default: divide.
+        out: Where to put the result: the shape of ``x``, int8, any strides. Default: a new array.
 
     Returns:
         The result, in device memory.
 
     Raises:
-        ArgumentError: An argument is not so. Nothing was changed.
+        ArgumentError: An argument is in host memory or has another dtype or shape, or ``out``
+            overlaps another argument.
         CudaUnavailableError: There is neither a CUDA device nor the simulator.
     """
     source = place(x, "x")
-    check_values(source.dtype, "x")
-    target = empty(source.shape, _INT8) if out is None else place(out, "out")
-    if target.dtype != _INT8:
-        raise ArgumentError(f"out must have dtype int8, but got {target.dtype}")
+    check_values("x.dtype", source.dtype)
     kind = ("multiply" if multiply else "divide", VALUE_KINDS[source.dtype])
-    return _convert(kind, source, target, "x", scales, zero_points, axis)
+    factors = ("scales", scales), ("zero_points", zero_points)
+    return _convert(kind, ("x", source), _INT8, out, factors, axis)
 
 
 def dequantize(
     q: Any,
     scales: Any,
-    zero_points: Any = None,
+    offsets: Any = None,
     *,
     axis: int = -1,
     dtype: Any = np.float32,
     out: Any = None,
 ) -> DeviceArray:
-    """Turn int8 back into values: ``(q + z) * s``, rounded to ``dtype``.
+    """Turn int8 back into values: ``(q + offset) * scale`` in fp32, then rounded to ``dtype``.
+
+    The offset is added: to undo :func:`quantize` with a zero point, give its negative.
 
     Args:
-        q: Quantised values; int8, rank 1 to 8, any strides.
-        scales: One number, or one for each index of ``axis``; float16, bfloat16 or float32.
-        zero_points: As many, of those dtypes or int32; None adds nothing.
-        axis: The axis along which scales and zero points run.
-        dtype: Of the result: float32, float16 or bfloat16. With ``out``, its dtype counts.
-        out: Where the result goes, of the shape of ``q``, any strides, sharing no memory with other
-            arguments. None makes a new array.
+        q: At most 8 axes, any strides; int8.
+        scales: A number, or an array of one element or one for each index along ``axis``; fp32, fp16
+            or bf16.
+        offsets: The same, or int32 or int8. Default: 0.
+        axis: The axis of ``q`` that scales and offsets lie along, where they are not single. Default:
+            the last.
+        dtype: fp32, fp16 or bf16. Default: fp32.
+        out: Where to put the result: the shape of ``q``, the dtype ``dtype``, any strides. Default: a
+            new array.
 
     Returns:
         The result, in device memory.
 
     Raises:
-        ArgumentError: An argument is not so. Nothing was changed.
+        ArgumentError: An argument is in host memory or has another dtype or shape, or ``out``
+            overlaps another argument.
         CudaUnavailableError: There is neither a CUDA device nor the simulator.
     """
     source = place(q, "q")
     if source.dtype != _INT8:
         raise ArgumentError(f"q must have dtype int8, but got {source.dtype}")
-    if out is None:
-        check_values(np.dtype(dtype), "dtype")
-    target = empty(source.shape, dtype) if out is None else place(out, "out")
-    check_values(target.dtype, "out")
-    kind = ("restore", VALUE_KINDS[target.dtype])
-    return _convert(kind, source, target, "q", scales, zero_points, axis)
+    wanted = np.dtype(dtype)
+    check_values("dtype", wanted)
+    factors = ("scales", scales), ("offsets", offsets)
+    return _convert(("restore", VALUE_KINDS[wanted]), ("q", source), wanted, out, factors, axis)
 
 
 def quant_scatter(
@@ -113,110 +122,145 @@ def quant_scatter(
     *,
     axis: int = -2,
     quant_axis: int = -1,
-    align: int = 32,
+    align: int | None = 32,
     overlap: str = "refuse",
-) -> None:
-    """Quantise ``updates`` and write them into ``target``, each at the place its index says.
+) -> Any:
+    """Quantise ``updates`` and write them into ``target``, each row at its index.
 
-    With 1-D indices, update ``i`` goes to ``target[i, ..., indices[i] + k, ...]``, k along
-    ``axis``; with indices of shape (n, 2) to ``target[indices[i, 0], ..., indices[i, 1] + k, ...]``.
-    The indices are copied to the host to be checked, so this waits for the device.
+    With ``q = clip(rint(updates / scales + zero_points), -128, 127)``, the arithmetic that of
+    :func:`quantize`, row i becomes a segment of ``target`` whose run along ``axis`` begins at the
+    index: ``target[i, ..., indices[i] + k, ...] = q[i, ..., k, ...]`` for indices of one axis,
+    ``target[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs.
+
+    The indices are copied to the host to be checked, so this waits for the device. An empty
+    ``updates`` changes nothing; its indices are not looked at.
 
     Args:
-        target: int8 array of rank 3 to 8, any strides, changed in place.
-        indices: int32 or int64, of shape (n,) or (n, 2).
-        updates: float16, bfloat16 or float32, of the rank of ``target``; n along the first axis, at
-            most the target's extent along ``axis``, the target's extents along the others.
-        scales: One for each index of the last axis; float16, bfloat16 or float32.
-        zero_points: As many, of those dtypes or int32; None adds nothing.
-        axis: The axis that the indices address: neither the first nor the last.
-        quant_axis: The axis along which scales and zero points run: the last.
-        align: The bytes of a row of the target's last axis must be a multiple of this.
-        overlap: What to do where two updates reach the same element: ``"refuse"``, or ``"last"``:
-            the later one wins.
+        target: int8, 3 to 8 axes, any strides; changed in place.
+        indices: int32 or int64 of shape [n], or [n, 2], where n is the first extent of ``updates``.
+        updates: As many axes as ``target``: the first extent at most that of ``target`` where indices
+            have one axis, the extent along ``axis`` at most that of ``target``, the others equal. bf16
+            or fp16.
+        scales: As many elements as the last axis of ``updates``, on one axis; bf16 for bf16 updates,
+            fp32 for fp16.
+        zero_points: As many elements; bf16 for bf16 updates, int32 for fp16. Default: none.
+        axis: The axis along which segments begin at an index; neither the first nor the last.
+        quant_axis: The axis of scales and zero points; must be the last.
+        align: What the last extent of ``updates`` must be a multiple of; None for no such rule. The
+            default is the hardware's: 32 bytes of int8.
+        overlap: What to do where two rows write the same element: ``"refuse"``, or ``"last"``: the
+            later row wins.
+
+    Returns:
+        ``target``.
 
     Raises:
-        ArgumentError: An argument is not so, an index reaches outside, or updates overlap. Nothing
-            was changed.
+        ArgumentError: An argument is in host memory or breaks one of these rules, an index does not
+            leave room for its segment, or segments overlap and should not. ``target`` is unchanged.
         CudaUnavailableError: There is neither a CUDA device nor the simulator.
     """
-    to, what = place(target, "target"), place(updates, "updates")
-    where = place(indices, "indices")
-    check_values(what.dtype, "updates")
+    to, where, what = place(target, "target"), place(indices, "indices"), place(updates, "updates")
     along = check_scatter(to, where, what, axis, quant_axis, align, overlap)
-    channels = _Channels(scales, zero_points, what.shape[-1], single=False)
-    for array, name in ((where, "indices"), (what, "updates"), *channels.named()):
-        check_aligned(array, name)
-        check_apart(to, array, name)
-    check_written(to, "target")
-    runs = runs_apart(where.copy_to_host(), to.shape, what.shape[along], along, overlap)
+    channels = _Channels(
+        [
+            (name, None if value is None else place(value, name))
+            for name, value in (("scales", scales), ("zero_points", zero_points))
+        ]
+    )
+    check_factors_of(what, channels.named())
+    sources = [("indices", where), ("updates", what), *channels.named()]
+    _check_memory("target", to, sources)
     if what.size:
-        for start, end in runs:
+        for start, end in runs_apart(
+            where.copy_to_host(), to.shape, what.shape[along], along, overlap
+        ):
             _scatter(to, where[start:end], what[start:end], start, along, channels)
+    return target
 
 
 class _Channels:
     """Scales and zero points, as kernels take them."""
 
-    def __init__(self, scales: Any, zero_points: Any, count: int, *, single: bool) -> None:
-        self.scales = place(scales, "scales")
-        check_channels(self.scales, "scales", count, single=single)
-        self.zeros = None
-        if zero_points is not None:
-            self.zeros = place(zero_points, "zero_points")
-            check_channels(self.zeros, "zero_points", self.scales.size, single=single)
-        self.single = self.scales.size == 1
+    def __init__(self, factors: list[tuple[str, DeviceArray | None]]) -> None:
+        self._factors = factors
 
-    def named(self) -> list[tuple[DeviceArray, str]]:
+    @property
+    def single(self) -> bool:
+        """Whether one of each holds for all elements."""
+        return all(array is None or array.size == 1 for _, array in self._factors)
+
+    def named(self) -> list[tuple[str, DeviceArray]]:
         """The arrays with their names."""
-        found = [(self.scales, "scales")]
-        return found if self.zeros is None else [*found, (self.zeros, "zero_points")]
+        return [(name, array) for name, array in self._factors if array is not None]
 
     def arguments(self) -> tuple[int, ...]:
         """Address, stride and kind of both."""
-        none = (0, 0, CHANNEL_KINDS[None])
-        return (*_channel(self.scales), *(none if self.zeros is None else _channel(self.zeros)))
+        found: list[int] = []
+        for _, array in self._factors:
+            if array is None:
+                found += [0, 0, CHANNEL_KINDS[None]]
+            else:
+                step = 0 if array.size == 1 else array.strides[0]
+                found += [array.address, step, CHANNEL_KINDS[array.dtype]]
+        return tuple(found)
 
     def windows(self) -> list[tuple[int, int]]:
         """The memory of both."""
-        return [array.window for array, _ in self.named()]
+        return [array.window for _, array in self.named()]
 
 
-def _channel(array: DeviceArray) -> tuple[int, int, int]:
-    step = array.strides[0] if array.ndim else 0
-    return array.address, step, CHANNEL_KINDS[array.dtype]
+def _factor(name: str, value: Any, extent: int, axis: int) -> DeviceArray | None:
+    """Return scales or zero points that are single or ``extent`` in number."""
+    if value is None:
+        return None
+    if isinstance(value, int | float | np.generic):
+        with np.errstate(over="ignore"):
+            number = np.asarray(value, np.float32 if isinstance(value, int | float) else None)
+        array = to_device(number.reshape(1))
+    else:
+        array = place(value, name)
+    check_factor(name, array, extent, axis)
+    return array
+
+
+def _check_memory(name: str, target: DeviceArray, sources: list[tuple[str, DeviceArray]]) -> None:
+    for label, array in sources:
+        check_aligned(array, label)
+        check_apart(target, array, label, name)
+    check_written(target, name)
 
 
 def _convert(
     kind: tuple[str, str],
-    source: DeviceArray,
-    target: DeviceArray,
-    name: str,
-    scales: Any,
-    zero_points: Any,
+    named: tuple[str, DeviceArray],
+    dtype: np.dtype[Any],
+    out: Any,
+    factors: tuple[tuple[str, Any], tuple[str, Any]],
     axis: int,
 ) -> DeviceArray:
-    if not 1 <= source.ndim <= 8:
-        raise ArgumentError(f"{name} must have rank 1 to 8, but got rank {source.ndim}")
-    if target.shape != source.shape:
+    name, source = named
+    if source.ndim > MAX_RANK:
+        raise ArgumentError(f"{name} must have at most {MAX_RANK} axes, but got {source.ndim}")
+    if source.ndim and not -source.ndim <= axis < source.ndim:
         raise ArgumentError(
-            f"out must have the shape of {name}, {source.shape}, but got {target.shape}"
+            f"axis must be in {-source.ndim}..{source.ndim - 1} for shape {source.shape}, "
+            f"but got {axis}"
         )
-    if not -source.ndim <= axis < source.ndim:
+    along = axis % max(1, source.ndim)
+    extent = source.shape[along] if source.ndim else 1
+    channels = _Channels([(label, _factor(label, value, extent, axis)) for label, value in factors])
+    target = empty(source.shape, dtype) if out is None else place(out, "out")
+    if (target.shape, target.dtype) != (source.shape, dtype):
         raise ArgumentError(
-            f"axis must be in [{-source.ndim}, {source.ndim - 1}] for {name} of rank {source.ndim},"
-            f" but got {axis}"
+            f"out must have shape {source.shape} and dtype {dtype}, but got {target.shape} and "
+            f"{target.dtype}"
         )
-    along = axis % source.ndim
-    channels = _Channels(scales, zero_points, source.shape[along], single=True)
-    for array, label in ((source, name), *channels.named()):
-        check_aligned(array, label)
-        check_apart(target, array, label)
-    check_written(target, "out")
+    _check_memory("out", target, [named, *channels.named()])
     if source.size == 0:
         return target
     channel = [0] * source.ndim  # the channel's number, as strides
-    channel[along] = 0 if channels.single else 1
+    if not channels.single:
+        channel[along] = 1
     axes, (t_low, s_low, c_low) = joined_axes(source.shape, target.strides, source.strides, channel)
     inner, outer = (axes[0], axes[1:]) if axes else ((1, target.itemsize, source.itemsize, 0), [])
     windows = (target.window, source.window, *channels.windows())

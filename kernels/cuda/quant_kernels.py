@@ -51,13 +51,14 @@ LANES = 8
 VALUE_KINDS = {np.dtype(np.float16): "f16", BFLOAT16: "bf16", np.dtype(np.float32): "f32"}
 """What is quantised, and restored."""
 
-_NONE, _F16, _BF16, _F32, _I32 = range(5)
+_NONE, _F16, _BF16, _F32, _I32, _I8 = range(6)
 CHANNEL_KINDS: dict[np.dtype[Any] | None, int] = {
     None: _NONE,
     np.dtype(np.float16): _F16,
     BFLOAT16: _BF16,
     np.dtype(np.float32): _F32,
     np.dtype(np.int32): _I32,
+    np.dtype(np.int8): _I8,
 }
 """Dtypes of scales and zero points, as kernels know them."""
 
@@ -76,6 +77,8 @@ def _channel(address: int, kind: int) -> Any:
         return f16_to_f32(load_16(address))
     if kind == _I32:
         return int_f32(signed_32(load_32(address)))
+    if kind == _I8:
+        return int_f32(signed_8(load_8(address)))
     return np.float32(0.0)
 
 

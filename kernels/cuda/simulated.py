@@ -315,6 +315,11 @@ def add(array: Any, index: Any, value: Any) -> Any:
     return _updated(array, index, lambda old: old + old.dtype.type(value), _NUMBERS)
 
 
+def sub(array: Any, index: Any, value: Any) -> Any:
+    """Subtract from an element; integers wrap."""
+    return _updated(array, index, lambda old: old - old.dtype.type(value), _NUMBERS)
+
+
 def minimum(array: Any, index: Any, value: Any) -> Any:
     """Replace an element by a smaller value."""
     return _updated(array, index, lambda old: min(old, old.dtype.type(value)), _NUMBERS)

@@ -18,9 +18,9 @@ class Command:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
 
-    def start(self, *arguments):
+    def start(self, *arguments, program=("-P", "-m", "emu")):
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "emu", *map(str, arguments)],
+            [sys.executable, *program, *map(str, arguments)],
             cwd=self.folder,
             env=self.environment,
             text=True,
@@ -29,14 +29,18 @@ class Command:
             start_new_session=True,  # so that nothing survives a failed test
         )
 
-    def __call__(self, *arguments, timeout=90):
-        process = self.start(*arguments)
+    def python(self, *arguments):
+        """`python ARGUMENTS` there."""
+        return self(*arguments, program=())
+
+    def __call__(self, *arguments, timeout=90, **how):
+        process = self.start(*arguments, **how)
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
-            pytest.fail(f"emu {arguments} did not end; it printed:\n{out}\n{err}")
+            pytest.fail(f"{process.args} did not end; it printed:\n{out}\n{err}")
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def script(self, text):

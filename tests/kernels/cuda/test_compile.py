@@ -212,7 +212,7 @@ def compare_exchange(array, index, value):
 @pytest.mark.parametrize("name", ["int32", "uint32", "int64", "uint64", "float32", "float64"])
 def test_atomics(to_ptx, types, name):
     dtype = getattr(types, name)
-    operations = [atomics.add, atomics.minimum, atomics.maximum, atomics.store]
+    operations = [atomics.add, atomics.sub, atomics.minimum, atomics.maximum, atomics.store]
     if isinstance(dtype, types.Integer):
         operations += [atomics.and_, atomics.or_, atomics.xor, atomics.exchange]
         to_ptx(SM_90, compare_exchange, dtype[:], types.int32, dtype)

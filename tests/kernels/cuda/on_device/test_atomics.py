@@ -102,7 +102,8 @@ def test_sums_in_shared_memory():
 @cuda.jit
 def every_update(array, old):
     i = cuda.threadIdx.x
-    atomics.add(array, 0, i)
+    atomics.add(array, 0, 2 * i)
+    atomics.sub(array, 0, i)
     atomics.minimum(array, 1, -i)
     atomics.maximum(array, 2, i)
     atomics.and_(array, 3, ~(1 << i))

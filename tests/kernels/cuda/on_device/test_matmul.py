@@ -156,7 +156,7 @@ def test_arguments_that_are_not_so_are_refused():
         (lambda: matmul(a, b, out=ints), "^out must have one of the dtypes float32, float16"),
         (lambda: matmul(a, b, beta=1.0), "^beta must be 0 where out is None, but got 1.0"),
         (lambda: matmul(a, b, bias=c[0, :3]), r"^bias must have the dtype float32 and the shape"),
-        (lambda: matmul(a, b, out=c, bias=c[0]), "^bias must share no memory with target"),
+        (lambda: matmul(a, b, out=c, bias=c[0]), "^bias must share no memory with out"),
         (lambda: matmul(ints, ints, alpha=0.5), "^alpha must be an int32 for int8 matrices"),
         (lambda: matmul(b[:2, :2], b[:2, :2], out=b[1:, :2]), "^a must share no memory"),
     ]:

@@ -14,7 +14,8 @@ from emu.kernels.errors import ArgumentError
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 VALUES = [np.dtype(np.float16), BFLOAT16, np.dtype(np.float32)]
-ZEROS = [*VALUES, np.dtype(np.int32)]
+ZEROS = [*VALUES, np.dtype(np.int32), np.dtype(np.int8)]
+COMBINATIONS = [(BFLOAT16, BFLOAT16, BFLOAT16), (np.float16, np.float32, np.int32)]
 
 
 def widened(array):
@@ -76,6 +77,17 @@ def test_one_number(u, s, q, n):
     assert quantize(x, to_device(np.array(s, BFLOAT16))).copy_to_host().tolist() == [q] * n
 
 
+def test_plain_numbers_are_scales_and_zero_points():
+    x = np.linspace(-3, 3, 11, dtype=np.float32)
+    for scale, zero in ((0.5, 3), (np.float32(0.25), np.int8(-2)), (np.float16(2), 0.5)):
+        q = quantize(to_device(x), scale, zero)
+        expected = quantised(x, np.float32(scale), np.float32(zero))
+        same(q.copy_to_host(), expected)
+        back = dequantize(q, scale, zero).copy_to_host()
+        same(back, restored(expected, np.float32(scale), np.float32(zero), np.float32))
+    assert quantize(to_device(np.array(7.6, np.float32)), 2).copy_to_host() == 4
+
+
 def test_a_product_and_a_sum_are_rounded_one_by_one():
     # Fused, 4097 * 4097 - 16785408 would be 1 rather than 0.
     x, one = np.full(8, 4097, np.float32), np.array([4097], np.float32)
@@ -100,11 +112,13 @@ def test_any_axis_dtype_and_layout(shape, data, seed):
     zero_kind = data.draw(st.sampled_from([None, *ZEROS]))
     multiply, single, permuted = (data.draw(st.booleans()) for _ in range(3))
     x = values(rng, shape, kind)
-    n = 1 if single else shape[axis]
-    scales = channels(rng, n, scale_kind)
-    zeros = None if zero_kind is None else channels(rng, n, zero_kind, zero=True)
+    single_zero = data.draw(st.booleans())
+    scales = channels(rng, 1 if single else shape[axis], scale_kind)
+    zeros = None
+    if zero_kind is not None:
+        zeros = channels(rng, 1 if single_zero else shape[axis], zero_kind, zero=True)
     along = [1] * len(shape)
-    along[axis] = n
+    along[axis] = -1
     wide = scales.reshape(along), None if zeros is None else zeros.reshape(along)
     expected = quantised(x, *wide, multiply=multiply)
 
@@ -118,7 +132,7 @@ def test_any_axis_dtype_and_layout(shape, data, seed):
     out = to_device(np.zeros([2 * n for n in shape], kind))
     view = out[tuple(slice(1, None, 2) if permuted else slice(n) for n in shape)]
     if view.shape == shape:
-        assert dequantize(found, *parts, axis=axis, out=view) is view
+        assert dequantize(found, *parts, axis=axis, dtype=kind, out=view) is view
         same(view.copy_to_host(), restored(expected, *wide, kind))
     same(
         dequantize(found, *parts, axis=axis, dtype=kind).copy_to_host(),
@@ -194,13 +208,12 @@ def test_a_scatter_of_any_shape(data, seed):
         n = data.draw(st.integers(0, shape[0]))
         indices = rng.integers(0, shape[axis] - length + 1, n)
     indices = indices.astype(data.draw(st.sampled_from([np.int32, np.int64])))
-    kind, scale_kind = (data.draw(st.sampled_from(VALUES)) for _ in range(2))
-    zero_kind = data.draw(st.sampled_from([None, *ZEROS]))
+    kind, scale_kind, zero_kind = map(np.dtype, data.draw(st.sampled_from(COMBINATIONS)))
     extents = [n, *shape[1:]]
     extents[axis] = length
     updates = values(rng, tuple(extents), kind)
     scales = channels(rng, shape[-1], scale_kind)
-    zeros = None if zero_kind is None else channels(rng, shape[-1], zero_kind, zero=True)
+    zeros = channels(rng, shape[-1], zero_kind, zero=True) if data.draw(st.booleans()) else None
     whole = rng.integers(-128, 128, [*shape[:1], *(n + 1 for n in shape[1:-1]), shape[-1]], np.int8)
     inside = (slice(None), *(slice(1, None) for _ in shape[1:-1]), slice(None))
     turned = data.draw(st.booleans())
@@ -217,7 +230,7 @@ def test_a_scatter_of_any_shape(data, seed):
         None if zeros is None else to_device(zeros),
         axis=data.draw(st.sampled_from([axis, axis - rank])),
         quant_axis=data.draw(st.sampled_from([-1, rank - 1])),
-        align=1,
+        align=data.draw(st.sampled_from([1, None])),
     )
     np.testing.assert_array_equal(device.copy_to_host(), expected)
 
@@ -230,7 +243,9 @@ def test_where_updates_overlap_the_last_one_wins_if_allowed():
     scales = channels(rng, 32, BFLOAT16)
     device = to_device(target)
     arguments = [to_device(array) for array in (indices, updates, scales)]
-    with pytest.raises(ArgumentError, match=r"^updates must not overlap .* rows 0 and \d"):
+    with pytest.raises(
+        ArgumentError, match=r"^indices must give segments that do not overlap, .* rows 0 and"
+    ):
         quant_scatter(device, *arguments)
     np.testing.assert_array_equal(device.copy_to_host(), target)
     quant_scatter(device, *arguments, overlap="last")
@@ -257,34 +272,34 @@ def scatter_arguments(**change):
     ("change", "match"),
     [
         ({"target": np.ones((3, 6, 32), np.uint8)}, "^target must have dtype int8, but got uint8"),
-        ({"target": np.ones((6, 32), np.int8)}, "^target must have rank 3 to 8, but got rank 2"),
-        ({"updates": np.ones((2, 2, 32), np.int8)}, "^updates must have dtype float16"),
-        ({"updates": np.ones((2, 32), np.float16)}, "^updates must have target's rank 3"),
-        ({"updates": np.ones((3, 2, 32), np.float16)}, "^updates must have as many entries"),
-        ({"updates": np.ones((2, 7, 32), np.float16)}, "^updates must have at most 6 elements"),
-        ({"updates": np.ones((2, 2, 31), np.float16)}, "^updates must have exactly 32 elements"),
-        ({"indices": np.array([0.0, 4.0])}, "^indices must have dtype int32 or int64"),
+        ({"target": np.ones((6, 32), np.int8)}, "^target must have 3 to 8 axes, but got shape"),
+        ({"updates": np.ones((2, 2, 32), np.float32)}, "^updates must be bfloat16 or float16"),
+        ({"updates": np.ones((2, 32), np.float16)}, "^updates must have 3 axes as target has"),
+        ({"updates": np.ones((3, 2, 32), np.float16)}, "^updates must have 2 rows, one for each"),
+        ({"updates": np.ones((2, 7, 32), np.float16)}, "^updates must have an extent of at most 6"),
+        ({"updates": np.ones((2, 2, 31), np.float16)}, "^updates must have the extent 32 along"),
+        ({"indices": np.array([0.0, 4.0])}, "^indices must be int32 or int64, but got float64"),
+        ({"indices": np.zeros((2, 3), np.int32)}, r"^indices must have shape \[n\] or \[n, 2\]"),
+        ({"indices": np.array([0, 5])}, r"^indices must be in 0..4, but got 5 in row 1"),
+        ({"indices": np.array([-1, 0])}, r"^indices must be in 0..4, but got -1 in row 0"),
+        ({"indices": np.array([[0, 0], [3, 0]])}, r"^indices\[:, 0\] must be in 0..2, but got 3"),
+        ({"indices": np.array([[0, 0], [0, 5]])}, r"^indices\[:, 1\] must be in 0..4, but got 5"),
         (
-            {"indices": np.zeros((2, 3), np.int32)},
-            r"^indices must have the shape \(n,\) or \(n, 2\)",
+            {"indices": np.array([[0, 0], [0, 1]])},
+            r"^indices must give .* rows 0 and 1 at \[0, 0\]",
         ),
-        ({"indices": np.array([0, 5])}, r"^indices\[1\] must be in \[0, 4\], but got 5"),
-        ({"indices": np.array([-1, 0])}, r"^indices\[0\] must be in \[0, 4\], but got -1"),
-        ({"indices": np.array([[0, 0], [3, 0]])}, r"^indices\[1, 0\] must be in \[0, 2\]"),
-        ({"indices": np.array([[0, 0], [0, 5]])}, r"^indices\[1, 1\] must be in \[0, 4\]"),
-        ({"indices": np.array([[0, 0], [0, 1]])}, "^updates must not overlap in target"),
-        ({"scales": np.ones(31, np.float32)}, "^scales must have one axis of 32 elements"),
-        ({"scales": np.ones(1, np.float32)}, "^scales must have one axis of 32 elements"),
-        ({"scales": np.ones(32, np.int32)}, "^scales must have one of the dtypes float16"),
-        ({"zero_points": np.ones(3, np.int32)}, "^zero_points must have one axis of 32 elements"),
-        ({"zero_points": np.ones(32, np.int8)}, "^zero_points must have one of the dtypes .*int32"),
-        ({"axis": 0}, "^axis must be neither the first nor the last of 3 axes, but got 0"),
-        ({"axis": -1}, "^axis must be neither the first nor the last of 3 axes, but got -1"),
-        ({"axis": 2}, "^axis must be neither the first nor the last of 3 axes, but got 2"),
-        ({"axis": -3}, "^axis must be neither the first nor the last of 3 axes, but got -3"),
+        ({"scales": np.ones(31, np.float32)}, "^scales must have 32 elements, one for each"),
+        ({"scales": np.ones(1, np.float32)}, "^scales must have 32 elements, one for each"),
+        ({"scales": np.ones(32, np.float16)}, "^scales must be float32 for float16 updates"),
+        ({"zero_points": np.ones(3, np.int32)}, "^zero_points must have 32 elements"),
+        ({"zero_points": np.ones(32, np.int8)}, "^zero_points must be int32 for float16 updates"),
+        ({"axis": 0}, "^axis must be neither the first nor the last of 3 axes .*, but got 0"),
+        ({"axis": -1}, "^axis must be neither the first nor the last of 3 axes .*, but got -1"),
+        ({"axis": 2}, "^axis must be neither the first nor the last of 3 axes .*, but got 2"),
+        ({"axis": -3}, "^axis must be neither the first nor the last of 3 axes .*, but got -3"),
         ({"quant_axis": 1}, "^quant_axis must be the last of 3 axes"),
-        ({"align": 64}, "^align must be a positive number that divides the bytes of a row"),
-        ({"align": 0}, "^align must be a positive number"),
+        ({"align": 64}, "^updates must have a last extent that is a multiple of 64"),
+        ({"align": 0}, "^align must be at least 1 or None, but got 0"),
         ({"overlap": "first"}, "^overlap must be 'refuse' or 'last', but got 'first'"),
     ],
 )
@@ -298,13 +313,18 @@ def test_arguments_of_a_scatter_that_are_not_so_are_refused(change, match):
 
 def test_more_indices_than_batches_are_refused_unless_they_name_theirs():
     four = scatter_arguments(indices=np.zeros(4, np.int64), updates=np.ones((4, 2, 32), np.float16))
-    with pytest.raises(
-        ArgumentError, match=r"^indices must have at most as many entries as target"
-    ):
+    with pytest.raises(ArgumentError, match=r"^updates must have at most 3 rows, those of target"):
         quant_scatter(**four)
     places = np.array([[0, 0], [0, 2], [0, 4], [1, 0]])
     named = scatter_arguments(indices=places, updates=np.ones((4, 2, 32), np.float16))
     quant_scatter(**named)
+
+
+def test_an_empty_update_changes_nothing_and_its_indices_are_not_looked_at():
+    target = to_device(np.ones((3, 6, 32), np.int8))
+    empty = scatter_arguments(indices=np.array([0, 99]), updates=np.ones((2, 0, 32), np.float16))
+    assert quant_scatter(**{**empty, "target": target}) is target
+    assert target.copy_to_host().all()
 
 
 def test_memory_that_is_shared_is_refused():
@@ -322,16 +342,23 @@ def test_arguments_of_a_conversion_that_are_not_so_are_refused():
     q = to_device(np.ones((2, 3), np.int8))
     for call, match in [
         (lambda: quantize(np.ones(3), s), "^x must be in device memory"),
-        (lambda: quantize(q, s), "^x must have dtype float16, bfloat16 or float32, but got int8"),
-        (lambda: quantize(x, s, axis=0), "^scales must have one axis of 2 elements or 1"),
-        (lambda: quantize(x, s, axis=2), r"^axis must be in \[-2, 1\]"),
-        (lambda: quantize(x, s, s[:2]), "^zero_points must have one axis of 3 elements"),
-        (lambda: quantize(x, s, out=x), "^out must have dtype int8"),
-        (lambda: quantize(x, s, out=q.T), "^out must have the shape of x"),
-        (lambda: quantize(x[0, 0], s[:1]), "^x must have rank 1 to 8, but got rank 0"),
+        (
+            lambda: quantize(q, s),
+            "^x.dtype must be one of float16, bfloat16, float32, but got int8",
+        ),
+        (lambda: quantize(x, s, axis=0), "^scales must be a number or have one element for each"),
+        (lambda: quantize(x, s, axis=2), r"^axis must be in -2..1 for shape"),
+        (lambda: quantize(x, s, s[:2]), "^zero_points must be a number or have one element"),
+        (lambda: quantize(x, s.bits.copy_to_host()), "^scales must be in device memory"),
+        (lambda: quantize(x, np.int32(3)), "^scales must be one of float16, bfloat16, float32"),
+        (lambda: quantize(x, s, out=x), "^out must have shape .* and dtype int8"),
+        (lambda: quantize(x, s, out=q.T), r"^out must have shape \(2, 3\) and dtype int8"),
+        (lambda: quantize(x[(None,) * 7], s), "^x must have at most 8 axes, but got 9"),
         (lambda: dequantize(x, s), "^q must have dtype int8, but got float32"),
-        (lambda: dequantize(q, s, dtype=np.int32), "^dtype must have dtype float16"),
-        (lambda: dequantize(q, s, out=q), "^out must have dtype float16"),
+        (lambda: dequantize(q, s, dtype=np.int32), "^dtype must be one of float16"),
+        (lambda: dequantize(q, s, s.T[:2]), "^offsets must be a number or have one element"),
+        (lambda: dequantize(q, s, out=x.T), "^out must have shape"),
+        (lambda: dequantize(q, x[0], out=x), "^scales must share no memory with out"),
     ]:
         with pytest.raises(ArgumentError, match=match):
             call()
