@@ -207,7 +207,7 @@ def fma64(a: Any, b: Any, c: Any) -> Any:
     try:
         return np.float64(float(exact))
     except OverflowError:
-        return np.float64(math.copysign(math.inf, exact))
+        return np.float64(math.inf if exact > 0 else -math.inf)
 
 
 def _cas(load: Callable[[int], int], store: Callable[[int, int], None]) -> Any:

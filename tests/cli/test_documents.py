@@ -70,13 +70,10 @@ def test_the_reference_is_up_to_date():
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_example_runs_as_it_says(example, command):
     name = re.escape(str(example.relative_to(ROOT)))
-    setting, how = re.search(rf"Run with: (\w+=\w+ )?(.*) {name}", example.read_text()).groups()
-    if setting:
-        command.environment.update([setting.strip().split("=")])
-    if how == "python":
-        done = command.python(example)
-    else:
-        n_pes = re.fullmatch(r"emu run -n (\d+)", how)[1]
-        done = command("run", "-n", n_pes, example)
+    how = rf"(?:(\w+)=(\w+) )?(?:emu run -n (\d+)|python) {name}"
+    variable, value, n_pes = re.search(how, example.read_text()).groups()
+    if variable:
+        command.environment[variable] = value
+    done = command("run", "-n", n_pes, example) if n_pes else command.python(example)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
