@@ -114,8 +114,8 @@ _ZERO = np.uint64(0)
 @device_function
 def _to_int8(value: Any) -> Any:
     """Round half to even and saturate; the result is a byte in a ``uint64``."""
-    clipped = min(_HIGHEST, value)
-    clipped = max(_LOWEST, clipped)
+    clipped = value if value < _HIGHEST else _HIGHEST  # noqa: FURB136 - min() does not compile
+    clipped = clipped if clipped > _LOWEST else _LOWEST  # noqa: FURB136
     bits = np.uint64(bits_f32(fadd(clipped, _MAGIC))) & _BYTE
     return bits if value == value else _ZERO  # noqa: PLR0124 - NaN becomes 0
 
