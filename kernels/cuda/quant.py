@@ -174,7 +174,7 @@ def quant_scatter(
         for start, end in runs_apart(
             where.copy_to_host(), to.shape, what.shape[along], along, overlap
         ):
-            _scatter(to, where[start:end], what[start:end], start, along, channels)
+            _scatter(to, where[start:end], what[start:end], along, channels)
     return target
 
 
@@ -300,11 +300,10 @@ def _scatter(
     target: DeviceArray,
     indices: DeviceArray,
     updates: DeviceArray,
-    start: int,
     along: int,
     channels: _Channels,
 ) -> None:
-    """Launch updates that do not overlap; ``start`` is the number of the first."""
+    """Launch updates that do not overlap."""
     n, count = updates.shape[0], updates.shape[-1]
     axes, (t_low, u_low) = joined_axes(
         updates.shape[1:-1], target.strides[1:-1], updates.strides[1:-1]
@@ -312,10 +311,9 @@ def _scatter(
     inner = (count, target.strides[-1], updates.strides[-1])
     pairs = indices.ndim == 2
     i_steps = indices.strides[0], indices.strides[1] if pairs else 0
-    first = 0 if pairs else start
     t_steps, u_batch = (target.strides[0], target.strides[along]), updates.strides[0]
     for (t_start, u_start), part in pieces(axes, 2):
-        t = target.address + t_low + t_start + first * t_steps[0]
+        t = target.address + t_low + t_start
         u = updates.address + u_low + u_start
         steps: list[Axis] = [*part, (1, *(t_steps[:1]), u_batch), (1, t_steps[1], 0)]
         wide = _wide(t, u, 1, updates.itemsize, inner, steps) == count

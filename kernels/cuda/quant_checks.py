@@ -161,6 +161,8 @@ def runs_apart(
 ) -> list[tuple[int, int]]:
     """Check indices, and split the updates into runs, in order, none of which overlaps itself.
 
+    Indices of one axis never overlap: each has a batch of its own, and they make one run.
+
     Args:
         indices: The indices, on the host.
         shape: The target's.

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from emu.kernels.cuda.arrays import empty, to_device
 from emu.kernels.cuda.device import CudaUnavailableError
-from emu.kernels.cuda.tiles import add_tile, atomic_add_tile, set_tile
+from emu.kernels.cuda.geometry import walks
+from emu.kernels.cuda.tiles import UNITS, add_tile, atomic_add_tile, set_tile
 from emu.kernels.dtypes import DTYPES
 from emu.kernels.errors import ArgumentError
 
@@ -134,6 +135,20 @@ def test_a_rectangle_with_ragged_rows(operation):
     assert_same(device.copy_to_host(), base)
 
 
+@pytest.mark.parametrize("skip", [0, 3, 8])
+def test_a_long_row_is_walked_in_units_of_sixteen_bytes_but_for_its_ends(skip):
+    a, b = empty(6000, np.uint16), empty(6000, np.uint16)
+    found = list(walks(a[skip:5001], b[skip:5001], UNITS))
+    wide = [walk for walk in found if walk.unit == 16]
+    assert sum(walk.inner[0] * walk.unit for walk in found) == 2 * (5001 - skip)
+    assert len(wide) == 1
+    assert wide[0].target == a.address + -(-2 * skip // 16) * 16
+    assert wide[0].inner[0] == 10000 // 16 - -(-2 * skip // 16)
+    # Where the two sides differ in alignment, no unit is wider than both allow.
+    assert {walk.unit for walk in walks(a[4:4004], b[6:4006], UNITS)} == {4}
+    assert {walk.unit for walk in walks(a[3:4003], b[6:4006], (2, 16))} == {2}
+
+
 def test_sums_of_sixteen_bits_are_rounded_once_to_even():
     ulp = 2.0**-8
     a = np.array([1, 1, 1 + 2 * ulp, -1, 3e38, 1e-40], BFLOAT16)
@@ -191,6 +206,9 @@ def test_arguments_that_are_not_so_are_refused(call):
     refused("^source must share no memory with target", a[:2], a[1:], call)
     spread = type(a)(a.address, (3, 4), (0, 4), a.dtype, a)
     refused("^target must not overlap itself", spread, b, call)
+    byte = to_device(np.zeros(1, np.int8))
+    spread = type(a)(byte.address, (3,), (0,), byte.dtype, byte)
+    refused("^target must not overlap itself", spread, to_device(np.ones(3, np.int8)), call)
     shifted = type(a)(a.address + 2, (2, 2), (16, 4), a.dtype, a)
     refused("^target must have an address and strides that are multiples", shifted, b[:2, :2], call)
     fixed = type(a)(a.address, a.shape, a.strides, a.dtype, a, read_only=True)
