@@ -1,4 +1,7 @@
-"""The tests of this folder run on a CUDA device: a GPU where there is one, else Numba's simulator.
+"""The tests of this folder run on a CUDA device: a GPU where there is one, else on two stand-ins.
+
+``simulated`` is Numba's simulator, which runs the kernels' Python. ``compiled`` takes the kernels
+that the package launches through the real compiler, and interprets what it made of them.
 
 The simulator must be chosen before Numba is imported, and the rest of the tests want Numba without
 it. So each test function here is called in a helper process, which lives as long as the session: it
@@ -9,6 +12,7 @@ ended. A helper that dies or hangs fails the test that it was at; the next test 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -28,16 +32,16 @@ START_S = 60.0
 
 
 class Helper:
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
         env = dict(os.environ)
         root = str(Path(emu.__file__).parents[1])
         env["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [env.get("PYTHONPATH")])])
-        if not cuda.is_available():
+        if device != "gpu":
             env["NUMBA_ENABLE_CUDASIM"] = "1"
         self.pipe, theirs = Pipe()
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self.process = subprocess.Popen(
-            [sys.executable, str(HELPER), str(theirs.fileno())],
+            [sys.executable, str(HELPER), str(theirs.fileno()), device],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self.errors,
@@ -74,19 +78,44 @@ class Helper:
         return text[-4000:]
 
 
-_helpers: list[Helper] = []
+_helpers: dict[str, Helper] = {}
+COMPILED = ("test_tiles.py", "test_quant.py", "test_matmul.py")  # who launches only our kernels
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    devices = ["gpu"]
+    if not cuda.is_available():
+        devices = ["simulated"]
+        if metafunc.definition.path.name in COMPILED:
+            devices.append("compiled")
+    metafunc.fixturenames.append("device")
+    metafunc.parametrize("device", devices)
+
+
+@functools.cache
+def no_compiler() -> str | None:
+    """Say why nothing can be compiled here."""
+    try:
+        cuda.compile_ptx(lambda: None, (), cc=(9, 0))
+    except Exception as error:  # noqa: BLE001 - Numba raises several, by what it doesn't find
+        text = " ".join(str(error).split())
+        return f"no CUDA compiler (pip install 'numba-cuda[cu13]'): {text[:200]}"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
     names = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    if not _helpers:
-        _helpers.append(Helper())
+    device = pyfuncitem.callspec.params["device"]
+    if device == "compiled" and no_compiler():
+        pytest.skip(no_compiler())
+    if device not in _helpers:
+        _helpers[device] = Helper(device)
     try:
-        failure = _helpers[0].call(str(pyfuncitem.path), pyfuncitem.originalname, arguments)
+        failure = _helpers[device].call(str(pyfuncitem.path), pyfuncitem.originalname, arguments)
     except RuntimeError as error:
-        _helpers.clear()
+        del _helpers[device]
         failure = str(error)
     if failure is not None:
         pytest.fail(failure, pytrace=False)
@@ -95,4 +124,4 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
 
 def pytest_sessionfinish() -> None:
     while _helpers:
-        _helpers.pop().close()
+        _helpers.popitem()[1].close()

@@ -1,4 +1,4 @@
-"""Calls test functions by name, for the conftest beside it: ``helper.py <descriptor of a pipe>``."""
+"""Calls test functions by name, for the conftest beside it: ``helper.py <descriptor> <device>``."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ def load(path: str, modules: dict[str, ModuleType]) -> ModuleType:
 def main() -> None:
     faulthandler.enable()
     pipe = Connection(int(sys.argv[1]))
+    if sys.argv[2] == "compiled":
+        import compiled
+
+        compiled.install()
     modules: dict[str, ModuleType] = {}
     pipe.send(None)
     while True:
