@@ -5,6 +5,7 @@ on NumPy arrays; ``arrays`` brings data there and back. They work with Numba's o
 with the package numba-cuda, and without a GPU in Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``).
 
 What is known of them: their results in the simulator; that every kernel compiles for devices of
-compute capability 8.0 and 9.0, to the instructions that the tests name. They have not run on a GPU
-yet, so nothing is known of their speed.
+compute capability 8.0 and 9.0, to the instructions that the tests name; and that the compiled code,
+run by an interpreter of PTX, gives the same results. They have not run on a GPU yet, so nothing is
+known of their speed.
 """
