@@ -40,7 +40,19 @@ def main(arguments: list[str] | None = None) -> int:
     from rows.measure import Settings
     from rows.team import Teams
 
-    modules = (put, waiting, startup, collectives, store, tiles, cast, quant, matmul, kernel_start)
+    modules = (
+        put,
+        waiting,
+        startup,
+        collectives,
+        store,
+        tiles,
+        cast,
+        quant,
+        matmul,
+        kernel_start,
+        cuda,
+    )
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:
         sys.stderr.write(f"no row matches {options.only!r}\n")
