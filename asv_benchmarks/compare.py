@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     from rows import (
         cast,
         collectives,
+        cuda,
         kernel_start,
         matmul,
         put,
@@ -45,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         waiting,
         startup,
         collectives,
+        cuda,
         store,
         tiles,
         cast,

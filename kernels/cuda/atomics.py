@@ -11,6 +11,8 @@ instructions (bitwise operations and exchanges: integers only). It has none for 
 every device supports: those live in ``uint16`` arrays of bit patterns, and a compare and swap of
 the 32-bit word around the element does the sum, in fp32 with one rounding.
 
+``minimum`` and ``maximum`` of floats treat NaN as ``numba.cuda.atomic`` does; on the CPU NaN wins.
+
 In the simulator the same names are plain functions that refuse the same dtypes.
 """
 
