@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.kernels.address import array_data, as_pointer
 from emu.kernels.dtypes import BF16, BFLOAT16, F16
-from emu.kernels.errors import ArgumentError
 from emu.kernels.jit import carray, jit
 from emu.kernels.quant_rows import (
     BLOCK,
@@ -20,16 +17,16 @@ from emu.kernels.quant_rows import (
     scale_rows,
     scaled_walk,
 )
+from emu.kernels.scatter_rules import (
+    check_channels,
+    check_scatter,
+    colliding,
+    refuse_index,
+    refuse_overlap,
+)
 from emu.kernels.strided import Array, is_operand, is_target
 
-_INT8, _FLOAT16 = np.dtype(np.int8), np.dtype(np.float16)
-_INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
-
-# Updates, and then scales and zero points that go with them.
-_COMBINATIONS = {
-    BFLOAT16: (BF16, BFLOAT16, BFLOAT16),
-    _FLOAT16: (F16, _FLOAT32, _INT32),
-}
+_KINDS = {BFLOAT16: BF16, np.dtype(np.float16): F16}
 
 
 def quant_scatter(
@@ -75,20 +72,14 @@ def quant_scatter(
         ArgumentError: An argument breaks one of these rules, an index does not leave room for its
             segment, or segments overlap and should not. ``target`` is unchanged.
     """
-    along = _check_axes(target, updates, axis, quant_axis)
-    combination = _COMBINATIONS.get(updates.dtype)
-    if combination is None:
-        raise ArgumentError(f"updates must be bfloat16 or float16, but got {updates.dtype}")
-    kind, scale_dtype, zero_dtype = combination
-    _check_indices_shape(indices, updates, target)
-    _check_extents(target, updates, along, align)
-    count = updates.shape[-1]
-    scale = _vector("scales", scales, scale_dtype, updates.dtype, count)
-    zero = np.zeros(count, _FLOAT32)
-    if zero_points is not None:
-        zero = _vector("zero_points", zero_points, zero_dtype, updates.dtype, count)
-    if overlap not in ("refuse", "last"):
-        raise ArgumentError(f"overlap must be 'refuse' or 'last', but got {overlap!r}")
+    for name, value in (("target", target), ("updates", updates), ("indices", indices)):
+        is_operand(name, value)
+    along = check_scatter(target, indices, updates, axis, quant_axis, align, overlap)
+    scale = _factor("scales", scales, updates)
+    if zero_points is None:
+        zero = np.zeros(updates.shape[-1], np.float32)
+    else:
+        zero = _factor("zero_points", zero_points, updates)
     sources = {"indices": indices, "updates": updates, "scales": scales}
     is_target(
         "target",
@@ -97,86 +88,13 @@ def quant_scatter(
     )
     if updates.size:
         offsets = _offsets(target, indices, updates.shape[along], along, overlap)
-        _scatter(kind, target, offsets, updates, scale, zero)
+        _scatter(_KINDS[updates.dtype], target, offsets, updates, scale, zero)
     return target
 
 
-def _check_axes(target: Array, updates: Array, axis: int, quant_axis: int) -> int:
-    """Check ranks and axes; return ``axis`` counted from the first."""
-    is_operand("target", target)
-    is_operand("updates", updates)
-    rank = target.ndim
-    if target.dtype != _INT8:
-        raise ArgumentError(f"target must have dtype int8, but got {target.dtype}")
-    if not 3 <= rank <= 8:
-        raise ArgumentError(f"target must have 3 to 8 axes, but got shape {target.shape}")
-    if updates.ndim != rank:
-        raise ArgumentError(
-            f"updates must have {rank} axes as target has, but got shape {updates.shape}"
-        )
-    along = axis + rank if axis < 0 else axis
-    if not 0 < along < rank - 1:
-        raise ArgumentError(
-            f"axis must be neither the first nor the last of {rank} axes "
-            f"(1..{rank - 2} or {1 - rank}..-2), but got {axis}"
-        )
-    if quant_axis not in (-1, rank - 1):
-        raise ArgumentError(
-            f"quant_axis must be the last of {rank} axes (-1 or {rank - 1}), but got {quant_axis}"
-        )
-    return along
-
-
-def _check_indices_shape(indices: Array, updates: Array, target: Array) -> None:
-    is_operand("indices", indices)
-    if indices.dtype not in (np.int32, np.int64):
-        raise ArgumentError(f"indices must be int32 or int64, but got {indices.dtype}")
-    if indices.ndim not in (1, 2) or (indices.ndim == 2 and indices.shape[1] != 2):
-        raise ArgumentError(f"indices must have shape [n] or [n, 2], but got {indices.shape}")
-    if updates.shape[0] != indices.shape[0]:
-        raise ArgumentError(
-            f"updates must have {indices.shape[0]} rows, one for each index, "
-            f"but got shape {updates.shape}"
-        )
-    if indices.ndim == 1 and updates.shape[0] > target.shape[0]:
-        raise ArgumentError(
-            f"updates must have at most {target.shape[0]} rows, those of target, "
-            f"but got shape {updates.shape}"
-        )
-
-
-def _check_extents(target: Array, updates: Array, along: int, align: int | None) -> None:
-    if updates.shape[along] > target.shape[along]:
-        raise ArgumentError(
-            f"updates must have an extent of at most {target.shape[along]} along axis {along}, "
-            f"that of target, but got shape {updates.shape}"
-        )
-    for other in range(1, target.ndim):
-        if other != along and updates.shape[other] != target.shape[other]:
-            raise ArgumentError(
-                f"updates must have the extent {target.shape[other]} along axis {other}, "
-                f"that of target, but got shape {updates.shape}"
-            )
-    if align is not None and align < 1:
-        raise ArgumentError(f"align must be at least 1 or None, but got {align}")
-    if align is not None and updates.shape[-1] % align:
-        raise ArgumentError(
-            f"updates must have a last extent that is a multiple of {align} (align), "
-            f"but got shape {updates.shape}"
-        )
-
-
-def _vector(
-    name: str, value: Array, dtype: np.dtype[Any], updates: np.dtype[Any], count: int
-) -> Array:
+def _factor(name: str, value: Array, updates: Array) -> Array:
     is_operand(name, value)
-    if value.dtype != dtype:
-        raise ArgumentError(f"{name} must be {dtype} for {updates} updates, but got {value.dtype}")
-    if value.size != count:
-        raise ArgumentError(
-            f"{name} must have {count} elements, one for each along the last axis of updates, "
-            f"but got shape {value.shape}"
-        )
+    check_channels(name, value, updates)
     return as_fp32(value.reshape(-1))
 
 
@@ -190,9 +108,11 @@ def _offsets(target: Array, indices: Array, length: int, along: int, overlap: st
         id(wide), wide.ndim, len(wide), id(offsets), target.shape[0] - 1, last, *strides
     )
     if row >= 0:
-        _refuse_index(wide, row, target.shape[0] - 1, last)
+        refuse_index(wide, row, target.shape[0] - 1, last)
     if wide.ndim == 2 and overlap == "refuse":
-        _refuse_overlap(wide[:, 0], wide[:, 1], length)
+        rows = colliding(wide, length)
+        if rows is not None:
+            refuse_overlap(wide, rows, length)
     return offsets
 
 
@@ -217,30 +137,6 @@ def _find_offsets(
             return i
         found[i] = batch * batch_stride + start * stride
     return -1
-
-
-def _refuse_index(indices: Array, row: int, last_batch: int, last: int) -> None:
-    if indices.ndim == 1:
-        name, bound, found = "indices", last, indices[row]
-    elif 0 <= indices[row, 0] <= last_batch:
-        name, bound, found = "indices[:, 1]", last, indices[row, 1]
-    else:
-        name, bound, found = "indices[:, 0]", last_batch, indices[row, 0]
-    raise ArgumentError(f"{name} must be in 0..{bound}, but got {found} in row {row}")
-
-
-def _refuse_overlap(batches: Array, starts: Array, length: int) -> None:
-    order = np.lexsort((starts, batches))
-    batch, start = batches[order], starts[order]
-    close = (batch[1:] == batch[:-1]) & (start[1:] - start[:-1] < length)
-    if close.any():
-        at = int(close.argmax())
-        first, second = sorted((int(order[at]), int(order[at + 1])))
-        raise ArgumentError(
-            "indices must give segments that do not overlap, but got rows "
-            f"{first} and {second} at [{batches[first]}, {starts[first]}] and "
-            f"[{batches[second]}, {starts[second]}], each {length} long"
-        )
 
 
 def _scatter(

@@ -19,8 +19,6 @@ from emu.kernels.cuda.device import cover, launch
 from emu.kernels.cuda.geometry import FEW, ROW_LIMIT, Axis, joined_axes, packed, pieces
 from emu.kernels.cuda.quant_checks import (
     check_factor,
-    check_factors_of,
-    check_scatter,
     check_values,
     runs_apart,
 )
@@ -32,6 +30,7 @@ from emu.kernels.cuda.quant_kernels import (
     VALUE_KINDS,
 )
 from emu.kernels.errors import ArgumentError
+from emu.kernels.scatter_rules import check_channels, check_scatter
 
 _INT8 = np.dtype(np.int8)
 
@@ -167,7 +166,8 @@ def quant_scatter(
             for name, value in (("scales", scales), ("zero_points", zero_points))
         ]
     )
-    check_factors_of(what, channels.named())
+    for name, array in channels.named():
+        check_channels(name, array, what, one_axis=True)
     sources = [("indices", where), ("updates", what), *channels.named()]
     _check_memory("target", to, sources)
     if what.size:
