@@ -46,7 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
         waiting,
         startup,
         collectives,
-        cuda,
         store,
         tiles,
         cast,

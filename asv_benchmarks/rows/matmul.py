@@ -13,6 +13,9 @@ from rows.local import clock
 from rows.measure import Bench, Goal, Outcome, Settings, duel
 
 SIZES = (256, 512, 1024, 2048)
+_SETTLE_S = 0.05
+"""OpenBLAS's threads spin for 2**26 cycles after a product; GNU OpenMP's for a millisecond or so."""
+
 TORCH_SIZES = (256, 512, 1024)  # without a bf16 unit torch takes 20 s for 2048
 
 
@@ -62,7 +65,8 @@ def _openblas(settings: Settings, name: str, size: int, threads: int) -> Outcome
     out = np.empty_like(a)
     with library_threads(threads):
         theirs = clock(lambda: np.matmul(a, b, out=out))
-        return duel(settings, clock(ours(size, a.dtype, threads)), theirs)
+        settle_s = _SETTLE_S if threads > 1 else 0.0
+        return duel(settings, clock(ours(size, a.dtype, threads)), theirs, settle_s=settle_s)
 
 
 def _fp32(settings: Settings, name: str, size: int) -> Outcome:

@@ -106,8 +106,14 @@ def _calibrate(clock: Clock, round_s: float) -> int:
     return calls
 
 
-def duel(settings: Settings, ours: Clock, theirs: Clock | None, note: str = "") -> Outcome:
-    """Time both in turn; return seconds a call."""
+def duel(
+    settings: Settings, ours: Clock, theirs: Clock | None, note: str = "", settle_s: float = 0.0
+) -> Outcome:
+    """Time both in turn; return seconds a call.
+
+    ``settle_s`` is slept before each round: as long as the threads of the other, which have nothing to
+    do any more, still keep a core busy.
+    """
     clocks: list[Clock] = [ours] if theirs is None else [ours, theirs]
     samples: list[list[float]] = [[] for _ in clocks]
     try:
@@ -116,6 +122,7 @@ def duel(settings: Settings, ours: Clock, theirs: Clock | None, note: str = "") 
         for turn in range(settings.rounds):
             order = list(range(len(clocks)))
             for i in reversed(order) if turn % 2 else order:
+                time.sleep(settle_s)
                 samples[i].append(clocks[i](calls[i]) / calls[i])
             if turn >= 4 and time.monotonic() > deadline:
                 break
