@@ -13,8 +13,8 @@ from rows.local import clock
 from rows.measure import Bench, Goal, Outcome, Settings, duel
 
 SIZES = (256, 512, 1024, 2048)
-_SETTLE_S = 0.05
-"""OpenBLAS's threads spin for 2**26 cycles after a product; GNU OpenMP's for a millisecond or so."""
+_SETTLE_S = 0.2
+"""OpenBLAS's threads go on spinning for about a tenth of a second, GNU OpenMP's for some milliseconds."""
 
 TORCH_SIZES = (256, 512, 1024)  # without a bf16 unit torch takes 20 s for 2048
 
