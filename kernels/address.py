@@ -42,6 +42,30 @@ def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
+def emit_prefetch(builder: Any, address: Any, write: bool) -> None:
+    """Emit the instruction that has the cache line of an address (an LLVM ``i64``) fetched."""
+    i32 = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
+    hints = [ir.Constant(i32, n) for n in (int(write), 3, 1)]  # keep it close; data
+    builder.call(function, [builder.inttoptr(address, cgutils.voidptr_t), *hints])
+
+
+def _prefetch(write: bool) -> Any:
+    @intrinsic
+    def prefetch(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            emit_prefetch(builder, args[0], write)
+            return context.get_dummy_value()
+
+        return types.void(types.int64), codegen
+
+    return prefetch
+
+
+prefetch_line, prefetch_line_to_write = _prefetch(False), _prefetch(True)
+"""Have the cache line of an address (``int64``) fetched; any address may be given, valid or not."""
+
 # An ndarray object begins with Python's object header, and then the data pointer (NumPy's C API
 # publishes that struct and keeps it stable). Reading it costs 5 ns; `array.ctypes.data` costs 800.
 _DATA_FIELD = object.__basicsize__

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels import dtypes
-from emu.kernels.address import as_pointer
+from emu.kernels.address import as_pointer, prefetch_line, prefetch_line_to_write
 from emu.kernels.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
 from emu.kernels.errors import ArgumentError
 from emu.kernels.jit import carray, jit
@@ -28,6 +28,9 @@ from emu.kernels.strided import (
 )
 
 _BLOCK = 1024
+_LONG = 1 << 14  # elements that need not be in the L1 cache
+_GROUP = 64  # elements between prefetches
+_LINE, _AHEAD = 64, 2048  # bytes; the hardware's own prefetches stop at each page
 _SHORT = 32  # so few lines, read across from row to row, stay in the cache: a transposition
 _SCRATCH_BYTES = (8 + 4 + 8) * _BLOCK  # packed source, fp32 in between, result to unpack
 _MAX_F32 = np.float32(np.finfo(np.float32).max)
@@ -80,43 +83,93 @@ def cast(
     return result
 
 
+@jit(inline="always")
+def _fetch_ahead(target: int, source: int, target_bytes: int, source_bytes: int) -> None:
+    for offset in range(0, source_bytes, _LINE):
+        prefetch_line(source + _AHEAD + offset)
+    for offset in range(0, target_bytes, _LINE):
+        prefetch_line_to_write(target + _AHEAD // 2 + offset)
+
+
+@jit()
+def _widen_long(kind: int, target: int, source: int, groups: int) -> None:
+    """Widen groups of 16-bit elements that may not be in the cache."""
+    for g in range(groups):
+        t, s = target + g * 4 * _GROUP, source + g * 2 * _GROUP
+        _fetch_ahead(t, s, 4 * _GROUP, 2 * _GROUP)
+        d = carray(as_pointer(t), (_GROUP,), np.float32)
+        bits = carray(as_pointer(s), (_GROUP,), np.uint16)
+        if kind == F16:
+            for i in range(_GROUP):
+                d[i] = dtypes.f16_to_f32(bits[i])
+        else:
+            for i in range(_GROUP):
+                d[i] = dtypes.bf16_to_f32(bits[i])
+
+
+@jit()
+def _narrow_long(kind: int, target: int, source: int, groups: int) -> None:
+    """Round groups of fp32 elements that may not be in the cache to 16 bits."""
+    for g in range(groups):
+        t, s = target + g * 2 * _GROUP, source + g * 4 * _GROUP
+        _fetch_ahead(t, s, 2 * _GROUP, 4 * _GROUP)
+        bits = carray(as_pointer(t), (_GROUP,), np.uint16)
+        values = carray(as_pointer(s), (_GROUP,), np.float32)
+        if kind == F16:
+            for i in range(_GROUP):
+                bits[i] = dtypes.f32_to_f16(values[i])
+        else:
+            for i in range(_GROUP):
+                bits[i] = dtypes.f32_to_bf16(values[i])
+
+
 @jit()
 def widen(kind: int, target: int, source: int, n: int) -> None:
     """Convert ``n`` elements of a kind narrower than fp32 to fp32; both addresses are dense."""
-    d = carray(as_pointer(target), (n,), np.float32)
-    s16 = carray(as_pointer(source), (n,), np.uint16)
-    s8 = carray(as_pointer(source), (n,), np.uint8)
+    done = 0
+    if n >= _LONG and kind in (F16, BF16):
+        done = n // _GROUP * _GROUP
+        _widen_long(kind, target, source, n // _GROUP)
+    left = n - done
+    d = carray(as_pointer(target + 4 * done), (left,), np.float32)
+    s16 = carray(as_pointer(source + 2 * done), (left,), np.uint16)
+    s8 = carray(as_pointer(source), (left,), np.uint8)
     if kind == F16:
-        for i in range(n):
+        for i in range(left):
             d[i] = dtypes.f16_to_f32(s16[i])
     elif kind == BF16:
-        for i in range(n):
+        for i in range(left):
             d[i] = dtypes.bf16_to_f32(s16[i])
     elif kind == F8_E4M3FN:
-        for i in range(n):
+        for i in range(left):
             d[i] = dtypes.f8_e4m3fn_to_f32(s8[i])
     else:
-        for i in range(n):
+        for i in range(left):
             d[i] = dtypes.f8_e5m2_to_f32(s8[i])
 
 
 @jit()
 def narrow(kind: int, target: int, source: int, n: int) -> None:
     """Round ``n`` elements of fp32 to a narrower kind; both addresses are dense."""
-    s = carray(as_pointer(source), (n,), np.float32)
-    d16 = carray(as_pointer(target), (n,), np.uint16)
-    d8 = carray(as_pointer(target), (n,), np.uint8)
+    done = 0
+    if n >= _LONG and kind in (F16, BF16):
+        done = n // _GROUP * _GROUP
+        _narrow_long(kind, target, source, n // _GROUP)
+    left = n - done
+    s = carray(as_pointer(source + 4 * done), (left,), np.float32)
+    d16 = carray(as_pointer(target + 2 * done), (left,), np.uint16)
+    d8 = carray(as_pointer(target), (left,), np.uint8)
     if kind == F16:
-        for i in range(n):
+        for i in range(left):
             d16[i] = dtypes.f32_to_f16(s[i])
     elif kind == BF16:
-        for i in range(n):
+        for i in range(left):
             d16[i] = dtypes.f32_to_bf16(s[i])
     elif kind == F8_E4M3FN:
-        for i in range(n):
+        for i in range(left):
             d8[i] = dtypes.f32_to_f8_e4m3fn(s[i])
     else:
-        for i in range(n):
+        for i in range(left):
             d8[i] = dtypes.f32_to_f8_e5m2(s[i])
 
 

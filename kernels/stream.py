@@ -12,9 +12,8 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
-from emu.kernels.address import move_bytes
+from emu.kernels.address import emit_prefetch, move_bytes
 from emu.kernels.jit import intrinsic, jit
 
 _VECTOR, _STEP, _LINE = 32, 128, 64
@@ -32,11 +31,8 @@ def _step(keep: bool) -> Any:
             address = builder.add(base, ir.Constant(i64, offset))
             return builder.inttoptr(address, vector.as_pointer())
 
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
         for line in range(0, _STEP, _LINE):
-            ahead = builder.bitcast(at(args[1], _AHEAD + line), cgutils.voidptr_t)
-            builder.call(prefetch, [ahead, *(ir.Constant(i32, n) for n in (0, 3, 1))])
+            emit_prefetch(builder, builder.add(args[1], ir.Constant(i64, _AHEAD + line)), False)
         offsets = range(0, _STEP, _VECTOR)
         parts = []
         for offset in offsets:

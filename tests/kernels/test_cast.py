@@ -261,3 +261,19 @@ def test_a_mapped_file_is_written_and_returned(tmp_path: Path) -> None:
     out = np.memmap(tmp_path / "halves", np.float16, "w+", shape=(100,))
     assert cast(np.arange(100, dtype=np.float32), np.float16, out=out) is out
     assert out.tolist() == list(range(100))
+
+
+@pytest.mark.parametrize("narrow", [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)], ids=str)
+@pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 14) + 1, (1 << 14) + 63, 20001])
+def test_long_runs_and_their_tails(narrow: np.dtype[Any], count: int) -> None:
+    """Long runs go in groups; what is left over, and the memory beside them, is as it should be."""
+    source = np.random.default_rng(count).standard_normal(count).astype(np.float32)
+    halves, wide = np.full(count + 64, 7, narrow), np.full(count + 64, 7, np.float32)
+    cast(source, narrow, out=halves[:count])
+    np.testing.assert_array_equal(
+        halves[:count].view(np.uint16), source.astype(narrow).view(np.uint16)
+    )
+    cast(halves[:count], np.float32, out=wide[:count])
+    np.testing.assert_array_equal(wide[:count], halves[:count].astype(np.float32))
+    assert (halves[count:] == 7).all()
+    assert (wide[count:] == 7).all()
