@@ -472,18 +472,12 @@ def _block_of_columns(
 
 
 @jit()
-def _block_of_rows(
-    kind: int, rows: int, full_rows: int, n: int, full: int, k: int, a: int, a_stride: int,
-    a_step: int, b: int, b_stride: int, panels: int, in_place: bool, whole: int, c: int,
-    c_stride: int, packed_a: int, buffer: int, buffer_stride: int, start: int, go_on: int,
-) -> None:  # fmt: skip
-    """Compute the sums of a block: full tiles in C itself, the others in the buffer."""
-    size = _size(kind)
-    group = GROUP if kind == I8 else 1
-    columns = _columns(kind)
-    depth = _steps(kind, k)
-    continued = go_on
-    tail = rows - full_rows
+def _begin_sums(
+    kind: int, rows: int, full_rows: int, n: int, full: int, c: int, c_stride: int, buffer: int,
+    buffer_stride: int, start: int, go_on: int,
+) -> Any:  # fmt: skip
+    """Put in place what the sums of a block begin at; return whether tiles must load it."""
+    size, tail = _size(kind), rows - full_rows
     right, below = buffer + full * size, buffer + full_rows * buffer_stride
     if go_on:
         left = (n - full) * size
@@ -493,66 +487,72 @@ def _block_of_rows(
         _start_rows(c, c_stride, start, full_rows, full, go_on)
         _start_rows(right, buffer_stride, start + full * size, full_rows, n - full, go_on)
         _start_rows(below, buffer_stride, start, tail, n, go_on)
-        continued = 1
+        return 1
+    return go_on
+
+
+@jit()
+def _tiles_of_panel(
+    kind: int, rows: int, ready: int, direct_rows: int, a: int, a_stride: int, packed_a: int,
+    panel: int, panel_stride: int, steps: int, c: int, c_stride: int, buffer: int,
+    buffer_stride: int, go_on: int,
+) -> None:  # fmt: skip
+    """Multiply the rows of a block by one panel.
+
+    The first ``ready`` rows of A are read in place, the others packed; the first ``direct_rows`` rows
+    of the result go to C, the others to the buffer: three groups of rows at most.
+    """
+    r = 0
+    while r < rows:
+        stop = rows
+        if r < ready:
+            stop = min(stop, ready)
+        if r < direct_rows:
+            stop = min(stop, direct_rows)
+        if r < ready:
+            at, at_stride = a + r * a_stride, a_stride
+        else:
+            at, at_stride = packed_a + r * _A_ROW, _A_ROW
+        if r < direct_rows:
+            to, to_stride = c + r * c_stride, c_stride
+        else:
+            to, to_stride = buffer + r * buffer_stride, buffer_stride
+        _tiles(kind, at, at_stride, stop - r, panel, panel_stride, steps, to, to_stride, go_on)
+        r = stop
+
+
+@jit()
+def _block_of_rows(
+    kind: int, rows: int, full_rows: int, n: int, full: int, k: int, a: int, a_stride: int,
+    a_step: int, b: int, b_stride: int, panels: int, in_place: bool, whole: int, c: int,
+    c_stride: int, packed_a: int, buffer: int, buffer_stride: int, start: int, go_on: int,
+) -> None:  # fmt: skip
+    """Compute the sums of a block: full tiles in C itself, the others in the buffer."""
+    size, columns, depth = _size(kind), _columns(kind), _steps(kind, k)
+    group = GROUP if kind == I8 else 1
+    row_bytes = columns * size  # of a panel
+    further = _begin_sums(
+        kind, rows, full_rows, n, full, c, c_stride, buffer, buffer_stride, start, go_on
+    )
+    # Whole tiles read the rows of A in place where these are contiguous and need no conversion.
+    ready = rows // ROWS * ROWS if kind in (F32, F64) and a_step == size else 0
     for s in range(0, depth, BLOCK_STEPS):
         steps = min(BLOCK_STEPS, depth - s)
-        count = min(steps * group, k - s * group)
         first = s * group  # of k
-        ready = 0  # rows that are read in place
-        if kind in (F32, F64):
-            ready = full_rows_in_place(rows, a_step == size)
+        count = min(steps * group, k - first)
+        at, rest = a + first * a_step, rows - ready
         _pack_a(
-            kind,
-            packed_a + ready * _A_ROW,
-            a + ready * a_stride + first * a_step,
-            a_stride,
-            a_step,
-            rows - ready,
-            count,
+            kind, packed_a + ready * _A_ROW, at + ready * a_stride, a_stride, a_step, rest, count
         )
         for j in range(0, n, columns):
             if in_place and j < whole:
                 panel, panel_stride = b + j * size + first * b_stride, b_stride
-            elif in_place:
-                panel, panel_stride = panels + s * columns * size, columns * size
             else:
-                panel, panel_stride = (
-                    panels + (j // columns * depth + s) * columns * size,
-                    columns * size,
-                )
-            # Rows read in place or packed, targets direct or buffered: four rectangles at most.
-            r = 0
-            while r < rows:
-                stop = rows
-                if r < ready:
-                    stop = min(stop, ready)
-                if r < full_rows:
-                    stop = min(stop, full_rows)
-                if r < ready:
-                    at, at_stride = a + r * a_stride + first * a_step, a_stride
-                else:
-                    at, at_stride = packed_a + r * _A_ROW, _A_ROW
-                if r < full_rows and j < full:
-                    to, to_stride = c + r * c_stride + j * size, c_stride
-                else:
-                    to, to_stride = buffer + r * buffer_stride + j * size, buffer_stride
-                _tiles(
-                    kind,
-                    at,
-                    at_stride,
-                    stop - r,
-                    panel,
-                    panel_stride,
-                    steps,
-                    to,
-                    to_stride,
-                    continued,
-                )
-                r = stop
-        continued = 1
-
-
-@jit(inline="always")
-def full_rows_in_place(rows: int, contiguous: bool) -> Any:
-    """Return how many of ``rows`` rows of A whole tiles can read in place."""
-    return rows // ROWS * ROWS if contiguous else 0
+                packed = 0 if in_place else j // columns  # in place, only the last one is packed
+                panel, panel_stride = panels + (packed * depth + s) * row_bytes, row_bytes
+            _tiles_of_panel(
+                kind, rows, ready, full_rows if j < full else 0, at, a_stride, packed_a, panel,
+                panel_stride, steps, c + j * size, c_stride, buffer + j * size, buffer_stride,
+                further,
+            )  # fmt: skip
+        further = 1
