@@ -15,7 +15,6 @@ add to at the same time is the business of ``emu.comm`` (``put`` with ``AtomicOp
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from emu.kernels.dtypes import KINDS
 from emu.kernels.errors import ArgumentError
 from emu.kernels.grids import add_grid, copy_grid, plan_words
 from emu.kernels.jit import entry, jit
+from emu.kernels.overlap import lies_apart, shares_memory
 from emu.kernels.plans import WIDTH, Plan, add_plan, copy_plan
 
 Array = np.ndarray[Any, Any]
@@ -52,7 +52,6 @@ FLOAT8 = tuple(
 
 _SET_DTYPES = frozenset((*KINDS, *FLOAT8))
 _SHORT_BYTES = 1 << 15  # a call that is over before another thread could be woken keeps the GIL
-_WORK = 10_000  # for NumPy's exact test of overlap, which can take exponential time
 _LARGEST = 1 << 20  # elements of a target whose addresses are compared one by one
 
 _DONE, _OVERLAP, _MISALIGNED = range(3)
@@ -98,30 +97,6 @@ def _entries() -> tuple[Any, Any]:
     return entry(_set, 4), entry(_add, 6)
 
 
-def _lies_apart(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Say whether no two elements of an array share a byte; ArgumentError where it is too hard."""
-    axes = sorted((abs(step), n) for step, n in zip(strides, shape, strict=True) if n > 1)
-    reach = itemsize
-    for step, n in axes:
-        if step < reach:
-            break
-        reach += step * (n - 1)
-    else:
-        return True
-    if axes[0][0] == 0:
-        return False
-    if math.prod(shape) > _LARGEST:
-        raise ArgumentError(
-            "target must be an array whose elements are known to lie apart, but got strides "
-            f"{strides} for shape {shape}, too large to compare them one by one"
-        )
-    places = np.zeros(1, np.int64)
-    for step, n in axes:
-        places = np.add.outer(places, step * np.arange(n)).ravel()
-    places.sort()
-    return bool((np.diff(places) >= itemsize).all())
-
-
 @functools.lru_cache(maxsize=4096)
 def _checked(
     add: bool,
@@ -152,7 +127,13 @@ def _checked(
     if 0 in shape:
         return None
     size = dtype.itemsize
-    if not _lies_apart(shape, strides, size):
+    apart = lies_apart(shape, strides, size, at_most=_LARGEST)
+    if apart is None:
+        raise ArgumentError(
+            "target must be an array whose elements are known to lie apart, but got strides "
+            f"{strides} for shape {shape}, too large to compare them one by one"
+        )
+    if not apart:
         raise ArgumentError(
             f"target must not overlap itself, but got strides {strides} for shape {shape} "
             f"and elements of {size} bytes"
@@ -172,14 +153,12 @@ def _check(add: bool, target: Any, source: Any) -> Plan | None:
 
 
 def _refuse_overlap(target: Array, source: Array) -> None:
-    try:
-        # The stubs know of the two special values only.
-        shared = np.shares_memory(target, source, max_work=_WORK)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
+    shared = shares_memory(target, source)
+    if shared is None:
         raise ArgumentError(
             "source must be known to share no memory with target, but their strides "
             f"{source.strides} and {target.strides} are too tangled to tell"
-        ) from None
+        )
     if shared:
         raise ArgumentError(
             "source must share no memory with target, but got overlapping arrays; pass source.copy()"

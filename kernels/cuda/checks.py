@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
-
-import numpy as np
 
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.dtypes import KINDS
 from emu.kernels.errors import ArgumentError
+from emu.kernels.overlap import lies_apart, shares_memory
 
 MAX_RANK = 8
 _OVERLAP_WORK = 1 << 20  # steps of NumPy's solver, and elements compared one by one
+_lies_apart = functools.lru_cache(maxsize=1024)(lies_apart)
 
 
 def check_tile(target: DeviceArray, source: DeviceArray, *, sums: bool = False) -> None:
@@ -66,33 +65,11 @@ def check_written(array: DeviceArray, name: str) -> None:
     if array.read_only:
         raise ArgumentError(f"{name} must be writable, but got a read-only array")
     check_aligned(array, name)
-    if not _elements_lie_apart(array.shape, array.strides, array.itemsize):
+    if not _lies_apart(array.shape, array.strides, array.itemsize, _OVERLAP_WORK):
         raise ArgumentError(
             f"{name} must not overlap itself, but got strides {array.strides} for shape "
             f"{array.shape} and elements of {array.itemsize} bytes"
         )
-
-
-@functools.lru_cache(maxsize=1024)
-def _elements_lie_apart(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    if 0 in shape:
-        return True
-    axes = sorted((abs(step), n) for n, step in zip(shape, strides, strict=True) if n > 1)
-    reach = itemsize
-    for step, n in axes:
-        if step < reach:
-            break
-        reach += (n - 1) * step
-    else:
-        return True
-    # Axes that interleave: compare the elements one by one, as long as they are not too many.
-    if axes[0][0] < itemsize or np.prod([n for _, n in axes], dtype=object) > _OVERLAP_WORK:
-        return False
-    offsets: Any = np.zeros(1, np.int64)
-    for step, n in axes:
-        offsets = (offsets[:, None] + step * np.arange(n)).reshape(-1)
-    offsets.sort()
-    return bool(np.diff(offsets).min() >= itemsize)
 
 
 def check_apart(
@@ -108,13 +85,11 @@ def check_apart(
     (t_start, t_end), (s_start, s_end) = target.window, source.window
     if t_end <= s_start or s_end <= t_start:
         return
-    shares_memory: Any = np.shares_memory  # its stub knows two of the values of max_work
-    try:
-        shared = shares_memory(target.layout(), source.layout(), max_work=_OVERLAP_WORK)
-    except np.exceptions.TooHardError:
+    shared = shares_memory(target.layout(), source.layout(), work=_OVERLAP_WORK)
+    if shared is None:
         raise ArgumentError(
             f"{name} must be known to share no memory with {target_name}, but their strides "
             f"{source.strides} and {target.strides} are too tangled to tell"
-        ) from None
+        )
     if shared:
         raise ArgumentError(f"{name} must share no memory with {target_name}, but they overlap")
