@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
-
-ReduceOp = Literal["sum", "prod", "max", "min", "avg"]
 
 
 class AtomicOp(enum.IntEnum):
