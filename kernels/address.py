@@ -77,6 +77,13 @@ def array_data(array_object: int) -> Any:
     return carray(as_pointer(array_object + _DATA_FIELD), (1,), np.int64)[0]
 
 
+@jit()
+def aligned_data(array_object: int) -> int:
+    """Return where the first cache line begins in the array whose ``id()`` is given."""
+    address: int = array_data(array_object)
+    return address + (-address & 63)
+
+
 def _data_field_is_where_we_think() -> bool:
     samples: list[np.ndarray[Any, Any]] = [
         np.zeros(3, np.int8),

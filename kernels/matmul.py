@@ -25,7 +25,7 @@ import numba
 import numpy as np
 
 from emu.kernels import threads as pool
-from emu.kernels.address import array_data
+from emu.kernels.address import aligned_data, array_data
 from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm.blocks import MAX_K, block_columns, finish, multiply, scratch_bytes
@@ -107,7 +107,7 @@ def matmul(
     right = b.swapaxes(-1, -2) if transpose_b else b
     result = _result(left, right, out, dtype, allowed, a, b)
     offset = _check_bias(bias, result.shape[-1], sums)
-    if (alpha != 1 or beta != 0) and kind == I8 and (alpha != int(alpha) or beta != int(beta)):
+    if kind == I8 and not (float(alpha).is_integer() and float(beta).is_integer()):
         raise ArgumentError(f"alpha and beta must be integral for int8, but got {alpha} and {beta}")
     if beta != 0 and out is None:
         raise ArgumentError(f"out must be given when beta is not 0, but got beta {beta}")
@@ -367,11 +367,6 @@ def _scratch(count: int) -> Array:
     return fresh
 
 
-@jit(inline="always")
-def _aligned(array_object: int) -> Any:
-    return (array_data(array_object) + 63) & -64
-
-
 @jit()
 def _multiply_arrays(
     kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
@@ -382,7 +377,7 @@ def _multiply_arrays(
     multiply(
         kind, out_kind, m, n, k, array_data(a), a_stride, a_step, array_data(b), b_stride, b_step,
         array_data(c), c_stride, c_step, array_data(bias) if bias else 0, direct, go_on, wide,
-        _aligned(scratch), alpha, beta,
+        aligned_data(scratch), alpha, beta,
     )  # fmt: skip
 
 
@@ -415,7 +410,7 @@ def _multiply_shared(
                 array_data(b) + left * b_step, b_stride, b_step,
                 array_data(c) + top * c_stride + left * c_step, c_stride, c_step,
                 array_data(bias) + left * size if bias else 0, direct, go_on, wide,
-                _aligned(scratch) + part * each, alpha, beta,
+                aligned_data(scratch) + part * each, alpha, beta,
             )  # fmt: skip
 
 
@@ -436,7 +431,7 @@ def _stretches(
                 array_data(a) + first * a_step, a_stride, a_step,
                 array_data(b) + first * b_stride, b_stride, b_step,
                 array_data(totals) + part * m * n * size, n * size, size, 0, 1, go_on, wide,
-                _aligned(scratch) + part * each, 1.0, 0.0,
+                aligned_data(scratch) + part * each, 1.0, 0.0,
             )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from emu.kernels.address import array_data, as_pointer, move_bytes
+from emu.kernels.address import aligned_data, array_data, as_pointer, move_bytes
 from emu.kernels.cast import widen
 from emu.kernels.dtypes import (
     BF16,
@@ -55,13 +55,6 @@ def as_fp32(vector: Array) -> Array:
     wide = np.empty(dense.size, np.float32)
     widen(kind, data(wide), data(dense), dense.size)
     return wide
-
-
-@jit()
-def aligned_data(scratch: int) -> int:
-    """Return where the first cache line begins in the array whose ``id()`` is given."""
-    address: int = array_data(scratch)
-    return address + (-address & 63)
 
 
 class Scaled(NamedTuple):
@@ -214,11 +207,18 @@ def _row(
 
 
 @jit()
-def repeat_factors(scale: int, zero: int, copies: int, period: int, scratch: int) -> None:
-    """Write ``copies`` copies of ``period`` scales and zero points to the scratch memory."""
+def factors(scale: int, zero: int, copies: int, period: int, scratch: int) -> Any:
+    """Return the addresses of the scales and zero points in the arrays with these ``id()``.
+
+    Where ``copies`` of their ``period`` elements are asked for, these are written to ``scratch`` first.
+    """
+    a, z = array_data(scale), array_data(zero)
+    if copies == 1:
+        return a, z
     for i in range(copies):
-        move_bytes(scratch + 4 * i * period, scale, 4 * period)
-        move_bytes(scratch + 4 * (BLOCK + i * period), zero, 4 * period)
+        move_bytes(scratch + 4 * i * period, a, 4 * period)
+        move_bytes(scratch + 4 * (BLOCK + i * period), z, 4 * period)
+    return scratch, scratch + 4 * BLOCK
 
 
 @jit()
@@ -270,7 +270,7 @@ def scale_rows(
         outer: See ``planes``.
         axes: See ``planes``.
         scratch: Address of ``SCRATCH_BYTES - 64`` bytes that nobody else uses, but that may begin with
-            the scales and zero points of :func:`repeat_factors`.
+            the scales and zero points of :func:`factors`.
     """
     filled = -1
     for plane in range(planes):
@@ -318,10 +318,7 @@ def scale_arrays(
 ) -> None:
     """:func:`scale_rows` of arrays: ``target`` to ``scratch`` are the ``id()`` of each."""
     t, s, room = array_data(target), array_data(source), aligned_data(scratch)
-    a, z = array_data(scale), array_data(zero)
-    if copies > 1:
-        repeat_factors(a, z, copies, period, room)
-        a, z = room, room + 4 * BLOCK
+    a, z = factors(scale, zero, copies, period, room)
     scale_rows(
         op,
         kind,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from emu.kernels.address import array_data, as_pointer
+from emu.kernels.address import aligned_data, array_data, as_pointer
 from emu.kernels.dtypes import BF16, BFLOAT16, F16
 from emu.kernels.jit import carray, jit
 from emu.kernels.quant_rows import (
-    BLOCK,
     DIVIDE,
     SCRATCH_BYTES,
-    aligned_data,
     as_fp32,
-    repeat_factors,
+    factors,
     scale_rows,
     scaled_walk,
 )
@@ -185,10 +183,7 @@ def _scatter_rows(
     """
     first, source, room = array_data(target), array_data(updates), aligned_data(scratch)
     table = carray(as_pointer(array_data(offsets)), (count,), np.int64)
-    a, z = array_data(scale), array_data(zero)
-    if copies > 1:
-        repeat_factors(a, z, copies, period, room)
-        a, z = room, room + 4 * BLOCK
+    a, z = factors(scale, zero, copies, period, room)
     for i in range(count):
         scale_rows(
             DIVIDE,

@@ -19,7 +19,7 @@ from emu.kernels.cuda.primitives import (
     fadd64,
 )
 
-_LOW_8, _LOW_16, _LOW_32 = np.uint64(0xFF), np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
+_LOW_16, _LOW_32 = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
 _S16, _S32, _S48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE, _HALF_ULP = np.uint64(1), np.uint64(0x7FFF)
 _MAGNITUDE, _INFINITY, _QUIET_NAN = (

@@ -86,14 +86,6 @@ def _size(kind: int) -> Any:
 
 
 @jit(inline="always")
-def _stored(kind: int) -> Any:
-    """Bytes of an element of A and B in memory."""
-    if kind == I8:
-        return 1
-    return 8 if kind == F64 else 4 if kind == F32 else 2
-
-
-@jit(inline="always")
 def _steps(kind: int, count: int) -> Any:
     """Steps of the micro-kernel for ``count`` values of k."""
     return (count + GROUP - 1) // GROUP if kind == I8 else count

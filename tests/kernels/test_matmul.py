@@ -375,6 +375,10 @@ ONE = np.ones((2, 2), F32)
             "alpha and beta must be integral for int8, but got 0.5",
         ),
         (
+            {"a": ONE.astype(np.int8), "b": ONE.astype(np.int8), "alpha": np.inf},
+            "alpha and beta must be integral for int8, but got inf",
+        ),
+        (
             {"a": ONE.astype(np.int8), "b": ONE.astype(np.int8), "bias": np.ones(2)},
             "bias must be of integers for int8, but got float64",
         ),
