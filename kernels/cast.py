@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels import dtypes
-from emu.kernels.address import as_pointer, prefetch_line, prefetch_line_to_write
+from emu.kernels.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
 from emu.kernels.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
 from emu.kernels.errors import ArgumentError
+from emu.kernels.grids import copy_row
 from emu.kernels.jit import carray, jit
 from emu.kernels.strided import (
     Array,
-    copy_strided,
     data,
     is_operand,
     output,
@@ -238,12 +238,12 @@ def _cast_block(
         if target_kind != F64:
             _cut_f64(target_kind != F32, middle, source, n)
     elif source_kind == F32:
-        copy_strided(target, 4, source, 4, n, 4)
+        move_bytes(target, source, 4 * n)
     else:
         widen(source_kind, middle, source, n)
     if target_kind == F64:
         if source_kind == F64:
-            copy_strided(target, 8, source, 8, n, 8)
+            move_bytes(target, source, 8 * n)
         else:
             _extend_f32(target, middle, n)
         if saturate:
@@ -293,10 +293,10 @@ def _cast_rows(
                 s = s_plane + row * s_row + start * s_step
                 t = t_plane + row * t_row + start * t_step
                 if s_step != s_size:
-                    copy_strided(scratch, s_size, s, s_step, m, s_size)
+                    copy_row(s_size, scratch, s, m, s_size, s_step)
                     s = scratch
                 if t_step == t_size:
                     _cast_block(source_kind, target_kind, saturate, t, s, m, middle)
                 else:
                     _cast_block(source_kind, target_kind, saturate, unpacked, s, m, middle)
-                    copy_strided(t, t_step, unpacked, t_size, m, t_size)
+                    copy_row(t_size, t, unpacked, m, t_step, t_size)

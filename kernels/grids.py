@@ -426,12 +426,16 @@ def _add_elements(
 
 
 @jit()
-def _gather(width: int, target: int, source: int, count: int, stride: int) -> None:
-    if count * width >= moves.VECTOR and stride in (0, -width, 2 * width):
-        form = FILL if stride == 0 else REVERSE if stride < 0 else SECOND
-        _copy_vectors(form, width, target, source, count, stride)
+def copy_row(
+    width: int, target: int, source: int, count: int, target_stride: int, source_stride: int
+) -> None:
+    """Copy ``count`` elements of 1, 2, 4 or 8 bytes between addresses that advance by strides."""
+    vectors = target_stride == width and source_stride in (0, -width, 2 * width)
+    if vectors and count * width >= moves.VECTOR:
+        form = FILL if source_stride == 0 else REVERSE if source_stride < 0 else SECOND
+        _copy_vectors(form, width, target, source, count, source_stride)
     else:
-        _copy_elements(width, target, source, 1, 0, 0, count, width, stride)
+        _copy_elements(width, target, source, 1, 0, 0, count, target_stride, source_stride)
 
 
 @jit()
@@ -439,7 +443,7 @@ def _add_gathered(kind: int, width: int, target: int, source: int, count: int, s
     scratch = _stack_gathered()
     for first in range(0, count, _GATHERED):
         n = min(_GATHERED, count - first)
-        _gather(width, scratch, source + first * stride, n, stride)
+        copy_row(width, scratch, source + first * stride, n, width, stride)
         add_run(kind, target + first * width, scratch, n)
 
 

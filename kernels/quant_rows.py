@@ -25,8 +25,9 @@ from emu.kernels.dtypes import (
     f32_to_bf16,
     f32_to_f16,
 )
+from emu.kernels.grids import copy_row
 from emu.kernels.jit import carray, jit
-from emu.kernels.strided import Array, copy_strided, data, plane_offset, walk
+from emu.kernels.strided import Array, data, plane_offset, walk
 
 DIVIDE, MULTIPLY, RESTORE = range(3)
 """What to do: quantise by dividing, by multiplying, or turn int8 back into values."""
@@ -201,9 +202,9 @@ def _row(
         for first in range(start, end, BLOCK):
             m = min(BLOCK, end - first)
             at = 4 * (first - start)
-            copy_strided(packed, s_size, source + first * s_step, s_step, m, s_size)
+            copy_row(s_size, packed, source + first * s_step, m, s_size, s_step)
             _block(op, kind, result, packed, scale + at, zero + at, m)
-            copy_strided(target + first * t_step, t_step, result, t_size, m, t_size)
+            copy_row(t_size, target + first * t_step, result, m, t_step, t_size)
 
 
 @jit()

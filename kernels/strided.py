@@ -168,23 +168,3 @@ def plane_offset(plane: int, outer: int, axes: int, operands: int, operand: int)
         offset += (rest % table[at]) * table[at + 1 + operand]
         rest //= table[at]
     return offset
-
-
-@jit(inline="always")
-def _copy_strided(target: int, t_step: int, source: int, s_step: int, n: int, dtype: Any) -> None:
-    for i in range(n):
-        value = carray(as_pointer(source + i * s_step), (1,), dtype)[0]
-        carray(as_pointer(target + i * t_step), (1,), dtype)[0] = value
-
-
-@jit()
-def copy_strided(target: int, t_step: int, source: int, s_step: int, n: int, itemsize: int) -> None:
-    """Copy ``n`` elements of 1, 2, 4 or 8 bytes between addresses that advance by steps."""
-    if itemsize == 1:
-        _copy_strided(target, t_step, source, s_step, n, np.uint8)
-    elif itemsize == 2:
-        _copy_strided(target, t_step, source, s_step, n, np.uint16)
-    elif itemsize == 4:
-        _copy_strided(target, t_step, source, s_step, n, np.uint32)
-    else:
-        _copy_strided(target, t_step, source, s_step, n, np.uint64)
