@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,12 @@ from emu.comm.heap import register
 from emu.comm.layout import Layout
 from emu.comm.segment import Segment
 from emu.comm.world import World
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start: background jobs of a shell ignore it, and so do children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
