@@ -112,7 +112,7 @@ def warm(console: Console | None = None) -> None:
         console.print(f"{time.monotonic() - start:8.2f} s  {name}")
     console.print(
         f"\nAll kernels are compiled, in {time.monotonic() - begin:.1f} s; "
-        f"their code is in {cache_dir()}."
+        f"their code is below {cache_dir().parent}."
     )
 
 

@@ -5,11 +5,13 @@ so that an edit of a helper in another module keeps returning the old machine co
 its data files through an index which two processes that compile at once can overwrite, so that one
 signature can load the code of another.
 
-The cache here lies outside the source tree, in a folder named by a digest of every source file of
-the package, and keeps one file per (function, signature, CPU) whose name is a hash of that key: two
-processes that compile the same thing write the same file, each by an atomic rename. An edit
-anywhere in the package starts a new folder; folders not used for 30 days are removed. A function is compiled by one
-process at a time: PEs that all meet an unknown kernel wait for the first of them and load its code.
+The cache here lies outside the source tree, in a folder named by a digest of every source file that
+the function can call, and keeps one file per (function, signature, CPU) whose name is a hash of that
+key: two processes that compile the same thing write the same file, each by an atomic rename. What a
+function can call follows from the layers: kernels know kernels only, ``comm`` knows both, any other
+room may know the whole package. An edit there starts a new folder; folders not used for 30 days are
+removed. A function is compiled by one process at a time: PEs that all meet an unknown kernel wait for
+the first of them and load its code.
 
 Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~/.cache/emu``).
 """
@@ -52,38 +54,51 @@ _UNUSED_AFTER_S = 30 * 24 * 3600.0
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
-def package_digest(root: Path) -> str:
-    """Hash every Python source below ``root``, following the package's own symlinks.
+_ROOMS = {"emu.kernels": ("kernels",), "emu.comm": ("kernels", "comm")}
+"""Whose sources the compiled code of a room depends on; of any other module: the whole package's."""
+
+
+def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:
+    """Hash every Python source of ``rooms``, following the package's own symlinks.
 
     Args:
         root: The package folder.
+        rooms: Folders in it. Default: all of it.
 
     Returns:
-        32 hexadecimal digits which change when any source, or the version of Numba, changes.
+        32 hexadecimal digits which change when any of the sources, or the version of Numba, changes.
     """
     digest = hashlib.sha256(numba.__version__.encode())
-    for folder, _, files in sorted(os.walk(root, followlinks=True)):
-        for name in sorted(files):
-            if name.endswith(".py"):
-                path = Path(folder, name)
-                digest.update(str(path.relative_to(root)).encode())
-                digest.update(path.read_bytes())
+    for room in rooms:
+        for folder, _, files in sorted(os.walk(root / room, followlinks=True)):
+            for name in sorted(files):
+                if name.endswith(".py"):
+                    path = Path(folder, name)
+                    digest.update(str(path.relative_to(root)).encode())
+                    digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
 
 
 @functools.cache
-def cache_dir() -> Path:
-    """Return the folder of this package version's compiled code; it may not exist yet."""
+def cache_dir(room: str = "emu") -> Path:
+    """Return the folder of the compiled code of ``room``'s kernels; it may not exist yet.
+
+    Args:
+        room: The first two parts of a module's name.
+    """
     base = os.environ.get("EMU_CACHE_DIR")
     if base is None:
         base = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "emu")
     # This file is <package>/kernels/jit.py under the name by which it was imported.
-    return Path(base, package_digest(Path(__file__).parent.parent))
+    return Path(base, source_digest(Path(__file__).parent.parent, _ROOMS.get(room, ("",))))
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".", 2)[:2])
 
 
 @functools.cache
-def _prepare_cache_dir() -> None:
-    folder = cache_dir()
+def _prepare_cache_dir(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):  # another user's folder, a read-only file system
         os.utime(folder)
@@ -100,15 +115,16 @@ class _Locator(caching._CacheLocator):
         self._py_file = py_file
         self._module = py_func.__module__
         self._lineno = py_func.__code__.co_firstlineno
+        self._folder = cache_dir(_room(py_func.__module__))
 
     def get_cache_path(self) -> str:
-        return str(cache_dir())
+        return str(self._folder)
 
     def ensure_cache_path(self) -> None:
-        _prepare_cache_dir()
+        _prepare_cache_dir(self._folder)
 
     def get_source_stamp(self) -> str:
-        return cache_dir().name
+        return self._folder.name
 
     def get_disambiguator(self) -> str:
         return f"{self._module}-{self._lineno}"
@@ -174,15 +190,15 @@ _being_compiled: set[str] = set()  # by this process
 
 
 @contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
+def _alone(name: str, folder: Path) -> Iterator[None]:
     """Keep other processes from compiling the function of this name; a lost lock costs time only."""
     if fcntl is None or name in _being_compiled:
         yield
         return
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            _prepare_cache_dir()
-            lock = Path(cache_dir(), f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}")
+            _prepare_cache_dir(folder)
+            lock = Path(folder, f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}")
             file = stack.enter_context(lock.open("ab"))
             deadline = time.monotonic() + _WAIT_S
             while time.monotonic() < deadline:
@@ -200,6 +216,7 @@ def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
     """Return the dispatcher's ``compile`` under a lock between processes."""
     compile_here, cache = dispatcher.compile, dispatcher._cache
     name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+    folder = Path(cache.cache_path)
 
     def compile_alone(signature: Any) -> Any:
         with global_compiler_lock:  # first: the thread that has it may need the same function
@@ -208,7 +225,7 @@ def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
                 signature, dispatcher.targetctx
             ):
                 return compile_here(signature)
-            with _alone(name):
+            with _alone(name, folder):
                 return compile_here(signature)
 
     return compile_alone

@@ -97,6 +97,12 @@ def test_an_edit_in_another_file_gives_the_new_result(package):
     assert run(package) == [220, 1, 0]
 
 
+def test_an_edit_in_a_room_that_kernels_cannot_know_compiles_nothing_again(package):
+    assert run(package) == [22, 0, 1]
+    (package / "src" / "emu" / "front_end.py").write_text("x = 1\n")
+    assert run(package) == [22, 1, 0]
+
+
 def test_eight_processes_that_compile_at_once_leave_one_usable_entry_a_kernel(package):
     results = [finish(process) for process in [start(package) for _ in range(8)]]
     assert [value for value, _, _ in results] == [22] * 8
