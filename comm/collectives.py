@@ -54,12 +54,13 @@ class Collectives:
     my_pe: int
     n_pes: int
     name: str
+    _exchange_type: type[Exchange] = Exchange
     _exchange_made: Exchange | None = None
 
     @property
     def _exchange(self) -> Exchange:
         if self._exchange_made is None:
-            self._exchange_made = Exchange(cast("Group", self))
+            self._exchange_made = self._exchange_type(cast("Group", self))
         return self._exchange_made
 
     # --- one to all ------------------------------------------------------------------------

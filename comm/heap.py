@@ -27,6 +27,9 @@ from emu.comm.layout import (
     ALLOCATIONS,
     B_BLOCKS,
     B_HEAPS,
+    B_LINK_BANDWIDTH,
+    B_LINK_LATENCY,
+    B_LINKS,
     B_LOCKS,
     B_N_PES,
     B_PE,
@@ -41,6 +44,7 @@ from emu.comm.layout import (
     B_YIELDS,
     BLOCK_BYTES,
     H_HIGH_WATER,
+    H_LINK_BANDWIDTH,
     H_TABLE_LOCK,
     KEY_BYTES,
     MAX_RANK,
@@ -61,7 +65,7 @@ _PLENTY = 4
 def register(segment: Segment, pe: int, cores: int) -> int:
     """Fill PE ``pe``'s block for this process and return its address, the ``me`` of every kernel."""
     layout, block, base = segment.layout, segment.block(pe), segment.address
-    alone = layout.n_pes <= cores
+    alone, link = layout.n_pes <= cores, segment.link
     for index, value in {
         B_PE: pe,
         B_N_PES: layout.n_pes,
@@ -75,6 +79,9 @@ def register(segment: Segment, pe: int, cores: int) -> int:
         B_BLOCKS: base + layout.blocks,
         B_LOCKS: base + layout.locks,
         B_WRITERS: base + layout.writers,
+        B_LINKS: base + layout.links if link else 0,
+        B_LINK_BANDWIDTH: segment.header[H_LINK_BANDWIDTH],  # the bits of a float64
+        B_LINK_LATENCY: link.latency_ns if link else 0,
         B_PID: os.getpid(),
         B_STATE: RUNNING,
     }.items():

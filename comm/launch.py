@@ -37,6 +37,7 @@ from emu.comm.errors import (
     StoppedError,
 )
 from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
+from emu.comm.link_model import Link
 from emu.comm.monitor import Progress, describe_all
 from emu.comm.output import Output
 from emu.comm.payload import pack
@@ -64,6 +65,7 @@ def launch(
     heap_size: int = DEFAULT_HEAP_SIZE,
     poison: bool = False,
     prefix_output: bool = True,
+    link: Link | None = None,
 ) -> list[T]:
     """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
 
@@ -83,6 +85,8 @@ def launch(
             taken where touched.
         poison: Fill fresh symmetric memory with NaN or 0xA5 instead of zeros.
         prefix_output: Put the PE's number before each line of its output.
+        link: Emulated link between each two PEs: what passes between them then takes at least the time
+            that it models. Default: none, as fast as memory is.
 
     Returns:
         The results, in PE order.
@@ -93,9 +97,9 @@ def launch(
             and the remote traceback as a note.
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
     """
-    _check(n_pes, transport, timeout, heap_size)
+    _check(n_pes, transport, timeout, heap_size, link)
     call = pack(fn, tuple(args), dict(kwargs or {}))
-    segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_size))
+    segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_size), link=link)
     world = _Launch(segment, DEFAULT_TIMEOUT if timeout is None else timeout, prefix_output)
     try:
         world.start(call, poison)
@@ -109,7 +113,9 @@ def launch(
     return world.results()
 
 
-def _check(n_pes: int, transport: str, timeout: float | None, heap_size: int) -> None:
+def _check(
+    n_pes: int, transport: str, timeout: float | None, heap_size: int, link: Link | None
+) -> None:
     if isinstance(n_pes, bool) or not isinstance(n_pes, int) or not 1 <= n_pes <= MAX_PES:
         raise ArgumentError(f"n_pes must be an integer in [1, {MAX_PES}], but got {n_pes!r}")
     if transport != "shm":
@@ -118,6 +124,8 @@ def _check(n_pes: int, transport: str, timeout: float | None, heap_size: int) ->
         raise ArgumentError(f"timeout must be positive (seconds) or None, but got {timeout!r}")
     if not 1 <= heap_size <= 1 << 42:
         raise ArgumentError(f"heap_size must be in [1, 2**42] bytes, but got {heap_size!r}")
+    if link is not None and not isinstance(link, Link):
+        raise ArgumentError(f"link must be an emu.Link or None, but got {link!r}")
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise CommError(
             'emu.launch must be called under `if __name__ == "__main__":`, but it was reached while '

@@ -1,6 +1,6 @@
 """Where everything lies in the shared segment: one source for Python and for ``@njit`` code.
 
-    | header | PE blocks | PE texts | last writers | locks | groups | allocations | heap 0 | heap 1 …
+    | header | PE blocks | PE texts | last writers | locks | groups | allocations | links | heap 0 …
 
 One segment serves a whole world. The part before the heaps is the *control region*: a few hundred
 KiB, of which only the touched pages exist. Heap ``p`` belongs to PE ``p``; every symmetric object
@@ -24,6 +24,7 @@ HUGE = 2 << 20
 
 # --- header: int64 words
 H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
+H_LINK_BANDWIDTH, H_LINK_LATENCY = 40, 41  # float64: bytes a second, 0 for no link; seconds
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, the rest is constant.
@@ -33,6 +34,7 @@ B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 1
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
+B_LINKS, B_LINK_BANDWIDTH, B_LINK_LATENCY = 28, 29, 30  # 0: no link; float64 a second; nanoseconds
 
 # --- PE states
 NOT_STARTED, RUNNING, FINISHED, DEAD = 0, 1, 2, 3
@@ -145,9 +147,14 @@ class Layout:
         return round_up(self.groups + GROUPS * self.group_bytes, PAGE)
 
     @property
+    def links(self) -> int:
+        """Until when the link of each pair is busy: int64 nanoseconds, row source, column target."""
+        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+
+    @property
     def heaps(self) -> int:
         """First heap."""
-        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, HUGE)
+        return round_up(self.links + self.n_pes * self.n_pes * 8, HUGE)
 
     @property
     def stride(self) -> int:

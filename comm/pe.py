@@ -76,9 +76,10 @@ def _block_stop() -> None:
 def _run(start: Start) -> Any:
     from emu.comm import world as worlds
     from emu.comm.heap import register
+    from emu.comm.linked import make_world
 
     me = register(start.segment, start.pe, start.cores)
-    world = worlds.World(start.segment, me, start.pe, poison=start.poison)
+    world = make_world(start.segment, me, start.pe, poison=start.poison)
     worlds.set_world(world)
     function, args, kwargs = start.call.load()
     value = function(*args, **kwargs)

@@ -21,12 +21,15 @@ from emu.comm.layout import (
     ALLOCATIONS,
     B_TEXT_LENGTH,
     BLOCK_BYTES,
+    H_LINK_BANDWIDTH,
+    H_LINK_LATENCY,
     H_MAGIC,
     MAGIC,
     PAGE,
     TEXT_BYTES,
     Layout,
 )
+from emu.comm.link_model import Link
 
 
 class Segment:
@@ -40,8 +43,8 @@ class Segment:
         self.address = self.bytes.ctypes.data
 
     @classmethod
-    def create(cls, layout: Layout) -> Segment:
-        """Make a fresh, zeroed segment and take its name away.
+    def create(cls, layout: Layout, *, link: Link | None = None) -> Segment:
+        """Make a fresh, zeroed segment, with or without an emulated link, and take its name away.
 
         Raises:
             SymmetricMemoryError: If the segment cannot be made or mapped.
@@ -59,6 +62,9 @@ class Segment:
                 f"could not be made: {error}"
             ) from error
         segment.header[H_MAGIC] = MAGIC
+        if link is not None:
+            numbers = segment.header.view(np.float64)
+            numbers[H_LINK_BANDWIDTH], numbers[H_LINK_LATENCY] = link.bandwidth, link.latency
         return segment
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -68,6 +74,13 @@ class Segment:
     def header(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Header words."""
         return self.bytes[:PAGE].view(np.int64)
+
+    @property
+    def link(self) -> Link | None:
+        """The emulated link between the PEs, if there is one."""
+        numbers = self.header.view(np.float64)
+        bandwidth, latency = float(numbers[H_LINK_BANDWIDTH]), float(numbers[H_LINK_LATENCY])
+        return Link(bandwidth=bandwidth, latency=latency) if bandwidth else None
 
     def block(self, pe: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Words of PE ``pe``'s block."""

@@ -23,7 +23,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import entries, heap, signals
+from emu.comm import entries, heap, linked, signals
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
@@ -69,6 +69,8 @@ def warm() -> None:
     signals.barrier_wait(me, world._barrier, -5)
     signals.barrier_leave(me, world._barrier, 0)
     _warm_collectives(world)
+    linked._reserve_from(me, 0, 0, 1, 0)
+    linked._sleep_slice(me, 0)
     segment.block(0)[B_POLLS] = 0
     for plan in (copy_plan, add_plan):
         plan.cache_clear()

@@ -21,6 +21,7 @@ from emu.comm.entries import put_dense, put_short
 from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.heap import Heap
 from emu.comm.layout import GROUPS, NAME_BYTES
+from emu.comm.link_model import Link
 from emu.comm.ops import AtomicOp
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
@@ -72,6 +73,11 @@ class Group(Waiting, Collectives):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, my_pe={self.my_pe}, n_pes={self.n_pes})"
+
+    @property
+    def link(self) -> Link | None:
+        """The emulated link between the PEs; None in a world without one."""
+        return self.segment.link
 
     # --- members ---------------------------------------------------------------------------
 
@@ -399,6 +405,8 @@ class Group(Waiting, Collectives):
 class World(Group):
     """The group of all PEs of a launch; :func:`world` returns it."""
 
+    _group_type: type[Group] = Group
+
     def __init__(self, segment: Segment, me: int, pe: int, *, poison: bool) -> None:
         members = tuple(range(segment.layout.n_pes))
         heap = Heap(segment, me, pe, poison=poison)
@@ -442,7 +450,8 @@ class World(Group):
                 raise ArgumentError(
                     f"pes must contain this PE {self.my_pe} for group {name!r}, but got {there}"
                 )
-            known = Group(self.segment, self.heap, self.me, name, there, index, self.my_pe)
+            make = self._group_type
+            known = make(self.segment, self.heap, self.me, name, there, index, self.my_pe)
             self._groups[name] = known
         if members is not None and members != known.members:
             raise ArgumentError(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from emu.comm.errors import PeerFailedError as PeerFailedError
     from emu.comm.errors import SymmetricMemoryError as SymmetricMemoryError
     from emu.comm.launch import launch as launch
+    from emu.comm.link_model import Link as Link
     from emu.comm.ops import AtomicOp as AtomicOp
     from emu.comm.ops import Cmp as Cmp
     from emu.comm.world import Group as Group
@@ -30,6 +31,7 @@ _HOME = {
     "CommError": "emu.comm.errors",
     "DeadlockError": "emu.comm.errors",
     "Group": "emu.comm.world",
+    "Link": "emu.comm.link_model",
     "PEDiedError": "emu.comm.errors",
     "PeerFailedError": "emu.comm.errors",
     "SymmetricArray": "emu.comm.array",
@@ -45,6 +47,7 @@ __all__ = [
     "CommError",
     "DeadlockError",
     "Group",
+    "Link",
     "PEDiedError",
     "PeerFailedError",
     "SymmetricArray",

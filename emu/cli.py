@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from emu.comm.link_model import Link
+
 INTERRUPTED = 130
 USAGE = 2
 
@@ -101,6 +103,12 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_false",
         help="do not put the PE's number before each line it prints",
     )
+    run.add_argument(
+        "--link",
+        type=_link,
+        metavar="BANDWIDTH[,LATENCY]",
+        help="emulate a link between each two PEs, as in 25GB/s,2us (default: as fast as memory is)",
+    )
     run.add_argument("script", help="the Python file")
     run.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
@@ -142,6 +150,16 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _link(text: str) -> Link:
+    from emu.comm.errors import ArgumentError
+    from emu.comm.link_model import Link
+
+    try:
+        return Link.parse(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _stderr() -> Console:
     from rich.console import Console
 
@@ -163,6 +181,7 @@ def _run(options: argparse.Namespace) -> int:
             options.n_pes,
             timeout=options.timeout,
             prefix_output=options.prefix,
+            link=options.link,
         )
     except (CommError, FileNotFoundError) as error:  # nothing was started
         _complain(error)

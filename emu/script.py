@@ -7,6 +7,10 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emu.comm.link_model import Link
 
 _SHIMS = Path(__file__).parent / "shims"
 
@@ -18,6 +22,7 @@ def run_script(
     *,
     timeout: float = 60.0,
     prefix_output: bool = True,
+    link: Link | None = None,
 ) -> None:
     """Run ``script`` as ``__main__`` on every PE and return when all have ended well.
 
@@ -31,6 +36,7 @@ def run_script(
         n_pes: How many PEs to start.
         timeout: Seconds without progress after which waiting PEs are declared deadlocked.
         prefix_output: Whether each line a PE prints begins with its number.
+        link: Emulated link between each two PEs. Default: none.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -47,6 +53,7 @@ def run_script(
         args=(str(path), tuple(arguments)),
         timeout=timeout,
         prefix_output=prefix_output,
+        link=link,
     )
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from emu.comm.heap import register
 from emu.comm.layout import Layout
+from emu.comm.link_model import Link
+from emu.comm.linked import make_world
 from emu.comm.segment import Segment
 from emu.comm.world import World
 
@@ -24,10 +26,17 @@ def worlds() -> Iterator[Callable[..., list[World]]]:
     """Make the worlds of n PEs in this one process: fast, for all that doesn't wait for another."""
     segments = []
 
-    def make(n_pes: int, *, heap_bytes: int = 1 << 30, poison: bool = False) -> list[World]:
-        segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_bytes))
+    def make(
+        n_pes: int,
+        *,
+        heap_bytes: int = 1 << 30,
+        poison: bool = False,
+        link: Link | None = None,
+    ) -> list[World]:
+        segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_bytes), link=link)
         segments.append(segment)
-        return [World(segment, register(segment, pe, 1), pe, poison=poison) for pe in range(n_pes)]
+        blocks = [register(segment, pe, 1) for pe in range(n_pes)]
+        return [make_world(segment, me, pe, poison=poison) for pe, me in enumerate(blocks)]
 
     yield make
     for segment in segments:

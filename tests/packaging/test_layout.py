@@ -126,6 +126,7 @@ def test_the_public_names_are_exactly_these():
         "CommError",
         "DeadlockError",
         "Group",
+        "Link",
         "PEDiedError",
         "PeerFailedError",
         "SymmetricArray",
