@@ -65,3 +65,11 @@ class PEExitError(CommError):
 
     def __reduce__(self) -> tuple[type[PEExitError], tuple[str, int]]:
         return type(self), (str(self), self.code)
+
+
+class ServerError(CommError):
+    """A communication server was asked for what it cannot do, or was left in the middle of it."""
+
+
+class TaskMismatchError(ServerError):
+    """The members of a communicator asked their servers for tasks that don't fit together."""

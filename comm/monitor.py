@@ -79,6 +79,8 @@ def describe(segment: Segment, pe: int) -> str:
         return f"PE {pe} waits (just begun)"
     if call == "barrier":
         return _describe_barrier(segment, pe, seen.description)
+    if "text" in seen.description:
+        return f"PE {pe} waits in {call} for {seen.description['text']}"
     slots = [_describe_slot(segment, pe, slot) for slot in seen.description.get("slots", [])]
     if seen.description.get("more"):
         slots.append(f"… and {seen.description['more']} more words")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
 from emu.comm.waiting import Waiting, encode
 from emu.kernels.dtypes import DTYPES, KINDS
+
+if TYPE_CHECKING:
+    from emu.comm.server import Server
 
 _logger = logging.getLogger("emu.comm")
 
@@ -70,6 +73,7 @@ class Group(Waiting, Collectives):
         self._barrier = segment.address + segment.layout.groups + index * segment.layout.group_bytes
         self._allocated = 0
         self._by_key: dict[str, SymmetricArray] = {}
+        self.server: Server | None = None  # made by emu.comm.server when it is first asked for
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, my_pe={self.my_pe}, n_pes={self.n_pes})"
@@ -422,6 +426,9 @@ class World(Group):
         """Run the callbacks of :meth:`on_finish`; the PE's bootstrap calls it."""
         while self._on_finish:
             self._on_finish.pop()()
+        for group in self._groups.values():
+            if group.server is not None:
+                group.server.stop()
 
     def group(self, name: str, pes: Sequence[int] | None = None) -> Group:
         """Make the group ``name`` of PEs ``pes``, or find it.

@@ -1,0 +1,386 @@
+"""The communication server: a thread beside a PE's compute that moves what tiling data and messages say.
+
+A *communicator* is a group with a server on each member. The compute side leaves *messages* in its part of
+shared memory: that a communication kernel begins, with the bytes of its tiling data, and each task
+that it prepares. The server reads these bytes, and nothing else of the compute side, and makes a
+*record* of each task in shared memory. When all members' records stand it compares them: tasks that
+don't fit together are an error on every member, at once, instead of a hang. Then it executes the
+task turn by turn (:mod:`emu.comm.turns`), each turn when the compute side has released it.
+
+The thread waits and copies in compiled code, without the GIL: it runs at the same time as the
+compute side. Python runs for a task, not for a turn.
+
+Tasks of a communicator are executed in the order in which they were prepared. Communicators don't wait
+for each other: each has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from emu.comm import routes, tasks, turns
+from emu.comm.errors import ServerError
+from emu.comm.layout import LINE
+from emu.comm.signals import ring
+from emu.comm.stop import check_stopped
+from emu.kernels.address import aligned_data
+from emu.kernels.atomics import fence, load_i64, store_i64
+from emu.kernels.jit import jit
+from emu.kernels.reduce import SCRATCH_BYTES
+
+if TYPE_CHECKING:
+    from emu.comm.world import Group
+
+Array = np.ndarray[Any, Any]
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+LAUNCH_BYTES = 8192
+"""Room for the tiling data of a communication kernel and the table of its arguments."""
+
+_GRACE_S = 0.1
+"""How long the report of tasks that differ waits for members that have not prepared theirs."""
+
+_MIN_STAGING = 1 << 16
+
+
+@jit()
+def _post(me: int, areas: Any, my: int, index: int, value: int) -> None:
+    """Store a word of the compute side and wake the own server."""
+    store_i64(areas[my] + 8 * index, value)
+    fence()
+    turns.ring_server(areas[my])
+
+
+@jit()
+def _load(address: int) -> Any:
+    return load_i64(address)
+
+
+class Turn(NamedTuple):
+    """One turn on one rank."""
+
+    rank: int
+    task: int
+    """Number of the task in the communicator."""
+    turn: int
+    """Number of the turn in its task."""
+    start_ns: int
+    """When the server began: the turn was released and those before it were executed.
+    Nanoseconds of ``time.monotonic_ns``."""
+    end_ns: int
+    """When this rank had fetched all that it needed."""
+
+
+class Server:
+    """The server of this PE in one group, and the compute side's end of it.
+
+    Attributes:
+        group: Its communicator.
+        heap: Address of this PE's symmetric heap.
+        error: What went wrong; every later call raises it.
+        prepared_turns: Turns of all tasks posted so far; kept by who posts them.
+        sessions: Communication kernels so far; kept by who posts them.
+        in_use: Whether a communication kernel is running; kept by who runs it.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.error: ServerError | None = None
+        self._me, self._my = group.me, group.my_pe
+        n_pes = group.n_pes
+        self._message_dtype = tasks.message_dtype(n_pes)
+        self._record_dtype = tasks.record_dtype(n_pes)
+        records = turns.SLOTS * self._record_dtype.itemsize
+        messages = turns.SLOTS * self._message_dtype.itemsize
+        head = 8 * turns.RECORDS
+        area = group.alloc(
+            head + records + messages + LAUNCH_BYTES,
+            np.uint8,
+            name="emu.server",
+            key="emu.server",
+            poison=False,
+        )
+        layout = group.segment.layout
+        start = group.segment.address + layout.heaps
+        self._heaps: Words = np.array([start + p * layout.stride for p in group.members], np.int64)
+        self.heap = int(self._heaps[self._my])
+        self._areas: Words = self._heaps + area.offset
+        self._worlds: Words = np.array(group.members, np.int64)
+        bytes_ = [area.on(pe) for pe in range(n_pes)]
+        self._words = [b[:head].view(np.int64) for b in bytes_]
+        self._records = [b[head : head + records].view(self._record_dtype) for b in bytes_]
+        mine = bytes_[self._my]
+        self._messages = mine[head + records :][:messages].view(self._message_dtype)
+        self.launch_area = mine[head + records + messages :]
+        self._state = self._words[self._my]
+        self._list: Words = np.zeros(n_pes + 2, np.int64)
+        self._memory: Array = np.empty(SCRATCH_BYTES + LINE, np.uint8)
+        self._thread: threading.Thread | None = None
+        self._posted = int(self._state[turns.POSTED])
+        self._served = self._posted
+        self._decoded = int(self._state[turns.DECODED])
+        self._turns = self.prepared_turns = int(self._state[turns.PULLED])
+        self.sessions = 0
+        self.in_use = False
+        self._staging, self._staging_index, self._generation = 0, -1, 0
+        self._staged = self._heaps
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        crowded = 2 * layout.n_pes > (cores or 1)
+        self._state[turns.A_SPINS] = 0 if crowded else 2000
+
+    # --- compute side ----------------------------------------------------------------------
+
+    def post(self, message: Array, committed: int) -> int:
+        """Leave a message; return the number of its slot.
+
+        Args:
+            message: Of ``message_dtype``.
+            committed: Turns that are released already.
+
+        Returns:
+            The slot, for :meth:`release`.
+        """
+        self.check()
+        self._start()
+        while self._posted - self._served >= turns.SLOTS:  # only after many empty kernels
+            time.sleep(0.001)
+            self.check()
+            check_stopped(self.group.segment)
+        slot = self._posted % turns.SLOTS
+        self._messages[slot] = message
+        self._state[turns.COMMITS + slot] = committed
+        self._posted += 1
+        _post(self._me, self._areas, self._my, turns.POSTED, self._posted)
+        return slot
+
+    def release(self, slot: int, committed: int) -> None:
+        """Release the first ``committed`` turns of the task in ``slot``."""
+        self.check()
+        _post(self._me, self._areas, self._my, turns.COMMITS + slot, committed)
+
+    def message(self) -> Array:
+        """Return an empty message."""
+        return np.zeros((), self._message_dtype)
+
+    def finished(self) -> int:
+        """Return how many turns of this communicator are done."""
+        self.check()
+        return int(turns.finished(self._areas, self._my))
+
+    def wait(self, target: int, call: str) -> None:
+        """Wait until ``target`` turns are done.
+
+        Args:
+            target: Number of turns, of all tasks so far.
+            call: What the report says if nothing moves.
+
+        Raises:
+            ServerError: The server failed.
+            StoppedError: The world was stopped.
+        """
+        me, areas, my = self._me, self._areas, self._my
+        outcome = turns.await_turn(me, areas, my, target, False)
+        if outcome == 0:
+            try:
+                while outcome == 0:
+                    check_stopped(self.group.segment)
+                    text = json.dumps({"call": call, "text": self.status(target)})
+                    self.group.segment.write_text(int(self._worlds[my]), text)
+                    outcome = turns.await_turn(me, areas, my, target, True)
+            except BaseException:
+                turns.leave_wait(me, int(areas[my]), False)
+                raise
+        if outcome == 2:
+            self.check()
+
+    def check(self) -> None:
+        """Raise what went wrong in the server, if anything did."""
+        if self.error is not None:
+            raise self.error
+        if self._state[turns.FAILED]:
+            raise ServerError(
+                f"communicator {self.group.name!r} cannot be used any more: a task failed or was "
+                "left unfinished; make a new group"
+            )
+
+    def status(self, target: int) -> str:
+        """Say which members the turn before ``target`` waits for."""
+        words = self._words
+        late = [p for p, w in enumerate(words) if int(w[turns.DECODED]) < self._decoded]
+        if late:
+            return f"ranks {late} to prepare task {self._decoded - 1}"
+        idle = [p for p, w in enumerate(words) if int(w[turns.READY]) < target]
+        if idle:
+            return f"ranks {idle} to release turn {target - 1}"
+        behind = [p for p, w in enumerate(words) if int(w[turns.PULLED]) < target]
+        return f"ranks {behind} to fetch turn {target - 1}" if behind else "its answer"
+
+    def log(self, first: int, last: int) -> list[Turn]:
+        """Return turns ``first`` to ``last - 1`` of every member, as far as they are executed.
+
+        Only the last 4096 turns are kept.
+        """
+        rows = []
+        for pe, words in enumerate(self._words):
+            table = words[turns.LOG : turns.RECORDS].reshape(turns.LOG_TURNS, turns.LOG_WORDS)
+            end = min(last, int(words[turns.PULLED]))
+            for number in range(max(first, end - turns.LOG_TURNS), end):
+                task, turn, start, stop = (int(v) for v in table[number % turns.LOG_TURNS])
+                rows.append(Turn(pe, task, turn, start, stop))
+        return rows
+
+    def abandon(self) -> None:
+        """Leave the communicator unusable: tasks were left in the middle."""
+        self._state[turns.FAILED] = 1
+
+    def stop(self) -> None:
+        """End the thread; what it was doing is left as it is."""
+        if self._thread is not None:
+            _post(self._me, self._areas, self._my, turns.CLOSING, 1)
+            self._thread.join()
+            self._thread = None
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, daemon=True, name=f"emu-server-{self.group.name}"
+            )
+            self._thread.start()
+
+    # --- server side -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._serve():
+                pass
+        except ServerError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - the compute side must hear of anything
+            wrapped = ServerError(
+                f"the communication server of rank {self._my} failed: "
+                f"{type(error).__name__}: {error}"
+            )
+            wrapped.__cause__ = error
+            self._fail(wrapped)
+
+    def _fail(self, error: ServerError) -> None:
+        self.error = error
+        self._state[turns.FAILED] = 1
+        ring(self._me, int(self._worlds[self._my]))
+
+    def _serve(self) -> bool:
+        """Take one message and do what it says; False: this thread shall end."""
+        me, areas, my = self._me, self._areas, self._my
+        if not turns.await_word(me, areas, my, my, turns.POSTED, self._served + 1):
+            return False
+        slot = self._served % turns.SLOTS
+        message = self._messages[slot].copy()
+        self._served += 1
+        if message["kind"] == tasks.LAUNCH:
+            return all(self._execute(record) for record in self._launch(slot))
+        if message["kind"] == tasks.PREPARE:
+            return self._execute(tasks.decode(message, slot))
+        raise ServerError(f"the kind of a message must be 1 or 2, but got {int(message['kind'])}")
+
+    def _launch(self, slot: int) -> Sequence[Array]:
+        """Begin a communication kernel; return the tasks that its tiling data holds."""
+        return ()
+
+    def _execute(self, record: Array) -> bool:
+        number, me, my = self._decoded, self._me, self._my
+        self._records[my][number % turns.SLOTS] = record
+        self._decoded += 1
+        turns.publish(me, self._areas, my, turns.DECODED, self._decoded)
+        records = self._agree(number)
+        if records is None:
+            return False
+        need = routes.staging(records)
+        self._reserve(need.total)
+        made = routes.build(
+            records,
+            my,
+            heaps=self._heaps,
+            staged=self._staged,
+            need=need,
+            task=number,
+            base=self._turns,
+            scratch=int(aligned_data(id(self._memory))),
+        )
+        self._turns += int(record["repeat"])
+        return bool(
+            turns.run_turns(
+                me, self._areas, self._worlds, made.plan, made.stage, made.pull, self._list
+            )
+        )
+
+    def _agree(self, number: int) -> list[Array] | None:
+        """Wait for every member's record of a task; None: this thread shall end.
+
+        Raises:
+            TaskMismatchError: They don't fit together.
+        """
+        n_pes, slot = self.group.n_pes, number % turns.SLOTS
+        known: dict[int, Array] = {}
+        deadline = float("inf")
+        cause = ""
+        while len(known) < n_pes:
+            targets: Words = np.zeros(n_pes, np.int64)
+            for pe in range(n_pes):
+                if pe in known:
+                    continue
+                if _load(int(self._areas[pe]) + 8 * turns.DECODED) > number:
+                    known[pe] = self._records[pe][slot].copy()
+                else:
+                    targets[pe] = number + 1
+            if not cause:
+                cause = tasks.disagreement(known)
+                if cause:
+                    deadline = time.monotonic() + _GRACE_S
+            if len(known) == n_pes or time.monotonic() > deadline:
+                break
+            if cause:
+                time.sleep(0.005)
+            elif not turns.await_any(self._me, self._areas, self._my, turns.DECODED, targets):
+                return None
+        if cause:
+            raise tasks.mismatch(self.group.name, known, n_pes, cause)
+        return [known[pe] for pe in range(n_pes)]
+
+    def _reserve(self, nbytes: int) -> None:
+        """Have at least ``nbytes`` of staging memory on every member; all ask for the same."""
+        if nbytes <= self._staging:
+            return
+        group, heap = self.group, self.group.heap
+        size = max(_MIN_STAGING, 1 << (nbytes - 1).bit_length())
+        label = f"=emu.server.staging.{self._generation}"
+        dtype = np.dtype(np.uint8)
+        index = heap.allocate(
+            group.index, group.members, label, (size,), dtype, "emu.server.staging", poison=False
+        )
+        if self._staging_index >= 0:
+            heap.release(self._staging_index)  # it goes when the last member has left it
+        offset = heap.entry(index)[0]
+        self._staged = self._heaps + offset
+        self._staging, self._staging_index = size, index
+        self._generation += 1
+
+
+def server_of(group: Group) -> Server:
+    """Return the server of this PE in ``group``; it is made at the first call.
+
+    Raises:
+        CommError: This process is not a PE.
+    """
+    if group.server is None:
+        group.server = Server(group)
+    return group.server
+
+
+__all__ = ["Server", "Turn", "server_of"]

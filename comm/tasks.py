@@ -1,0 +1,222 @@
+"""What a communication server is asked to do: messages, and the records it makes of them.
+
+A *message* is what the compute side leaves in shared memory: bytes of a fixed layout. A *record* is what
+a server has understood, in a form that all members can compare, and it lies in shared memory too, so
+that every server sees what every other has been asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from emu.comm.errors import ServerError, TaskMismatchError
+from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
+
+Array = np.ndarray[Any, Any]
+
+LAUNCH, PREPARE = 1, 2
+"""Kinds of messages: a communication kernel begins; it prepares a task."""
+
+NUMPY_DTYPES: dict[int, np.dtype[Any]] = {
+    HcclDataType.INT8: np.dtype(np.int8),
+    HcclDataType.INT16: np.dtype(np.int16),
+    HcclDataType.INT32: np.dtype(np.int32),
+    HcclDataType.FP16: np.dtype(np.float16),
+    HcclDataType.FP32: np.dtype(np.float32),
+    HcclDataType.INT64: np.dtype(np.int64),
+    HcclDataType.UINT64: np.dtype(np.uint64),
+    HcclDataType.UINT8: np.dtype(np.uint8),
+    HcclDataType.UINT16: np.dtype(np.uint16),
+    HcclDataType.UINT32: np.dtype(np.uint32),
+    HcclDataType.FP64: np.dtype(np.float64),
+    HcclDataType.BF16: np.dtype(ml_dtypes.bfloat16),
+}
+
+NAMES: dict[int, str] = {
+    HcclCommand.ALLREDUCE: "AllReduce",
+    HcclCommand.ALLGATHER: "AllGather",
+    HcclCommand.REDUCE_SCATTER: "ReduceScatter",
+    HcclCommand.ALLTOALL: "AlltoAll",
+    HcclCommand.ALLTOALLV: "AlltoAllV",
+}
+"""The commands that a server executes."""
+
+REDUCED_DTYPES = frozenset(
+    (
+        HcclDataType.FP32,
+        HcclDataType.FP16,
+        HcclDataType.BF16,
+        HcclDataType.INT8,
+        HcclDataType.INT16,
+        HcclDataType.INT32,
+    )
+)
+REDUCE_OPS = frozenset((HcclReduceOp.SUM, HcclReduceOp.MAX, HcclReduceOp.MIN))
+
+_COUNTS = ("send_counts", "send_displs", "recv_counts", "recv_displs")
+
+
+def message_dtype(n_pes: int) -> np.dtype[Any]:
+    """Layout of a message in a communicator of ``n_pes`` members; little-endian."""
+    return np.dtype(
+        [
+            ("kind", "<u4"),
+            ("session", "<u4"),
+            ("index", "<u4"),
+            ("command", "<u4"),
+            ("dtype", "<u4"),
+            ("op", "<u4"),
+            ("repeat", "<u4"),
+            ("send_in_heap", "<u4"),
+            ("recv_in_heap", "<u4"),
+            ("reserved", "<u4"),
+            ("count", "<u8"),
+            ("stride", "<u8"),
+            ("send", "<i8"),  # offset in the heap, or an address of this process
+            ("recv", "<i8"),
+            *((name, "<u8", (n_pes,)) for name in _COUNTS),
+        ]
+    )
+
+
+# What must be the same on every member stands in front.
+_AGREED = ("session", "index", "command", "dtype", "op", "count", "stride", "repeat", "position")
+AGREED_WORDS = len(_AGREED)
+
+
+def record_dtype(n_pes: int) -> np.dtype[Any]:
+    """Layout of a record: 64-bit words only."""
+    own = (
+        "slot",  # of the message, whose word counts what the compute side has released
+        "first",  # turns of the same message that stand in records before this one
+        "wait_policy",
+        "answer_policy",
+        "keeps_own",
+        "send_in_heap",
+        "send",
+        "recv_in_heap",
+        "recv",
+    )
+    return np.dtype(
+        [
+            *((name, "<i8") for name in (*_AGREED, *own)),
+            *((name, "<i8", (n_pes,)) for name in _COUNTS),
+        ]
+    )
+
+
+def decode(message: Array, slot: int) -> Array:
+    """Make the record of a ``PREPARE`` message.
+
+    Raises:
+        ServerError: The bytes are none that a server can execute.
+    """
+    n_pes = message["send_counts"].shape[-1]
+    record = np.zeros((), record_dtype(n_pes))
+    for name in (*_AGREED[:-1], "send_in_heap", "send", "recv_in_heap", "recv", *_COUNTS):
+        record[name] = message[name]
+    record["position"], record["slot"] = 1, slot
+    record["wait_policy"] = record["answer_policy"] = 1
+    record["keeps_own"] = 1
+    check(record)
+    return record
+
+
+def check(record: Array) -> None:
+    """Refuse a record that names no command, dtype or operation a server knows.
+
+    Raises:
+        ServerError: As said.
+    """
+    command, dtype, op = (int(record[name]) for name in ("command", "dtype", "op"))
+    if command not in NAMES:
+        served = ", ".join(f"{c} {name}" for c, name in NAMES.items())
+        raise ServerError(f"the command of a task must be one of {served}, but got {command}")
+    if dtype not in NUMPY_DTYPES:
+        raise ServerError(f"the dtype of a task must be in [0, 11], but got {dtype}")
+    if command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER):
+        if op not in REDUCE_OPS:
+            raise ServerError(
+                f"op must be SUM 0, MAX 2 or MIN 3 for {NAMES[command]}, but got {op}"
+            )
+        if dtype not in REDUCED_DTYPES:
+            names = ", ".join(HcclDataType(d).name for d in sorted(REDUCED_DTYPES))
+            raise ServerError(
+                f"dtype must be one of {names} for {NAMES[command]}, but got "
+                f"{HcclDataType(dtype).name}"
+            )
+
+
+def describe(record: Array) -> str:
+    """Return a record as a call, as it stands in reports."""
+    command = int(record["command"])
+    parts = []
+    if command != HcclCommand.ALLTOALLV:
+        parts.append(f"count={int(record['count'])}")
+    parts.append(f"dtype={HcclDataType(int(record['dtype'])).name}")
+    if command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER):
+        parts.append(f"op={HcclReduceOp(int(record['op'])).name}")
+    if command != HcclCommand.ALLREDUCE and command != HcclCommand.ALLTOALLV:
+        parts.append(f"strideCount={int(record['stride'])}")
+    if command == HcclCommand.ALLTOALLV:
+        parts.append(f"sendCounts={record['send_counts'].tolist()}")
+        parts.append(f"recvCounts={record['recv_counts'].tolist()}")
+    parts.append(f"repeat={int(record['repeat'])}")
+    where = "" if record["position"] else " from the host's tiling data"
+    return f"{NAMES[command]}({', '.join(parts)}){where}"
+
+
+def disagreement(records: dict[int, Array]) -> str:
+    """Say in what the records of some members differ; an empty text: in nothing."""
+    known = sorted(records)
+    first = records[known[0]]
+    names = [n for n in _AGREED if any(records[pe][n] != first[n] for pe in known)]
+    if names:
+        return f"{', '.join(names)} must be the same on every rank, but differ"
+    if int(first["command"]) == HcclCommand.ALLTOALLV:
+        for i in known:
+            for j in known:
+                sent = int(records[i]["send_counts"][j])
+                received = int(records[j]["recv_counts"][i])
+                if sent != received:
+                    return (
+                        f"sendCounts[{j}] of rank {i} must be recvCounts[{i}] of rank {j}, but "
+                        f"they are {sent} and {received}"
+                    )
+    return ""
+
+
+def mismatch(group: str, records: dict[int, Array], n_pes: int, cause: str) -> TaskMismatchError:
+    """Make the error of tasks that differ, rank by rank."""
+    lines = []
+    for pe in range(n_pes):
+        if pe in records:
+            record = records[pe]
+            where = f"kernel {int(record['session'])}, task {int(record['index'])}"
+            lines.append(f"  rank {pe}: {describe(record)} ({where})")
+        else:
+            lines.append(f"  rank {pe}: has not prepared it yet")
+    return TaskMismatchError(
+        f"tasks of communicator {group!r} don't fit together: {cause}\n" + "\n".join(lines)
+    )
+
+
+__all__ = [
+    "AGREED_WORDS",
+    "LAUNCH",
+    "NAMES",
+    "NUMPY_DTYPES",
+    "PREPARE",
+    "REDUCED_DTYPES",
+    "REDUCE_OPS",
+    "check",
+    "decode",
+    "describe",
+    "disagreement",
+    "message_dtype",
+    "mismatch",
+    "record_dtype",
+]

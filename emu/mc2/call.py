@@ -1,0 +1,220 @@
+"""One Prepare call of ``Hccl``: its arguments checked, and the message that they make."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from emu.comm.array import SymmetricArray
+from emu.comm.errors import ArgumentError
+from emu.comm.server import Server
+from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES
+from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
+from emu.kernels.address import array_data
+
+Array = np.ndarray[Any, Any]
+
+MAX_REPEAT = 255
+"""Turns of a task."""
+
+_NUMBERS = {dtype: number for number, dtype in NUMPY_DTYPES.items()}
+_MAX_COUNT = 1 << 48
+
+
+class Place(NamedTuple):
+    """Dense memory of this process."""
+
+    array: Array
+    address: int
+    in_heap: bool
+    offset: int
+
+
+def integer(name: str, value: Any, low: int, high: int) -> int:
+    """Return ``value`` as an int in ``[low, high]``.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"{name} must be an integer, but got {value!r}") from None
+    if not low <= number <= high:
+        raise ArgumentError(f"{name} must be in [{low}, {high}], but got {number}")
+    return number
+
+
+def data_type(name: str, value: Any) -> int:
+    """Return the number of a dtype given as HcclDataType, its number, or a NumPy dtype.
+
+    Raises:
+        ArgumentError: It is none of these.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return integer(name, value, 0, len(NUMPY_DTYPES) - 1)
+    try:
+        number = _NUMBERS.get(np.dtype(value))
+    except TypeError:
+        number = None
+    if number is None:
+        known = ", ".join(str(d) for d in _NUMBERS)
+        raise ArgumentError(f"{name} must be one of {known}, but got {value!r}")
+    return int(number)
+
+
+class Call:
+    """The message of one task, filled as its arguments are checked.
+
+    Attributes:
+        message: What the server will read.
+        kept: Arrays that must live until the task is done.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        command: HcclCommand,
+        count: Any,
+        repeat: Any,
+        dtype: Any,
+        *,
+        count_name: str = "count",
+    ) -> None:
+        self.command, self.name = command, NAMES[command]
+        self.count = integer(f"{count_name} of {self.name}", count, 0, _MAX_COUNT)
+        self.repeat = integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
+        self._given = None if dtype is None else data_type("dtype", dtype)
+        self._server, self._n_pes = server, server.group.n_pes
+        self.message = server.message()
+        self.message["command"], self.message["count"] = int(command), self.count
+        self.message["repeat"] = self.repeat
+        self.kept: tuple[Array, ...] = ()
+
+    def operation(self, op: Any) -> None:
+        """Take the operation of a reduction."""
+        try:
+            number = HcclReduceOp(op)
+        except ValueError:
+            number = None
+        if number not in REDUCE_OPS:
+            raise ArgumentError(
+                f"op of {self.name} must be HcclReduceOp.SUM, MAX or MIN, but got {op!r}"
+            )
+        self.message["op"] = int(number)
+
+    def stride(self, stride: Any) -> int:
+        """Take strideCount; return the elements between two ranks' parts."""
+        given = integer(f"strideCount of {self.name}", stride, 0, _MAX_COUNT)
+        turns = self.count * self.repeat
+        if self._n_pes > 1 and (given or self.count) < turns:
+            raise ArgumentError(
+                f"strideCount of {self.name} must be at least {turns}, the elements of all "
+                f"{self.repeat} turns, but got {given}"
+            )
+        self.message["stride"] = given
+        return given or self.count
+
+    def counts(self, side: str, counts: Sequence[int], displs: Sequence[int]) -> int:
+        """Take the counts and displacements of one side; return the elements that they span."""
+        names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
+        rows = []
+        for name, values in zip(names, (counts, displs), strict=True):
+            row = [integer(f"{name}[{i}]", v, 0, _MAX_COUNT) for i, v in enumerate(values)]
+            if len(row) != self._n_pes:
+                raise ArgumentError(
+                    f"{name} must have {self._n_pes} elements, one a rank, but got {len(row)}"
+                )
+            rows.append(row)
+        self.message[f"{side}_counts"], self.message[f"{side}_displs"] = rows
+        spans = sorted((d, n * self.repeat) for n, d in zip(*rows, strict=True) if n)
+        if side == "recv":
+            for (start, length), (following, _) in zip(spans, spans[1:], strict=False):
+                if start + length > following:
+                    raise ArgumentError(
+                        f"rdispls must keep the ranks' elements apart, but {length} elements from "
+                        f"{start} reach beyond {following}"
+                    )
+        return max((start + length for start, length in spans), default=0)
+
+    def memory(
+        self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
+    ) -> None:
+        """Take the two arrays.
+
+        Args:
+            send: Input.
+            recv: Output.
+            sent: Elements that the task reads.
+            received: Elements up to the last that it writes.
+            own: Element of ``recv`` at which ``send`` may begin if they overlap. Default: nowhere.
+        """
+        source, target = self._place("send", send, sent), self._place("recv", recv, received)
+        if source.array.dtype != target.array.dtype:
+            raise ArgumentError(
+                f"recv must have the dtype of send, {source.array.dtype}, but got "
+                f"{target.array.dtype}"
+            )
+        number = data_type("send", source.array.dtype)
+        if self._given is not None and self._given != number:
+            raise ArgumentError(
+                f"dtype must be that of send, {source.array.dtype}, but got "
+                f"{HcclDataType(self._given).name}"
+            )
+        reduces = self.command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER)
+        if reduces and number not in REDUCED_DTYPES:
+            names = ", ".join(HcclDataType(d).name for d in sorted(REDUCED_DTYPES))
+            raise ArgumentError(
+                f"send of {self.name} must have one of the dtypes {names}, but got "
+                f"{HcclDataType(number).name}"
+            )
+        if not target.array.flags.writeable:
+            raise ArgumentError("recv must be writable, but got a read-only array")
+        self._check_apart(source, target, sent, received, own)
+        message = self.message
+        message["dtype"] = number
+        for name, place in (("send", source), ("recv", target)):
+            message[name] = place.offset if place.in_heap else place.address
+            message[f"{name}_in_heap"] = place.in_heap
+        self.kept = (source.array, target.array)
+
+    def _place(self, name: str, value: Any, needed: int) -> Place:
+        array = value.local if isinstance(value, SymmetricArray) else value
+        if not isinstance(array, np.ndarray):
+            raise ArgumentError(
+                f"{name} of {self.name} must be an ndarray or a SymmetricArray, but got "
+                f"{type(value).__name__}"
+            )
+        if not array.flags.c_contiguous:
+            raise ArgumentError(
+                f"{name} of {self.name} must be dense (C order), but got strides {array.strides} "
+                f"for shape {array.shape}"
+            )
+        if array.size < needed:
+            raise ArgumentError(
+                f"{name} of {self.name} must have at least {needed} elements for {self.repeat} "
+                f"turns on {self._n_pes} ranks, but got {array.size}"
+            )
+        address = int(array_data(id(array)))
+        offset = address - self._server.heap
+        in_heap = 0 <= offset < self._server.group.segment.layout.heap_bytes
+        return Place(array, address, in_heap, offset)
+
+    def _check_apart(
+        self, source: Place, target: Place, sent: int, received: int, own: int | None
+    ) -> None:
+        size = source.array.itemsize
+        if own is not None and source.address == target.address + own * size:
+            return
+        first, last = source.address, source.address + sent * size
+        if sent and received and first < target.address + received * size and target.address < last:
+            where = "" if own is None else f" but for element {own} of recv being that of send,"
+            raise ArgumentError(
+                f"recv of {self.name} must not overlap send,{where} but they share memory"
+            )
+
+
+__all__ = ["MAX_REPEAT", "Call", "data_type", "integer"]

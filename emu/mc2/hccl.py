@@ -1,0 +1,432 @@
+"""``Hccl``: the communication API of a fused operator's kernel, with the names that it has in C++.
+
+An operator makes one ``Hccl`` a call, on every rank. It *prepares* its communication tasks, *commits*
+them turn by turn as their inputs become ready, computes in the meantime, and *waits* for a turn
+before it uses what the turn brought. The communication server of the PE (:mod:`emu.comm.server`)
+does the rest at the same time::
+
+    with Hccl(group) as hccl:
+        handle = hccl.AllGather(x, gathered, count, strideCount=stride, repeat=tiles, commit=True)
+        ...  # multiply what is here already
+        for tile in range(tiles):
+            hccl.Wait(handle)
+            ...  # multiply what has come
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError, ServerError
+from emu.comm.server import Server, Turn, server_of
+from emu.comm.tasks import PREPARE
+from emu.comm.tiling.enums import HcclCommand, HcclReduceOp
+from emu.comm.world import Group, world
+from emu.mc2.call import Call, data_type
+
+Array = np.ndarray[Any, Any]
+
+MAX_TASKS = 63
+"""Tasks that a communication kernel can prepare."""
+
+WINDOW_BYTES = 200 << 20
+"""Default size of a window; memory is taken where it is touched."""
+
+
+class _Task:
+    """A prepared task as the compute side knows it."""
+
+    def __init__(self, slot: int, name: str, repeat: int, base: int, committed: int) -> None:
+        self.slot, self.name, self.repeat, self.base = slot, name, repeat, base
+        self.committed, self.waited = committed, 0
+
+
+class Hccl:
+    """A communication kernel's end of the communication server.
+
+    Arrays are taken as flat memory that starts at their first element, as pointers are; an offset is a
+    slice of a flat array. They must be dense. Input and output that lie in the PE's symmetric heap
+    (``group.alloc``) are used by the other ranks in place; other input is copied once more.
+
+    A turn is done when its output is there on this rank and no rank reads its input any more.
+
+    Args:
+        group: The communicator. Default: the world.
+        window_bytes: Size of each of the two windows.
+
+    Raises:
+        ServerError: The communicator is in use, or an earlier kernel left it unusable.
+    """
+
+    def __init__(self, group: Group | None = None, *, window_bytes: int = WINDOW_BYTES) -> None:
+        self._group = world() if group is None else group
+        self._server: Server = server_of(self._group)
+        self._server.check()
+        if self._server.in_use:
+            raise ServerError(
+                f"communicator {self._group.name!r} must be finalised before it is used again: "
+                "another Hccl of this PE has it"
+            )
+        self._window_bytes = window_bytes
+        self._tasks: list[_Task] = []
+        self._kept: list[Any] = []
+        self._last_waited = 0
+        self._closed = False
+        self._server.in_use = True
+        self._server.sessions += 1
+        self._first_turn = self._server.prepared_turns
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.Finalize()
+        elif not self._closed:
+            self._leave()
+
+    # --- prepare ---------------------------------------------------------------------------
+
+    def AllReduce(
+        self,
+        send: Any,
+        recv: Any,
+        count: int,
+        dtype: Any = None,
+        op: int = HcclReduceOp.SUM,
+        repeat: int = 1,
+        *,
+        commit: bool = False,
+    ) -> int:
+        """Combine every rank's ``send`` element by element into everyone's ``recv``.
+
+        Turn i uses the elements from ``count * i`` of both. ``recv`` may be ``send``. Elements combine in
+        the order of ranks, fp16 and bf16 in fp32 with one rounding at the end; integers wrap.
+
+        Args:
+            send: At least ``count * repeat`` elements.
+            recv: As many, of the same dtype.
+            count: Elements of a turn.
+            dtype: HcclDataType or NumPy dtype; it must be that of the arrays. Default: theirs.
+            op: ``SUM``, ``MAX`` or ``MIN``.
+            repeat: Turns, 1 to 255.
+            commit: Release all turns at once.
+
+        Returns:
+            The handle of the task.
+
+        Raises:
+            ArgumentError: A bad argument; nothing was prepared.
+        """
+        call = Call(self._server, HcclCommand.ALLREDUCE, count, repeat, dtype)
+        call.operation(op)
+        turns = call.count * call.repeat
+        call.memory(send, recv, turns, turns, own=0)
+        return self._prepare(call, commit)
+
+    def AllGather(
+        self,
+        send: Any,
+        recv: Any,
+        sendCount: int,
+        dtype: Any = None,
+        strideCount: int = 0,
+        repeat: int = 1,
+        *,
+        commit: bool = False,
+    ) -> int:
+        """Collect every rank's ``send``: rank r's turn i lands at ``recv[r * strideCount + i * sendCount]``.
+
+        Args:
+            send: At least ``sendCount * repeat`` elements. It may be this rank's part of ``recv``.
+            recv: At least ``(ranks - 1) * strideCount + sendCount * repeat`` elements.
+            sendCount: Elements of a turn.
+            dtype: As for :meth:`AllReduce`.
+            strideCount: Elements between two ranks' parts of ``recv``. 0: ``sendCount``, for one turn.
+            repeat: Turns, 1 to 255.
+            commit: Release all turns at once.
+
+        Returns:
+            The handle of the task.
+
+        Raises:
+            ArgumentError: A bad argument; nothing was prepared.
+        """
+        call = Call(
+            self._server, HcclCommand.ALLGATHER, sendCount, repeat, dtype, count_name="sendCount"
+        )
+        stride = call.stride(strideCount)
+        turns = call.count * call.repeat
+        last = (self._group.n_pes - 1) * stride + turns
+        call.memory(send, recv, turns, last, own=self._group.my_pe * stride)
+        return self._prepare(call, commit)
+
+    def ReduceScatter(
+        self,
+        send: Any,
+        recv: Any,
+        recvCount: int,
+        dtype: Any = None,
+        op: int = HcclReduceOp.SUM,
+        strideCount: int = 0,
+        repeat: int = 1,
+        *,
+        commit: bool = False,
+    ) -> int:
+        """Combine block r of every rank's ``send`` into rank r's ``recv``.
+
+        Turn i uses the elements from ``r * strideCount + i * recvCount`` of ``send`` and from
+        ``i * recvCount`` of ``recv``. They combine as in :meth:`AllReduce`.
+
+        Args:
+            send: At least ``(ranks - 1) * strideCount + recvCount * repeat`` elements.
+            recv: At least ``recvCount * repeat`` elements, apart from ``send``.
+            recvCount: Elements of a turn.
+            dtype: As for :meth:`AllReduce`.
+            op: ``SUM``, ``MAX`` or ``MIN``.
+            strideCount: Elements between two ranks' blocks. 0: ``recvCount``, for one turn.
+            repeat: Turns, 1 to 255.
+            commit: Release all turns at once.
+
+        Returns:
+            The handle of the task.
+
+        Raises:
+            ArgumentError: A bad argument; nothing was prepared.
+        """
+        call = Call(
+            self._server,
+            HcclCommand.REDUCE_SCATTER,
+            recvCount,
+            repeat,
+            dtype,
+            count_name="recvCount",
+        )
+        call.operation(op)
+        stride = call.stride(strideCount)
+        turns = call.count * call.repeat
+        call.memory(send, recv, (self._group.n_pes - 1) * stride + turns, turns)
+        return self._prepare(call, commit)
+
+    def AlltoAll(
+        self,
+        send: Any,
+        recv: Any,
+        dataCount: int,
+        dtype: Any = None,
+        strideCount: int = 0,
+        repeat: int = 1,
+        *,
+        commit: bool = False,
+    ) -> int:
+        """Send block j of ``send`` to rank j, where it becomes block i of ``recv`` if it is rank i's.
+
+        Block b of turn t are ``dataCount`` elements from ``b * strideCount + t * dataCount``.
+
+        Args:
+            send: At least ``(ranks - 1) * strideCount + dataCount * repeat`` elements.
+            recv: As many, apart from ``send``.
+            dataCount: Elements of a block and turn.
+            dtype: As for :meth:`AllReduce`.
+            strideCount: Elements between two blocks. 0: ``dataCount``, for one turn.
+            repeat: Turns, 1 to 255.
+            commit: Release all turns at once.
+
+        Returns:
+            The handle of the task.
+
+        Raises:
+            ArgumentError: A bad argument; nothing was prepared.
+        """
+        call = Call(
+            self._server, HcclCommand.ALLTOALL, dataCount, repeat, dtype, count_name="dataCount"
+        )
+        last = (self._group.n_pes - 1) * call.stride(strideCount) + call.count * call.repeat
+        call.memory(send, recv, last, last)
+        return self._prepare(call, commit)
+
+    def AlltoAllV(
+        self,
+        send: Any,
+        sendCounts: Sequence[int],
+        sdispls: Sequence[int],
+        dtype: Any,
+        recv: Any,
+        recvCounts: Sequence[int],
+        rdispls: Sequence[int],
+        recvDtype: Any = None,
+        repeat: int = 1,
+        *,
+        commit: bool = False,
+    ) -> int:
+        """Send blocks of different sizes: ``sendCounts[j]`` elements from ``sdispls[j]`` to rank j.
+
+        In turn t every block begins ``t`` times its own count further on. ``sendCounts[j]`` of rank i must
+        be ``recvCounts[i]`` of rank j.
+
+        Args:
+            send: What is sent.
+            sendCounts: Elements for each rank, as many as there are ranks.
+            sdispls: Where each rank's elements begin in ``send``.
+            dtype: HcclDataType or NumPy dtype of both arrays, or None.
+            recv: Where what comes goes, apart from ``send``.
+            recvCounts: Elements from each rank.
+            rdispls: Where each rank's elements go.
+            recvDtype: Must be ``dtype`` if it is given.
+            repeat: Turns, 1 to 255.
+            commit: Release all turns at once.
+
+        Returns:
+            The handle of the task.
+
+        Raises:
+            ArgumentError: A bad argument; nothing was prepared.
+        """
+        call = Call(self._server, HcclCommand.ALLTOALLV, 0, repeat, dtype)
+        if recvDtype is not None and dtype is not None:
+            kinds = data_type("dtype", dtype), data_type("recvDtype", recvDtype)
+            if kinds[0] != kinds[1]:
+                raise ArgumentError(f"recvDtype must be dtype, {dtype!r}, but got {recvDtype!r}")
+        sent = call.counts("send", sendCounts, sdispls)
+        call.memory(send, recv, sent, call.counts("recv", recvCounts, rdispls))
+        return self._prepare(call, commit)
+
+    def _prepare(self, call: Call, commit: bool) -> int:
+        self._check_open()
+        if len(self._tasks) == MAX_TASKS:
+            raise ArgumentError(f"a communication kernel can prepare at most {MAX_TASKS} tasks")
+        server, message = self._server, call.message
+        message["kind"], message["session"] = PREPARE, server.sessions
+        message["index"] = len(self._tasks)
+        committed = call.repeat if commit else 0
+        self._kept.append(call.kept)
+        slot = server.post(message, committed)
+        base = server.prepared_turns
+        server.prepared_turns += call.repeat
+        self._tasks.append(_Task(slot, call.name, call.repeat, base, committed))
+        return len(self._tasks) - 1
+
+    # --- turns -----------------------------------------------------------------------------
+
+    def Commit(self, handle: int) -> None:
+        """Release the next turn of a task: its input is ready.
+
+        Raises:
+            ArgumentError: An unknown handle, or one whose turns are all released.
+        """
+        task = self._task(handle)
+        if task.committed == task.repeat:
+            raise ArgumentError(
+                f"handle {handle} ({task.name}) must be committed at most {task.repeat} times, its "
+                "repeat, but got one more Commit"
+            )
+        task.committed += 1
+        self._server.release(task.slot, task.committed)
+
+    def Wait(self, handle: int) -> int:
+        """Wait for the next turn of a task.
+
+        Returns:
+            0 when the turn is done; -1, at once, if as many turns were waited for as are committed.
+
+        Raises:
+            ArgumentError: An unknown handle, or one prepared before another that was waited for.
+            TaskMismatchError: The ranks prepared tasks that don't fit together.
+            DeadlockError, PEDiedError, PeerFailedError: The turn cannot come.
+        """
+        task = self._task(handle)
+        if handle < self._last_waited:
+            raise ArgumentError(
+                f"handle must be waited for in the order of preparation, but got {handle} "
+                f"({task.name}) after {self._last_waited}"
+            )
+        if task.waited == task.committed:
+            return -1
+        self._last_waited = handle
+        call = f"Hccl.Wait({handle}) of {task.name}, turn {task.waited} of {task.repeat},"
+        self._server.wait(task.base + task.waited + 1, call)
+        task.waited += 1
+        return 0
+
+    def Query(self, handle: int) -> int:
+        """Return how many turns of a task are done."""
+        task = self._task(handle)
+        return min(max(self._server.finished() - task.base, 0), task.repeat)
+
+    def Finalize(self) -> None:
+        """Wait for all tasks and give the communicator free; a second call does nothing.
+
+        Raises:
+            ServerError: Turns of some task were never committed. The communicator can then not be used
+                any more.
+        """
+        if self._closed:
+            return
+        for handle, task in enumerate(self._tasks):
+            if task.committed < task.repeat:
+                self._leave()
+                raise ServerError(
+                    f"handle {handle} ({task.name}) must have all its {task.repeat} turns committed "
+                    f"before Finalize, but {task.committed} were"
+                )
+        try:
+            self._server.check()
+            if self._tasks:
+                self._server.wait(self._server.prepared_turns, "Hccl.Finalize")
+        finally:
+            self._closed = True
+            self._server.in_use = False
+            self._kept.clear()
+
+    def _leave(self) -> None:
+        """Go with tasks unfinished, because of an error."""
+        self._closed = True
+        self._server.in_use = False
+        if self._tasks:
+            self._server.abandon()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ArgumentError("this Hccl must not be used after Finalize; make a new one")
+        self._server.check()
+
+    def _task(self, handle: int) -> _Task:
+        self._check_open()
+        if not 0 <= handle < len(self._tasks):
+            raise ArgumentError(f"handle must be in [0, {len(self._tasks)}), but got {handle}")
+        return self._tasks[handle]
+
+    # --- the communicator ------------------------------------------------------------------
+
+    def GetRankId(self) -> int:
+        """Return this PE's number in the communicator."""
+        return self._group.my_pe
+
+    def GetRankDim(self) -> int:
+        """Return the number of ranks."""
+        return self._group.n_pes
+
+    def GetWindowsInAddr(self, rank: int) -> Array:
+        """Return rank ``rank``'s input window: bytes that every rank can read and write."""
+        return self._window("in", rank)
+
+    def GetWindowsOutAddr(self, rank: int) -> Array:
+        """Return rank ``rank``'s output window; as :meth:`GetWindowsInAddr`."""
+        return self._window("out", rank)
+
+    def _window(self, name: str, rank: int) -> Array:
+        key = f"emu.hccl.window.{name}"
+        return self._group.alloc(self._window_bytes, np.uint8, name=key, key=key).on(rank)
+
+    def Turns(self) -> list[Turn]:
+        """Return when each turn of this kernel was executed, on every rank, as far as it is done."""
+        return self._server.log(self._first_turn, self._server.prepared_turns)
