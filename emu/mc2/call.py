@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -132,7 +133,7 @@ class Call:
         self.message[f"{side}_counts"], self.message[f"{side}_displs"] = rows
         spans = sorted((d, n * self.repeat) for n, d in zip(*rows, strict=True) if n)
         if side == "recv":
-            for (start, length), (following, _) in zip(spans, spans[1:], strict=False):
+            for (start, length), (following, _) in itertools.pairwise(spans):
                 if start + length > following:
                     raise ArgumentError(
                         f"rdispls must keep the ranks' elements apart, but {length} elements from "
