@@ -339,30 +339,32 @@ def test_uncommitted_work_is_an_error_that_names_the_handle():
     emu.launch(uncommitted, 2)
 
 
-def mismatched(what):
-    rank = emu.world().my_pe
-    odd = rank == 1
+def prepare_differently(hccl, what):
+    odd = hccl.GetRankId() == 1
     x, out = np.zeros(64, np.float32), np.zeros(256, np.float32)
-    with pytest.raises(TaskMismatchError) as caught:
-        with Hccl() as hccl:
-            if what == "count":
-                hccl.AllGather(x, out, 12 if odd else 10, commit=True)
-            elif what == "dtype":
-                kind = np.float16 if odd else np.float32
-                hccl.AllGather(x.astype(kind), out.astype(kind), 10, commit=True)
-            elif what == "op":
-                op = HcclReduceOp.MAX if odd else HcclReduceOp.SUM
-                hccl.AllReduce(x, out, 10, op=op, commit=True)
-            elif what == "repeat":
-                hccl.AllGather(x, out, 4, strideCount=64, repeat=2 + odd, commit=True)
-            elif what == "command":
-                call = hccl.AlltoAll if odd else hccl.AllGather
-                call(x, out, 4, commit=True)
-            elif what == "counts":
-                n = hccl.GetRankDim()
-                rows = [3 if odd and r == 0 else 2 for r in range(n)]
-                starts = [8 * r for r in range(n)]
-                hccl.AlltoAllV(x, rows, starts, None, out, [2] * n, starts, commit=True)
+    if what == "count":
+        hccl.AllGather(x, out, 12 if odd else 10, commit=True)
+    elif what == "dtype":
+        kind = np.float16 if odd else np.float32
+        hccl.AllGather(x.astype(kind), out.astype(kind), 10, commit=True)
+    elif what == "op":
+        op = HcclReduceOp.MAX if odd else HcclReduceOp.SUM
+        hccl.AllReduce(x, out, 10, op=op, commit=True)
+    elif what == "repeat":
+        hccl.AllGather(x, out, 4, strideCount=64, repeat=2 + odd, commit=True)
+    elif what == "command":
+        call = hccl.AlltoAll if odd else hccl.AllGather
+        call(x, out, 4, commit=True)
+    elif what == "counts":
+        n = hccl.GetRankDim()
+        rows = [3 if odd and r == 0 else 2 for r in range(n)]
+        starts = [8 * r for r in range(n)]
+        hccl.AlltoAllV(x, rows, starts, None, out, [2] * n, starts, commit=True)
+
+
+def mismatched(what):
+    with pytest.raises(TaskMismatchError) as caught, Hccl() as hccl:
+        prepare_differently(hccl, what)
     return str(caught.value)
 
 
