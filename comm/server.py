@@ -115,7 +115,9 @@ class Server:
         self._worlds: Words = np.array(group.members, np.int64)
         bytes_ = [area.on(pe) for pe in range(n_pes)]
         self._words = [b[:head].view(np.int64) for b in bytes_]
-        self._records = [b[head : head + records].view(self._record_dtype) for b in bytes_]
+        self._records = [
+            b[head : head + records].view(np.int64).reshape(turns.SLOTS, -1) for b in bytes_
+        ]
         mine = bytes_[self._my]
         self._messages = mine[head + records :][:messages].view(self._message_dtype)
         self.launch_area = mine[head + records + messages :]
@@ -295,7 +297,7 @@ class Server:
 
     def _execute(self, record: Array) -> bool:
         number, me, my = self._decoded, self._me, self._my
-        self._records[my][number % turns.SLOTS] = record
+        self._records[my][number % turns.SLOTS] = record.reshape(1).view(np.int64)
         self._decoded += 1
         turns.publish(me, self._areas, my, turns.DECODED, self._decoded)
         records = self._agree(number)
@@ -327,20 +329,19 @@ class Server:
             TaskMismatchError: They don't fit together.
         """
         n_pes, slot = self.group.n_pes, number % turns.SLOTS
-        known: dict[int, Array] = {}
-        deadline = float("inf")
-        cause = ""
-        while len(known) < n_pes:
-            targets: Words = np.zeros(n_pes, np.int64)
+        table: Words = np.empty((n_pes, self._record_dtype.itemsize // 8), np.int64)
+        records = table.view(self._record_dtype)[:, 0]
+        known: list[int] = []
+        targets: Words = np.full(n_pes, number + 1, np.int64)
+        deadline, cause = float("inf"), ""
+        while True:
             for pe in range(n_pes):
-                if pe in known:
-                    continue
-                if _load(int(self._areas[pe]) + 8 * turns.DECODED) > number:
-                    known[pe] = self._records[pe][slot].copy()
-                else:
-                    targets[pe] = number + 1
-            if not cause:
-                cause = tasks.disagreement(known)
+                if targets[pe] and _load(int(self._areas[pe]) + 8 * turns.DECODED) > number:
+                    table[pe] = self._records[pe][slot]
+                    targets[pe] = 0
+                    known.append(pe)
+            if not cause and not tasks.agree(table[known], n_pes):
+                cause = tasks.disagreement({pe: records[pe] for pe in known})
                 if cause:
                     deadline = time.monotonic() + _GRACE_S
             if len(known) == n_pes or time.monotonic() > deadline:
@@ -350,8 +351,8 @@ class Server:
             elif not turns.await_any(self._me, self._areas, self._my, turns.DECODED, targets):
                 return None
         if cause:
-            raise tasks.mismatch(self.group.name, known, n_pes, cause)
-        return [known[pe] for pe in range(n_pes)]
+            raise tasks.mismatch(self.group.name, {pe: records[pe] for pe in known}, n_pes, cause)
+        return [records[pe] for pe in range(n_pes)]
 
     def _reserve(self, nbytes: int) -> None:
         """Have at least ``nbytes`` of staging memory on every member; all ask for the same."""

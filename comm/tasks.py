@@ -85,6 +85,7 @@ def message_dtype(n_pes: int) -> np.dtype[Any]:
 # What must be the same on every member stands in front.
 _AGREED = ("session", "index", "command", "dtype", "op", "count", "stride", "repeat", "position")
 AGREED_WORDS = len(_AGREED)
+_COMMAND = _AGREED.index("command")
 
 
 def record_dtype(n_pes: int) -> np.dtype[Any]:
@@ -169,6 +170,20 @@ def describe(record: Array) -> str:
     return f"{NAMES[command]}({', '.join(parts)}){where}"
 
 
+def agree(table: Array, n_pes: int) -> bool:
+    """Say whether records that stand in the rows of an int64 table may fit together.
+
+    ``False`` says only that :func:`disagreement` must look closely: this is the quick look.
+    """
+    if not (table[:, :AGREED_WORDS] == table[0, :AGREED_WORDS]).all():
+        return False
+    if table[0, _COMMAND] != HcclCommand.ALLTOALLV:
+        return True
+    start = table.shape[1] - 4 * n_pes
+    sent, received = table[:, start:][:, :n_pes], table[:, start + 2 * n_pes :][:, :n_pes]
+    return len(table) == n_pes and bool((sent == received.T).all())
+
+
 def disagreement(records: dict[int, Array]) -> str:
     """Say in what the records of some members differ; an empty text: in nothing."""
     known = sorted(records)
@@ -212,6 +227,7 @@ __all__ = [
     "PREPARE",
     "REDUCED_DTYPES",
     "REDUCE_OPS",
+    "agree",
     "check",
     "decode",
     "describe",
