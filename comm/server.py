@@ -16,6 +16,7 @@ for each other: each has a thread of its own.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
@@ -24,6 +25,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numba import types
 
 from emu.comm import routes, tasks, turns
 from emu.comm.errors import ServerError
@@ -32,7 +34,7 @@ from emu.comm.signals import ring
 from emu.comm.stop import check_stopped
 from emu.kernels.address import aligned_data
 from emu.kernels.atomics import fence, load_i64, store_i64
-from emu.kernels.jit import jit
+from emu.kernels.jit import is_stored, jit
 from emu.kernels.reduce import SCRATCH_BYTES
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ class Server:
     """
 
     def __init__(self, group: Group) -> None:
+        _load_kernels()
         self.group = group
         self.error: ServerError | None = None
         self._me, self._my = group.me, group.my_pe
@@ -384,4 +387,33 @@ def server_of(group: Group) -> Server:
     return group.server
 
 
-__all__ = ["Server", "Turn", "server_of"]
+_INT, _ROW, _TABLE = types.int64, types.int64[::1], types.int64[:, ::1]
+_KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (turns.run_turns, (_INT, _ROW, _ROW, _ROW, _TABLE, _TABLE, _ROW)),
+    (turns.await_word, (_INT, _ROW, _INT, _INT, _INT, _INT)),
+    (turns.await_any, (_INT, _ROW, _INT, _INT, _ROW)),
+    (turns.publish, (_INT, _ROW, _INT, _INT, _INT)),
+    (turns.await_turn, (_INT, _ROW, _INT, _INT, types.boolean)),
+    (turns.leave_wait, (_INT, _INT, types.boolean)),
+    (turns.finished, (_ROW, _INT)),
+    (ring, (_INT, _INT)),
+    (_post, (_INT, _ROW, _INT, _INT, _INT)),
+    (_load, (_INT,)),
+)
+
+
+@functools.cache
+def _load_kernels() -> None:
+    """Load or compile in the main thread: a PE whose server compiles would look as if it waited."""
+    for kernel, signature in _KERNELS:
+        if hasattr(kernel, "compile"):  # absent under NUMBA_DISABLE_JIT
+            kernel.compile(signature)
+
+
+def preload() -> None:
+    """Load the kernels if they have been compiled before, so that processes forked off have them."""
+    if is_stored(*_KERNELS[0]):
+        _load_kernels()
+
+
+__all__ = ["Server", "Turn", "preload", "server_of"]

@@ -23,7 +23,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import entries, heap, linked, signals
+from emu.comm import entries, heap, linked, server, signals
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
@@ -75,7 +75,8 @@ def warm() -> None:
     for plan in (copy_plan, add_plan):
         plan.cache_clear()
     segment.close()
-    matmul.preload()  # not compiled for those who multiply nothing
+    matmul.preload()  # not compiled for those who don't use them
+    server.preload()
 
 
 def _warm_collectives(world: World) -> None:

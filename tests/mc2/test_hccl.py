@@ -249,6 +249,18 @@ def test_windows_are_memory_that_all_ranks_share():
     assert emu.launch(windows, 2) == [[[1, 2], [11, 12]]] * 2
 
 
+def versions_of_kernels():
+    random_kernels(5, 4)
+    from emu.comm.server import _KERNELS
+
+    return {kernel.__name__: len(kernel.overloads) for kernel, _ in _KERNELS}
+
+
+def test_no_call_compiles_a_kernel_a_second_time():
+    for versions in emu.launch(versions_of_kernels, 2):
+        assert set(versions.values()) == {1}, versions
+
+
 # --- rules ------------------------------------------------------------------------------------
 
 
