@@ -58,6 +58,21 @@ def test_children_of_a_script_find_the_stand_ins(command):
     assert "shims" in mine
 
 
+def test_the_link_is_that_of_the_command_line(command):
+    script = command.script("import emu\nprint(emu.world().link)\n")
+    done = command("run", "-n", 1, "--no-prefix", "--link", "25GB/s,2us", script)
+    assert done.stdout == "Link(bandwidth=25000000000.0, latency=2e-06)\n", done.stderr
+    done = command("run", "-n", 1, "--no-prefix", script)
+    assert done.stdout == "None\n", done.stderr
+
+
+def test_a_link_that_cannot_be_read_says_what_is_wrong_with_it(command):
+    done = command("run", "--link", "25GB,2us", "x.py")
+    assert done.returncode == 2
+    assert "--link: bandwidth must be in one of B/s, kB/s," in done.stderr
+    assert done.stderr.rstrip().endswith("but got '25GB'")
+
+
 def test_too_many_pes_are_a_usage_error(command):
     done = command("run", "-n", 5000, command.script("pass\n"))
     assert done.returncode == 2

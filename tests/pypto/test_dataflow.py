@@ -50,6 +50,22 @@ def test_a_blocked_wait_does_not_hold_back_later_ops():
     emu.launch(run_wait_first, 2, args=(range(8),), timeout=10)
 
 
+def run_over_link() -> tuple[int, int]:
+    world = emu.world()
+    x, out = np.full((8, 4), world.my_pe + 1, np.float32), np.zeros((8, 4), np.float32)
+    begin = time.monotonic_ns()
+    world.barrier()
+    wait_first(x, out)
+    assert (out == 2 - world.my_pe).all()
+    return begin, time.monotonic_ns()
+
+
+def test_stores_over_an_emulated_link_take_their_time():
+    times = emu.launch(run_over_link, 2, link=emu.Link(bandwidth=1e4, latency=1e-3))
+    # 128 bytes, one latency for the data and one for the signal
+    assert min(end for _, end in times) - max(begin for begin, _ in times) >= 14_800_000
+
+
 def wait_in_order() -> None:
     me = emu.world().my_pe
     data = d.create_shmem_signal("tp", 2)
