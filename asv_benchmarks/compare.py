@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         collectives,
         cuda,
         kernel_start,
+        link,
         matmul,
         put,
         quant,
@@ -44,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     modules = (
         put,
         waiting,
+        link,
         startup,
         collectives,
         store,

@@ -66,7 +66,10 @@ def _sleep_linux(typingctx: Any, deadline: Any) -> Any:
         spec = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(i64, 2)), pointer)
         builder.store(builder.udiv(args[0], second), spec)
         builder.store(builder.urem(args[0], second), builder.gep(spec, [ir.Constant(i64, 1)]))
-        slack = builder.zext(_prctl(builder, _GET_SLACK, ir.Constant(i64, 0)), i64)
+        zero = ir.Constant(i64, 0)
+        slack = builder.sext(_prctl(builder, _GET_SLACK, zero), i64)
+        # Where it cannot be read, 0 brings back the thread's default.
+        slack = builder.select(builder.icmp_signed(">", slack, zero), slack, zero)
         _prctl(builder, _SET_SLACK, ir.Constant(i64, 1))
         numbers = [ir.Constant(i32, n) for n in (_MONOTONIC, _ABSOLUTE)]
         nothing = ir.Constant(pointer, None)

@@ -5,17 +5,17 @@ it is busy. A transfer of n bytes takes it from then on (or from now, if it is i
 n / bandwidth, and is complete one latency after that. One compare-and-exchange reserves it, so
 any thread of any PE can, and nobody waits for a lock.
 
-*How to sleep.* Measured on two cores (Linux 6.18), means of 150 to 400 transfers of 10 µs to 4 ms;
-"busy" is beside two or four processes that compute:
+*How to sleep.* Lateness and processor time of a transfer of 10 µs to 4 ms, measured on two cores (Linux
+6.18), means of 150 to 400 transfers each; "busy" is beside two or four processes that compute:
 
-    =================================================  ==============  =============  ================
-    way                                                 too late, idle  too late, busy  processor time
-    =================================================  ==============  =============  ================
-    sleep, timer slack 50 µs (the default)              66 to 90 µs     -              13 to 16 µs
-    sleep, timer slack 1 ns                             14 to 45 µs     15 to 92 µs    11 to 20 µs
-    the same 20 µs short, then ``sched_yield``          0.3 to 34 µs    240 to 4500 µs 13 to 26 µs
-    the same 20 µs short, then ``pause``                0.1 to 49 µs    0.1 to 84 µs   13 to 35 µs
-    =================================================  ==============  =============  ================
+    ==========================================  ============  ==============  ==============
+    way                                         late, idle    late, busy      processor time
+    ==========================================  ============  ==============  ==============
+    sleep, timer slack 50 µs (the default)      66 to 90 µs   not measured    13 to 16 µs
+    sleep, timer slack 1 ns                     14 to 45 µs   15 to 92 µs     11 to 20 µs
+    the same 20 µs short, then ``sched_yield``  0.3 to 34 µs  240 to 4500 µs  7 to 26 µs
+    the same 20 µs short, then ``pause``        0.1 to 49 µs  0.1 to 84 µs    13 to 35 µs
+    ==========================================  ============  ==============  ==============
 
 To yield beside a process that computes is to give it the core for its whole slice of 4 ms. To fall
 asleep and to wake take 13 µs of the processor by themselves, so the last 20 µs are spent in ``pause``.

@@ -42,6 +42,18 @@ _sleep_slice: Any = entry(link.sleep_slice, 2)
 _now = time.monotonic_ns  # the same clock as emu.comm.clock.clock_ns
 
 
+def await_deadline(group: Group, deadline: int) -> None:
+    """Sleep until ``deadline``, a result of :func:`emu.comm.link.reserve`; 0 returns at once.
+
+    Signals are handled meanwhile, so that a main thread may call it.
+
+    Raises:
+        StoppedError: The world was stopped.
+    """
+    while not _sleep_slice(group.me, deadline):
+        check_stopped(group.segment)
+
+
 class LinkedExchange(Exchange):
     """An exchange that remembers when all members had come."""
 
@@ -66,26 +78,15 @@ class LinkedGroup(Group):
 
     # --- time ------------------------------------------------------------------------------
 
-    def sleep_until(self, deadline: int) -> None:
-        """Sleep until the clock (``time.monotonic_ns``) shows ``deadline``.
-
-        Signals are handled meanwhile: call it from the main thread too.
-
-        Raises:
-            StoppedError: The world was stopped.
-        """
-        while not _sleep_slice(self.me, deadline):
-            check_stopped(self.segment)
-
     def _carry(self, source: int, target: int, nbytes: int, earliest: int) -> None:
         """Have a transfer between two PEs (world numbers) take its time."""
         deadline = _reserve_from(self.me, source, target, nbytes, earliest)
         if deadline:
-            self.sleep_until(deadline)
+            await_deadline(self, deadline)
 
     def _pass_latency(self, world_pe: int) -> None:
         if self._latency and world_pe != self._here:
-            self.sleep_until(_now() + self._latency)
+            await_deadline(self, _now() + self._latency)
 
     # --- put and get -----------------------------------------------------------------------
 
@@ -172,7 +173,7 @@ class LinkedGroup(Group):
     def barrier(self) -> None:
         """:meth:`Group.barrier`, one latency after the last member has come."""
         if self._latency and self.n_pes > 1:
-            self.sleep_until(_now() + self._latency)
+            await_deadline(self, _now() + self._latency)
         super().barrier()
 
     # --- collectives -----------------------------------------------------------------------
@@ -190,7 +191,7 @@ class LinkedGroup(Group):
     def _await(self, *blocks: tuple[int, int]) -> None:
         """Sleep until blocks (member, bytes) of the collective just done would be here."""
         opened = cast(LinkedExchange, self._exchange).opened
-        self.sleep_until(self._reserve_all(blocks, opened))
+        await_deadline(self, self._reserve_all(blocks, opened))
 
     def _await_all(self, nbytes: int) -> None:
         """Sleep until a block of ``nbytes`` from each member would be here."""
@@ -249,7 +250,7 @@ class LinkedGroup(Group):
         part = -(-result.nbytes // self.n_pes)
         blocks = [(pe, part) for pe in range(self.n_pes)]
         reduced = self._reserve_all(blocks, cast(LinkedExchange, self._exchange).opened)
-        self.sleep_until(self._reserve_all(blocks, reduced))
+        await_deadline(self, self._reserve_all(blocks, reduced))
         return result
 
     def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
@@ -275,4 +276,4 @@ def make_world(segment: Segment, me: int, pe: int, *, poison: bool) -> World:
     return kind(segment, me, pe, poison=poison)
 
 
-__all__ = ["LinkedExchange", "LinkedGroup", "LinkedWorld", "make_world"]
+__all__ = ["LinkedExchange", "LinkedGroup", "LinkedWorld", "await_deadline", "make_world"]

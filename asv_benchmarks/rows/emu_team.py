@@ -1,9 +1,10 @@
-"""Our PEs under measurement: ``python emu_team.py ADDRESS N`` launches N of them."""
+"""Our PEs under measurement: ``python emu_team.py ADDRESS N [LINK]`` launches N of them."""
 
 from __future__ import annotations
 
 import functools
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,22 @@ def add_shared_tile(pes: int, calls: int) -> Span | None:
     if world.my_pe >= pes:
         return None
     return timed(partial(world.put, tile, data, 0, op=add), calls)
+
+
+def put_both_ways(nbytes: int, calls: int) -> Span:
+    """PEs 0 and 1 store to each other."""
+    world, tile, data = emu.world(), target(nbytes), source(nbytes)
+    world.barrier()
+    return timed(partial(world.put, tile, data, 1 - world.my_pe), calls)
+
+
+def put_processor(nbytes: int, calls: int) -> float:
+    """PE 0 stores to PE 1: seconds of processor time."""
+    world, tile, data = emu.world(), target(nbytes), source(nbytes)
+    begin = time.process_time()
+    if world.my_pe == 0:
+        timed(partial(world.put, tile, data, 1), calls)
+    return time.process_time() - begin
 
 
 # --- waiting -----------------------------------------------------------------------------------
@@ -222,6 +239,8 @@ TASKS = {
         put_set,
         copyto,
         put_add,
+        put_both_ways,
+        put_processor,
         add_shared_tile,
         barrier,
         ping_pong,
@@ -240,4 +259,5 @@ def pe_main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    emu.launch(pe_main, int(sys.argv[2]), args=(sys.argv[1],), prefix_output=False)
+    link = emu.Link.parse(sys.argv[3]) if len(sys.argv) > 3 else None
+    emu.launch(pe_main, int(sys.argv[2]), args=(sys.argv[1],), prefix_output=False, link=link)

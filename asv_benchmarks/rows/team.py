@@ -61,10 +61,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
+def over_link(link: str) -> str:
+    """Return the kind of our PEs in a world with an emulated link, as ``emu run --link`` takes it."""
+    return f"emu over {link}"
+
+
 def _command(kind: str, n: int, address: str) -> list[str]:
     python = sys.executable
-    if kind == "emu":
-        return [python, str(HERE / "emu_team.py"), address, str(n)]
+    if kind == "emu" or kind.startswith("emu over "):
+        return [python, str(HERE / "emu_team.py"), address, str(n), *kind.split()[2:]]
     if kind == "mpi":
         return [find_mpiexec(), "-n", str(n), python, str(PEERS / "mpi_worker.py"), address]
     if kind == "gloo":
@@ -77,7 +82,7 @@ class Team:
     """``n`` processes of one contender.
 
     Args:
-        kind: ``"emu"``, ``"mpi"``, ``"gloo"`` or ``"multiprocessing"``.
+        kind: ``"emu"``, what :func:`over_link` returns, ``"mpi"``, ``"gloo"`` or ``"multiprocessing"``.
         n: Number of processes.
         timeout: Seconds after which a start or a question has failed.
     """
