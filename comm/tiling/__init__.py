@@ -1,1 +1,44 @@
-"""Tiling data: the bytes by which a host tells a kernel, and a communication server, what to do."""
+"""Tiling data: structs whose bytes are those of the C++ macros."""
+
+from emu.comm.tiling.layout import Field, Layout, Row
+from emu.comm.tiling.scalars import (
+    Array,
+    Scalar,
+    boolean,
+    char,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from emu.comm.tiling.struct import TilingData, UnknownFieldError, layout_of, structs_of
+
+__all__ = [
+    "Array",
+    "Field",
+    "Layout",
+    "Row",
+    "Scalar",
+    "TilingData",
+    "UnknownFieldError",
+    "boolean",
+    "char",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "layout_of",
+    "structs_of",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
