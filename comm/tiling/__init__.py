@@ -1,5 +1,6 @@
 """Tiling data: structs whose bytes are those of the C++ macros."""
 
+from emu.comm.tiling.headers import c_header, cpp_header, macro_text
 from emu.comm.tiling.layout import Field, Layout, Row
 from emu.comm.tiling.scalars import (
     Array,
@@ -28,7 +29,9 @@ __all__ = [
     "TilingData",
     "UnknownFieldError",
     "boolean",
+    "c_header",
     "char",
+    "cpp_header",
     "float32",
     "float64",
     "int8",
@@ -36,6 +39,7 @@ __all__ = [
     "int32",
     "int64",
     "layout_of",
+    "macro_text",
     "structs_of",
     "uint8",
     "uint16",
