@@ -1,7 +1,9 @@
 """Tiling data: structs whose bytes are those of the C++ macros."""
 
+from emu.comm.tiling.ctext import MacroError
 from emu.comm.tiling.headers import c_header, cpp_header, macro_text
 from emu.comm.tiling.layout import Field, Layout, Row
+from emu.comm.tiling.macros import MacroText, Unread, read_macros
 from emu.comm.tiling.scalars import (
     Array,
     Scalar,
@@ -24,10 +26,13 @@ __all__ = [
     "Array",
     "Field",
     "Layout",
+    "MacroError",
+    "MacroText",
     "Row",
     "Scalar",
     "TilingData",
     "UnknownFieldError",
+    "Unread",
     "boolean",
     "c_header",
     "char",
@@ -40,6 +45,7 @@ __all__ = [
     "int64",
     "layout_of",
     "macro_text",
+    "read_macros",
     "structs_of",
     "uint8",
     "uint16",

@@ -20,6 +20,7 @@ from emu.comm.tiling import (
     cpp_header,
     layout_of,
     macro_text,
+    read_macros,
     structs_of,
     uint8,
     uint16,
@@ -215,6 +216,14 @@ def test_random_structs_have_the_bytes_of_the_rules(drawn):
     ends = [start + size for start, size in covered]
     assert [start for start, _ in covered] == [0, *ends[:-1]]
     assert ends[-1] == struct.size == struct.dtype().itemsize
+
+
+@given(filled())
+@settings(deadline=None)
+def test_the_macro_text_of_random_structs_is_read_again(drawn):
+    struct, _ = drawn
+    read = read_macros(macro_text(struct)).structs[struct.__name__]
+    assert layout_of(read) == layout_of(struct)
 
 
 @needs_c
