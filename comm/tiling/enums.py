@@ -1,12 +1,77 @@
-"""The enumerations of tiling data and of the communication API, with their numbers in the bytes."""
+"""What the numbers in a communication message mean."""
 
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING, Any
+
+from emu.comm.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class PreparePosition(enum.IntEnum):
+    """Who prepares the tasks."""
+
+    HOST = 0
+    """The host has prepared all of them; the server fetches them once."""
+    KERNEL = 1
+    """The kernel posts them while it runs; the server serves them as they come."""
+
+
+class UseBufferType(enum.IntEnum):
+    """Where received data goes."""
+
+    DEFAULT = 0
+    OUTPUT = 1
+    WINDOW_IN = 2
+    WINDOW_OUT = 3
+    WORKSPACE = 4
+    INPUT = 5
+    COMM_OUT = 6
+
+
+class CommOrder(enum.IntEnum):
+    """Whether communication or computation begins."""
+
+    COMMUNICATION_FIRST = 0
+    COMMUNICATION_LAST = 1
+
+
+class WaitPolicy(enum.IntEnum):
+    """Before which turns the server waits for the kernel."""
+
+    EVERY_TURN = 1
+    FIRST_TURN = 2
+
+
+class RspPolicy(enum.IntEnum):
+    """After which turns the server tells the kernel."""
+
+    EVERY_TURN = 1
+    AT_THE_END = 2
+
+
+class ExitPolicy(enum.IntEnum):
+    """When the server is done with a message."""
+
+    AFTER_LAUNCH = 0
+    AFTER_EXECUTION = 1
+
+
+class CommAlg(enum.IntEnum):
+    """The algorithm of a collective."""
+
+    DEFAULT = 0
+    FULL_MESH = 1
+    """Any two ranks exchange directly; AllReduce is ReduceScatter and AllGather."""
+    DOUBLE_RING = 2
+    SWITCH_WING = 3
 
 
 class HcclCommand(enum.IntEnum):
-    """What a task does."""
+    """A kind of communication task."""
 
     BROADCAST = 1
     ALLREDUCE = 2
@@ -26,7 +91,7 @@ class HcclCommand(enum.IntEnum):
 
 
 class HcclReduceOp(enum.IntEnum):
-    """How a reduction combines."""
+    """How a reduction combines the elements of the ranks."""
 
     SUM = 0
     PROD = 1
@@ -35,7 +100,7 @@ class HcclReduceOp(enum.IntEnum):
 
 
 class HcclDataType(enum.IntEnum):
-    """Of what kind the elements are."""
+    """The type of the elements of a task."""
 
     INT8 = 0
     INT16 = 1
@@ -49,3 +114,48 @@ class HcclDataType(enum.IntEnum):
     UINT32 = 9
     FP64 = 10
     BF16 = 11
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return _SIZES[self]
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype; of ``BF16`` that of ml_dtypes."""
+        import numpy as np
+
+        if self is HcclDataType.BF16:
+            import ml_dtypes
+
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
+        dtype: np.dtype[Any] = np.dtype(self.name.lower().replace("fp", "float"))
+        return dtype
+
+    @classmethod
+    def from_numpy(cls, dtype: Any) -> HcclDataType:
+        """Return the type of elements of a NumPy dtype.
+
+        Args:
+            dtype: Anything that ``numpy.dtype`` takes, of the machine's byte order.
+
+        Raises:
+            ArgumentError: No task can have such elements.
+        """
+        import numpy as np
+
+        given = np.dtype(dtype)
+        name = given.name.replace("bfloat", "bf").replace("float", "fp").upper()
+        if name not in cls.__members__ or not given.isnative:
+            names = ", ".join(str(member.numpy) for member in cls)
+            raise ArgumentError(f"dtype must be one of {names}, but got {given}")
+        return cls[name]
+
+
+_SIZES = dict(zip(HcclDataType, (1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2), strict=True))
+
+
+def label(member: enum.IntEnum) -> str:
+    """Return the name of an enumeration's value in words: ``full mesh``."""
+    return member.name.lower().replace("_", " ")

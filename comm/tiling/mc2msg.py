@@ -1,0 +1,316 @@
+"""The communication message Mc2Msg in the versions that are in the field.
+
+| Version | Bytes | Struct |
+|---|---|---|
+| ``V1``, the documented one | 96 | ``Mc2MsgV1`` |
+| ``READER_128``, as the server of CANN 8.1 and later reads it | 128 | ``Mc2Msg128`` |
+| ``OLD_112``, without ``preparePosition`` | 112 | ``Mc2Msg112`` |
+| ``PACKED_92``, V1 without any padding: a trap, not a version | 92 | ``Mc2Msg92`` |
+| ``V2``, the first word is 2, one to three tasks | 24 + 280·n | ``struct_of(Version.V2, n)`` |
+| ``API``, the first word is 100, one to eight tasks | 64 + 280·n | ``struct_of(Version.API, n)`` |
+| ``API_512``, the same with longer tasks | 64 + 512·n | ``struct_of(Version.API_512, n)`` |
+
+``Mc2Msg128`` has ``sendOff`` to ``totalCnt`` as nine u64. Of ``Mc2Msg112`` only this is known: 112
+bytes, nine u64, neither ``preparePosition`` nor argument indices. Its layout here follows from that:
+the fields in the order of ``Mc2Msg128`` without those four take 115 bytes with ``reserve`` and
+``reserve2`` (120 with padding), and exactly 112, with no padding, without these two, which carry
+nothing. So it ends with ``hasCommOut`` at 111.
+
+The fields ``offset`` of an API message are taken as bytes from the start of the message to each task.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from typing import Annotated, Any
+
+from emu.comm.errors import ArgumentError
+from emu.comm.tiling import enums
+from emu.comm.tiling.layout import Layout
+from emu.comm.tiling.scalars import char, uint8, uint16, uint32, uint64
+from emu.comm.tiling.struct import TilingData, layout_of
+
+
+class Version(enum.Enum):
+    """A version of the message; ``Version("128")`` finds it by name or size."""
+
+    V1 = "v1"
+    READER_128 = "128"
+    OLD_112 = "112"
+    PACKED_92 = "packed"
+    V2 = "v2"
+    API = "api"
+    API_512 = "api512"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Version | None:
+        known = {"seed": cls.V1, "96": cls.V1, "92": cls.PACKED_92, "packed92": cls.PACKED_92}
+        known |= {version.value: version for version in cls}
+        found = known.get(str(value).lower())
+        if found is None:
+            names = ", ".join(version.value for version in cls)
+            raise ArgumentError(f"version must be one of {names}, but got {value!r}")
+        return found
+
+
+class Mc2MsgV1(TilingData):
+    """The message as documented; 96 bytes."""
+
+    preparePosition: uint32
+    sendOff: uint32
+    recvOff: uint32
+    tailSendOff: uint32
+    tailRecvOff: uint32
+    sendCnt: uint64
+    recvCnt: uint32
+    tailSendCnt: uint32
+    tailRecvCnt: uint32
+    totalCnt: uint32
+    turnNum: uint32
+    tailNum: uint32
+    stride: uint32
+    workspaceOff: uint32
+    notifyOff: uint32
+    notifyBeginCnt: uint16
+    notifyEndCnt: uint16
+    useBufferType: uint8
+    funID: uint8
+    dataType: uint8
+    groupNum: uint8
+    reuseMode: uint8
+    commType: uint8
+    reduceOp: uint8
+    commOrder: uint8
+    waitPolicy: uint8
+    rspPolicy: uint8
+    exitPolicy: uint8
+    commAlg: uint8
+    taskType: uint8
+    debugMode: uint8
+    stepSize: uint8
+    sendArgIndex: uint8
+    recvArgIndex: uint8
+    commOutArgIndex: uint8
+    hasCommOut: uint8
+    reserve: uint8
+    reserve2: uint32
+
+
+class Mc2Msg92(Mc2MsgV1, pack=1):
+    """What a compiler makes of V1 when structs are packed to 1: ``sendCnt`` is at 20, not at 24.
+
+    No server reads it. It is here so that such bytes can be recognised and looked at.
+    """
+
+
+WIDE = (
+    "sendOff",
+    "recvOff",
+    "tailSendOff",
+    "tailRecvOff",
+    "sendCnt",
+    "recvCnt",
+    "tailSendCnt",
+    "tailRecvCnt",
+    "totalCnt",
+)
+"""The fields that are u64 in the versions of 128 and 112 bytes."""
+
+_LACKING_112 = frozenset(
+    ("preparePosition", "sendArgIndex", "recvArgIndex", "commOutArgIndex", "reserve", "reserve2")
+)
+
+
+def _wide(name: str, lacking: frozenset[str]) -> type[TilingData]:
+    """Derive a version from V1: the same order, nine fields as u64, some left out."""
+    return TilingData.define(
+        name,
+        [
+            (item.name, "uint64_t" if item.name in WIDE else item.type)
+            for item in layout_of(Mc2MsgV1).fields
+            if item.name not in lacking
+        ],
+        module=__name__,
+    )
+
+
+Mc2Msg128 = _wide("Mc2Msg128", frozenset())
+Mc2Msg112 = _wide("Mc2Msg112", _LACKING_112)
+
+
+class ServerConfig(TilingData):
+    """The part of a V2 message that holds for all its tasks; 16 bytes."""
+
+    version: uint32
+    debugMode: uint8
+    sendArgIndex: uint8
+    recvArgIndex: uint8
+    commOutArgIndex: uint8
+    reserved: Annotated[list[int], uint8[8]]
+
+
+class V2Task(TilingData):
+    """A task of a V2 message; 280 bytes."""
+
+    skipLocalRankCopy: uint8
+    skipBufferWindowCopy: uint8
+    stepSize: uint8
+    reserved: Annotated[bytes, char[13]]
+    groupName: Annotated[bytes, char[128]]
+    algConfig: Annotated[bytes, char[128]]
+    opType: uint32
+    reduceType: uint32
+
+
+class ApiInit(TilingData):
+    """The head of an API message; 64 bytes."""
+
+    version: uint32
+    count: uint32
+    offset: Annotated[list[int], uint32[8]]
+    debugMode: uint8
+    preparePosition: uint8
+    reserved: Annotated[list[int], uint8[22]]
+
+
+class ApiTask(TilingData):
+    """A task of an API message; 280 bytes."""
+
+    skipLocalRankCopy: uint8
+    skipBufferWindowCopy: uint8
+    stepSize: uint8
+    version: uint8
+    reserved: Annotated[bytes, char[12]]
+    groupName: Annotated[bytes, char[128]]
+    algConfig: Annotated[bytes, char[128]]
+    opType: uint32
+    reduceType: uint32
+
+
+class ApiTask512(ApiTask):
+    """The longer form of ``ApiTask``; 512 bytes, the rest of them reserved."""
+
+    reserved2: Annotated[list[int], uint8[232]]
+
+
+FLAT: dict[Version, type[TilingData]] = {
+    Version.V1: Mc2MsgV1,
+    Version.READER_128: Mc2Msg128,
+    Version.OLD_112: Mc2Msg112,
+    Version.PACKED_92: Mc2Msg92,
+}
+"""The versions with one task, whose size is fixed."""
+
+MAX_TASKS = {Version.V2: 3, Version.API: 8, Version.API_512: 8}
+"""How many tasks a message of the other versions can have."""
+
+FIRST_WORD = {Version.V2: 2, Version.API: 100, Version.API_512: 100}
+"""What they begin with."""
+
+MEANINGS: dict[str, type[enum.IntEnum]] = {
+    "preparePosition": enums.PreparePosition,
+    "useBufferType": enums.UseBufferType,
+    "dataType": enums.HcclDataType,
+    "commType": enums.HcclCommand,
+    "opType": enums.HcclCommand,
+    "reduceOp": enums.HcclReduceOp,
+    "reduceType": enums.HcclReduceOp,
+    "commOrder": enums.CommOrder,
+    "waitPolicy": enums.WaitPolicy,
+    "rspPolicy": enums.RspPolicy,
+    "exitPolicy": enums.ExitPolicy,
+    "commAlg": enums.CommAlg,
+}
+"""The fields of messages whose values are those of an enumeration."""
+
+_PARTS: dict[Layout, str] = {
+    layout_of(struct): struct.__name__
+    for struct in (*FLAT.values(), ServerConfig, V2Task, ApiInit, ApiTask, ApiTask512)
+}
+
+
+def is_part_of_message(layout: Layout) -> bool:
+    """Tell whether a struct has the layout of a message, or of a struct in one."""
+    return layout in _PARTS
+
+
+@functools.cache
+def struct_of(version: Version, n_tasks: int = 1) -> type[TilingData]:
+    """Return the struct of a version.
+
+    Args:
+        version: Which.
+        n_tasks: Tasks in the message: 1 but for V2 (at most 3) and the API's (at most 8).
+
+    Raises:
+        ArgumentError: That version has no messages with so many tasks.
+    """
+    most = MAX_TASKS.get(version, 1)
+    if not 1 <= n_tasks <= most:
+        raise ArgumentError(
+            f"tasks of a message of version {version.value} must be in [1, {most}], "
+            f"but got {n_tasks}"
+        )
+    if version in FLAT:
+        return FLAT[version]
+    task: type[TilingData]
+    head: list[tuple[str, Any]]
+    if version is Version.V2:
+        head, task = (
+            [("version", "uint32_t"), ("count", "uint32_t"), ("config", ServerConfig)],
+            V2Task,
+        )
+    else:
+        head, task = [("init", ApiInit)], ApiTask if version is Version.API else ApiTask512
+    name = {Version.V2: "Mc2MsgV2", Version.API: "Mc2MsgApi", Version.API_512: "Mc2MsgApi512"}
+    tasks = [(f"task{i}", task) for i in range(n_tasks)]
+    return TilingData.define(f"{name[version]}_{n_tasks}", [*head, *tasks], module=__name__)
+
+
+def make_mc2msg(
+    version: Version | str = Version.V1, *, n_tasks: int = 1, **fields: Any
+) -> TilingData:
+    """Make a message.
+
+    Args:
+        version: Its version. Default: the documented one of 96 bytes.
+        n_tasks: Tasks in it, where the version can have several.
+        fields: Values; all others are zero, but for version, count and offsets of V2 and API messages.
+
+    Returns:
+        The message; ``to_bytes()`` gives its bytes.
+
+    Raises:
+        ArgumentError: No such version or field, or a value is out of range.
+    """
+    version = Version(version)
+    message = struct_of(version, n_tasks)()
+    if version is Version.V2:
+        message.version, message.count = FIRST_WORD[version], n_tasks
+    elif version in MAX_TASKS:
+        message.init.version, message.init.count = FIRST_WORD[version], n_tasks
+        layout = layout_of(message)
+        for i in range(n_tasks):
+            message.init.offset[i] = layout.by_name[f"task{i}"].offset
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message
+
+
+def version_of(message: TilingData) -> Version:
+    """Return the version that a struct is, whatever its name.
+
+    Raises:
+        ArgumentError: Its layout is none of a message.
+    """
+    layout = layout_of(message)
+    for version, struct in FLAT.items():
+        if layout == layout_of(struct):
+            return version
+    for version, most in MAX_TASKS.items():
+        if any(layout == layout_of(struct_of(version, n)) for n in range(1, most + 1)):
+            return version
+    raise ArgumentError(
+        f"message must have the layout of an Mc2Msg, but got {layout.name} of {layout.size} bytes"
+    )
