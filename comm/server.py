@@ -21,17 +21,18 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from emu.comm import routes, tasks, turns
-from emu.comm.errors import ServerError
+from emu.comm.errors import ArgumentError, ServerError
+from emu.comm.kernel_launch import AREA_BYTES, Kernel, Launch
 from emu.comm.layout import LINE
 from emu.comm.signals import ring
 from emu.comm.stop import check_stopped
+from emu.comm.tiling.enums import PreparePosition
 from emu.kernels.address import aligned_data
 from emu.kernels.atomics import fence, load_i64, store_i64
 from emu.kernels.jit import is_stored, jit
@@ -43,10 +44,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
-LAUNCH_BYTES = 8192
-"""Room for the tiling data of a communication kernel and the table of its arguments."""
-
-_GRACE_S = 0.1
+_GRACE_S = 2.0
 """How long the report of tasks that differ waits for members that have not prepared theirs."""
 
 _MIN_STAGING = 1 << 16
@@ -104,7 +102,7 @@ class Server:
         messages = turns.SLOTS * self._message_dtype.itemsize
         head = 8 * turns.RECORDS
         area = group.alloc(
-            head + records + messages + LAUNCH_BYTES,
+            head + records + messages + AREA_BYTES,
             np.uint8,
             name="emu.server",
             key="emu.server",
@@ -134,6 +132,8 @@ class Server:
         self._turns = self.prepared_turns = int(self._state[turns.PULLED])
         self.sessions = 0
         self.in_use = False
+        self._kernel: Kernel | None = None
+        self._kernel_session = 0
         self._staging, self._staging_index, self._generation = 0, -1, 0
         self._staged = self._heaps
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -267,6 +267,8 @@ class Server:
                 pass
         except ServerError as error:
             self._fail(error)
+        except ArgumentError as error:
+            self._fail(ServerError(f"rank {self._my} was asked for what cannot be: {error}"))
         except Exception as error:  # noqa: BLE001 - the compute side must hear of anything
             wrapped = ServerError(
                 f"the communication server of rank {self._my} failed: "
@@ -288,15 +290,24 @@ class Server:
         slot = self._served % turns.SLOTS
         message = self._messages[slot].copy()
         self._served += 1
+        session = int(message["session"])
         if message["kind"] == tasks.LAUNCH:
-            return all(self._execute(record) for record in self._launch(slot))
+            return all(self._execute(record) for record in self._launch(session, slot))
         if message["kind"] == tasks.PREPARE:
-            return self._execute(tasks.decode(message, slot))
+            record = tasks.decode(message, slot)
+            if self._kernel is not None and self._kernel_session == session:
+                command, op = int(record["command"]), int(record["op"])
+                record["keeps_own"] = self._kernel.check_task(command, op)
+            return self._execute(record)
         raise ServerError(f"the kind of a message must be 1 or 2, but got {int(message['kind'])}")
 
-    def _launch(self, slot: int) -> Sequence[Array]:
+    def _launch(self, session: int, slot: int) -> list[Array]:
         """Begin a communication kernel; return the tasks that its tiling data holds."""
-        return ()
+        launch = Launch(self.launch_area, self.group.name)
+        self._kernel, self._kernel_session = launch.kernel, session
+        if launch.kernel.position == PreparePosition.KERNEL:
+            return []
+        return launch.records(self.group.n_pes, session, slot)
 
     def _execute(self, record: Array) -> bool:
         number, me, my = self._decoded, self._me, self._my

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from emu.comm.errors import ServerError, TaskMismatchError
+from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 
 Array = np.ndarray[Any, Any]
@@ -20,20 +19,7 @@ Array = np.ndarray[Any, Any]
 LAUNCH, PREPARE = 1, 2
 """Kinds of messages: a communication kernel begins; it prepares a task."""
 
-NUMPY_DTYPES: dict[int, np.dtype[Any]] = {
-    HcclDataType.INT8: np.dtype(np.int8),
-    HcclDataType.INT16: np.dtype(np.int16),
-    HcclDataType.INT32: np.dtype(np.int32),
-    HcclDataType.FP16: np.dtype(np.float16),
-    HcclDataType.FP32: np.dtype(np.float32),
-    HcclDataType.INT64: np.dtype(np.int64),
-    HcclDataType.UINT64: np.dtype(np.uint64),
-    HcclDataType.UINT8: np.dtype(np.uint8),
-    HcclDataType.UINT16: np.dtype(np.uint16),
-    HcclDataType.UINT32: np.dtype(np.uint32),
-    HcclDataType.FP64: np.dtype(np.float64),
-    HcclDataType.BF16: np.dtype(ml_dtypes.bfloat16),
-}
+NUMPY_DTYPES: dict[int, np.dtype[Any]] = {kind: kind.numpy for kind in HcclDataType}
 
 NAMES: dict[int, str] = {
     HcclCommand.ALLREDUCE: "AllReduce",
@@ -151,6 +137,28 @@ def check(record: Array) -> None:
             )
 
 
+def extent(record: Array, n_pes: int) -> tuple[int, int]:
+    """Return how many elements of its input and output a task spans, but for an AlltoAllV.
+
+    Raises:
+        ArgumentError: The parts of the ranks would overlap.
+    """
+    command = int(record["command"])
+    count, repeat, stride = (int(record[name]) for name in ("count", "repeat", "stride"))
+    turns = count * repeat
+    if command == HcclCommand.ALLREDUCE:
+        return turns, turns
+    if n_pes > 1 and (stride or count) < turns:
+        raise ArgumentError(
+            f"strideCount of {NAMES[command]} must be at least {turns}, the elements of all {repeat} "
+            f"turns, but got {stride}"
+        )
+    spread = (n_pes - 1) * (stride or count) + turns
+    if command == HcclCommand.ALLGATHER:
+        return turns, spread
+    return spread, turns if command == HcclCommand.REDUCE_SCATTER else spread
+
+
 def describe(record: Array) -> str:
     """Return a record as a call, as it stands in reports."""
     command = int(record["command"])
@@ -232,6 +240,7 @@ __all__ = [
     "decode",
     "describe",
     "disagreement",
+    "extent",
     "message_dtype",
     "mismatch",
     "record_dtype",

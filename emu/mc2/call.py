@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
+from emu.comm.kernel_launch import Place
 from emu.comm.server import Server
-from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES
+from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.address import array_data
 
@@ -25,13 +26,26 @@ _NUMBERS = {dtype: number for number, dtype in NUMPY_DTYPES.items()}
 _MAX_COUNT = 1 << 48
 
 
-class Place(NamedTuple):
-    """Dense memory of this process."""
+def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
+    """Return an array and where it lies.
 
-    array: Array
-    address: int
-    in_heap: bool
-    offset: int
+    Raises:
+        ArgumentError: It is no array, or not dense.
+    """
+    array = value.local if isinstance(value, SymmetricArray) else value
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(
+            f"{name} must be an ndarray or a SymmetricArray, but got {type(value).__name__}"
+        )
+    if not array.flags.c_contiguous:
+        raise ArgumentError(
+            f"{name} must be dense (C order), but got strides {array.strides} for shape "
+            f"{array.shape}"
+        )
+    address = int(array_data(id(array)))
+    offset = address - server.heap
+    in_heap = 0 <= offset < server.group.segment.layout.heap_bytes
+    return array, Place(offset if in_heap else address, array.nbytes, in_heap)
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -107,17 +121,10 @@ class Call:
             )
         self.message["op"] = int(number)
 
-    def stride(self, stride: Any) -> int:
-        """Take strideCount; return the elements between two ranks' parts."""
-        given = integer(f"strideCount of {self.name}", stride, 0, _MAX_COUNT)
-        turns = self.count * self.repeat
-        if self._n_pes > 1 and (given or self.count) < turns:
-            raise ArgumentError(
-                f"strideCount of {self.name} must be at least {turns}, the elements of all "
-                f"{self.repeat} turns, but got {given}"
-            )
-        self.message["stride"] = given
-        return given or self.count
+    def extent(self, stride: Any = 0) -> tuple[int, int]:
+        """Take strideCount; return the elements of input and output that the task spans."""
+        self.message["stride"] = integer(f"strideCount of {self.name}", stride, 0, _MAX_COUNT)
+        return extent(self.message, self._n_pes)
 
     def counts(self, side: str, counts: Sequence[int], displs: Sequence[int]) -> int:
         """Take the counts and displacements of one side; return the elements that they span."""
@@ -153,16 +160,16 @@ class Call:
             received: Elements up to the last that it writes.
             own: Element of ``recv`` at which ``send`` may begin if they overlap. Default: nowhere.
         """
-        source, target = self._place("send", send, sent), self._place("recv", recv, received)
-        if source.array.dtype != target.array.dtype:
+        source, sends = self._place("send", send, sent)
+        target, receives = self._place("recv", recv, received)
+        if source.dtype != target.dtype:
             raise ArgumentError(
-                f"recv must have the dtype of send, {source.array.dtype}, but got "
-                f"{target.array.dtype}"
+                f"recv must have the dtype of send, {source.dtype}, but got {target.dtype}"
             )
-        number = data_type("send", source.array.dtype)
+        number = data_type("send", source.dtype)
         if self._given is not None and self._given != number:
             raise ArgumentError(
-                f"dtype must be that of send, {source.array.dtype}, but got "
+                f"dtype must be that of send, {source.dtype}, but got "
                 f"{HcclDataType(self._given).name}"
             )
         reduces = self.command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER)
@@ -172,50 +179,37 @@ class Call:
                 f"send of {self.name} must have one of the dtypes {names}, but got "
                 f"{HcclDataType(number).name}"
             )
-        if not target.array.flags.writeable:
+        if not target.flags.writeable:
             raise ArgumentError("recv must be writable, but got a read-only array")
         self._check_apart(source, target, sent, received, own)
         message = self.message
         message["dtype"] = number
-        for name, place in (("send", source), ("recv", target)):
-            message[name] = place.offset if place.in_heap else place.address
-            message[f"{name}_in_heap"] = place.in_heap
-        self.kept = (source.array, target.array)
+        for name, where in (("send", sends), ("recv", receives)):
+            message[name], message[f"{name}_in_heap"] = where.address, where.in_heap
+        self.kept = (source, target)
 
-    def _place(self, name: str, value: Any, needed: int) -> Place:
-        array = value.local if isinstance(value, SymmetricArray) else value
-        if not isinstance(array, np.ndarray):
-            raise ArgumentError(
-                f"{name} of {self.name} must be an ndarray or a SymmetricArray, but got "
-                f"{type(value).__name__}"
-            )
-        if not array.flags.c_contiguous:
-            raise ArgumentError(
-                f"{name} of {self.name} must be dense (C order), but got strides {array.strides} "
-                f"for shape {array.shape}"
-            )
+    def _place(self, name: str, value: Any, needed: int) -> tuple[Array, Place]:
+        array, where = place(self._server, f"{name} of {self.name}", value)
         if array.size < needed:
             raise ArgumentError(
                 f"{name} of {self.name} must have at least {needed} elements for {self.repeat} "
                 f"turns on {self._n_pes} ranks, but got {array.size}"
             )
-        address = int(array_data(id(array)))
-        offset = address - self._server.heap
-        in_heap = 0 <= offset < self._server.group.segment.layout.heap_bytes
-        return Place(array, address, in_heap, offset)
+        return array, where
 
     def _check_apart(
-        self, source: Place, target: Place, sent: int, received: int, own: int | None
+        self, source: Array, target: Array, sent: int, received: int, own: int | None
     ) -> None:
-        size = source.array.itemsize
-        if own is not None and source.address == target.address + own * size:
+        size = source.itemsize
+        first, there = int(array_data(id(source))), int(array_data(id(target)))
+        if own is not None and first == there + own * size:
             return
-        first, last = source.address, source.address + sent * size
-        if sent and received and first < target.address + received * size and target.address < last:
+        reach = there + received * size
+        if sent and received and first < reach and there < first + sent * size:
             where = "" if own is None else f" but for element {own} of recv being that of send,"
             raise ArgumentError(
                 f"recv of {self.name} must not overlap send,{where} but they share memory"
             )
 
 
-__all__ = ["MAX_REPEAT", "Call", "data_type", "integer"]
+__all__ = ["MAX_REPEAT", "Call", "data_type", "integer", "place"]

@@ -22,11 +22,28 @@ from typing import Any, Self
 import numpy as np
 
 from emu.comm.errors import ArgumentError, ServerError
+from emu.comm.kernel_launch import (
+    MAX_ARGUMENTS,
+    MAX_TILING_BYTES,
+    Kernel,
+    Launch,
+    Place,
+    read_kernel,
+    write_launch,
+)
 from emu.comm.server import Server, Turn, server_of
-from emu.comm.tasks import PREPARE
-from emu.comm.tiling.enums import HcclCommand, HcclReduceOp
+from emu.comm.tasks import LAUNCH, NAMES, PREPARE
+from emu.comm.tiling import (
+    HcclCommand,
+    HcclReduceOp,
+    PreparePosition,
+    TilingData,
+    UseBufferType,
+    Version,
+    WaitPolicy,
+)
 from emu.comm.world import Group, world
-from emu.mc2.call import Call, data_type
+from emu.mc2.call import Call, data_type, place
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +52,9 @@ MAX_TASKS = 63
 
 WINDOW_BYTES = 200 << 20
 """Default size of a window; memory is taken where it is touched."""
+
+
+_WINDOWS = (UseBufferType.WINDOW_IN, UseBufferType.WINDOW_OUT)
 
 
 class _Task:
@@ -54,15 +74,34 @@ class Hccl:
 
     A turn is done when its output is there on this rank and no rank reads its input any more.
 
+    With tiling data whose ``preparePosition`` is 0 the host has prepared the one task of the kernel: its
+    handle is 0, and there is nothing to prepare (:mod:`emu.comm.kernel_launch`).
+
     Args:
         group: The communicator. Default: the world.
+        tiling: The operator's tiling data, bytes that begin with an Mc2Msg of any version; the server
+            reads these bytes. Default: none, the kernel prepares what it likes.
+        args: The operator's inputs in the order of its prototype, None for optional ones that are
+            left out, then its outputs: what the argument indices of the tiling data count.
+        version: Version of the Mc2Msg. Default: it is detected.
+        workspace: The operator's workspace, for tiling data that names it.
         window_bytes: Size of each of the two windows.
 
     Raises:
+        ArgumentError: The tiling data is none, or does not fit ``args``.
         ServerError: The communicator is in use, or an earlier kernel left it unusable.
     """
 
-    def __init__(self, group: Group | None = None, *, window_bytes: int = WINDOW_BYTES) -> None:
+    def __init__(
+        self,
+        group: Group | None = None,
+        tiling: Any = None,
+        args: Sequence[Any] = (),
+        *,
+        version: Version | str | None = None,
+        workspace: Any = None,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
         self._group = world() if group is None else group
         self._server: Server = server_of(self._group)
         self._server.check()
@@ -79,6 +118,57 @@ class Hccl:
         self._server.in_use = True
         self._server.sessions += 1
         self._first_turn = self._server.prepared_turns
+        self._kernel: Kernel | None = None
+        if tiling is not None:
+            try:
+                self._launch(tiling, version, args, workspace)
+            except BaseException:
+                self._leave()
+                raise
+
+    def _launch(self, tiling: Any, version: Any, args: Sequence[Any], workspace: Any) -> None:
+        """Hand the tiling data and the places of the arguments to the server."""
+        server = self._server
+        data = tiling.to_bytes() if isinstance(tiling, TilingData) else bytes(tiling)
+        if len(data) > MAX_TILING_BYTES:
+            raise ArgumentError(
+                f"tiling must have at most {MAX_TILING_BYTES} bytes, but got {len(data)}"
+            )
+        expected = None if version is None else Version(version)
+        kernel = read_kernel(data, expected, self._group.name)
+        if len(args) > MAX_ARGUMENTS:
+            raise ArgumentError(f"args must be at most {MAX_ARGUMENTS}, but got {len(args)}")
+        places = [
+            None if value is None else self._keep(f"args[{i}]", value)
+            for i, value in enumerate(args)
+        ]
+        space = None if workspace is None else self._keep("workspace", workspace)
+        windows: tuple[Place | None, Place | None] = (None, None)
+        if kernel.position == PreparePosition.HOST and kernel.message.useBufferType in _WINDOWS:
+            me = self._group.my_pe
+            windows = (
+                self._keep("window", self.GetWindowsInAddr(me)),
+                self._keep("window", self.GetWindowsOutAddr(me)),
+            )
+        _check_indices(kernel, places)
+        write_launch(server.launch_area, data, expected, places, space, windows)
+        if kernel.position == PreparePosition.HOST:  # the errors of the server, here and now
+            Launch(server.launch_area, self._group.name).records(self._group.n_pes, 0, 0)
+        self._kernel = kernel
+        message = server.message()
+        message["kind"], message["session"] = LAUNCH, server.sessions
+        committed = kernel.turns if kernel.position == 0 and kernel.wait_policy == 0 else 0
+        slot = server.post(message, committed)
+        if kernel.position == PreparePosition.HOST:
+            name = NAMES[int(kernel.message.commType)]
+            base = server.prepared_turns
+            server.prepared_turns += kernel.turns
+            self._tasks.append(_Task(slot, name, kernel.turns, base, committed))
+
+    def _keep(self, name: str, value: Any) -> Place:
+        array, where = place(self._server, name, value)
+        self._kept.append(array)
+        return where
 
     def __enter__(self) -> Self:
         return self
@@ -129,8 +219,7 @@ class Hccl:
         """
         call = Call(self._server, HcclCommand.ALLREDUCE, count, repeat, dtype)
         call.operation(op)
-        turns = call.count * call.repeat
-        call.memory(send, recv, turns, turns, own=0)
+        call.memory(send, recv, *call.extent(), own=0)
         return self._prepare(call, commit)
 
     def AllGather(
@@ -164,10 +253,8 @@ class Hccl:
         call = Call(
             self._server, HcclCommand.ALLGATHER, sendCount, repeat, dtype, count_name="sendCount"
         )
-        stride = call.stride(strideCount)
-        turns = call.count * call.repeat
-        last = (self._group.n_pes - 1) * stride + turns
-        call.memory(send, recv, turns, last, own=self._group.my_pe * stride)
+        sizes = call.extent(strideCount)
+        call.memory(send, recv, *sizes, own=self._group.my_pe * (strideCount or call.count))
         return self._prepare(call, commit)
 
     def ReduceScatter(
@@ -212,9 +299,7 @@ class Hccl:
             count_name="recvCount",
         )
         call.operation(op)
-        stride = call.stride(strideCount)
-        turns = call.count * call.repeat
-        call.memory(send, recv, (self._group.n_pes - 1) * stride + turns, turns)
+        call.memory(send, recv, *call.extent(strideCount))
         return self._prepare(call, commit)
 
     def AlltoAll(
@@ -250,8 +335,7 @@ class Hccl:
         call = Call(
             self._server, HcclCommand.ALLTOALL, dataCount, repeat, dtype, count_name="dataCount"
         )
-        last = (self._group.n_pes - 1) * call.stride(strideCount) + call.count * call.repeat
-        call.memory(send, recv, last, last)
+        call.memory(send, recv, *call.extent(strideCount))
         return self._prepare(call, commit)
 
     def AlltoAllV(
@@ -302,6 +386,13 @@ class Hccl:
 
     def _prepare(self, call: Call, commit: bool) -> int:
         self._check_open()
+        if self._kernel is not None:
+            if self._kernel.position == PreparePosition.HOST:
+                raise ArgumentError(
+                    f"{call.name} must not be prepared when preparePosition is 0: the host has "
+                    "prepared the task, its handle is 0"
+                )
+            self._kernel.check_task(int(call.command), int(call.message["op"]))
         if len(self._tasks) == MAX_TASKS:
             raise ArgumentError(f"a communication kernel can prepare at most {MAX_TASKS} tasks")
         server, message = self._server, call.message
@@ -329,7 +420,9 @@ class Hccl:
                 f"handle {handle} ({task.name}) must be committed at most {task.repeat} times, its "
                 "repeat, but got one more Commit"
             )
-        task.committed += 1
+        kernel = self._kernel
+        once = kernel is not None and kernel.turns and kernel.wait_policy == WaitPolicy.FIRST_TURN
+        task.committed = task.repeat if once else task.committed + 1
         self._server.release(task.slot, task.committed)
 
     def Wait(self, handle: int) -> int:
@@ -430,3 +523,15 @@ class Hccl:
     def Turns(self) -> list[Turn]:
         """Return when each turn of this kernel was executed, on every rank, as far as it is done."""
         return self._server.log(self._first_turn, self._server.prepared_turns)
+
+
+def _check_indices(kernel: Kernel, places: list[Place | None]) -> None:
+    """Check that the argument indices of tiling data name arguments, if there are any."""
+    message = kernel.message
+    owner = message.config if kernel.version is Version.V2 else message
+    for name in ("sendArgIndex", "recvArgIndex", "commOutArgIndex"):
+        index = getattr(owner, name, None)
+        if places and index is not None and index >= len(places):
+            raise ArgumentError(
+                f"{name} must be in [0, {len(places)}), the operator's arguments, but got {index}"
+            )
