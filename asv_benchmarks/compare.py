@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         kernel_start,
         link,
         matmul,
+        mc2,
         put,
         quant,
         startup,
@@ -55,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         matmul,
         kernel_start,
         cuda,
+        mc2,
     )
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:
