@@ -104,6 +104,7 @@ def warm(console: Console | None = None) -> None:
     steps: dict[str, Callable[[], object]] = {
         **STEPS,
         "a world of PEs": partial(launch, _nothing, 1),
+        "a communication server": partial(launch, _communicate, 1),
     }
     for name, step in steps.items():
         start = time.monotonic()
@@ -118,6 +119,14 @@ def warm(console: Console | None = None) -> None:
 
 def _nothing() -> None:
     """Be a PE: starting has loaded its kernels."""
+
+
+def _communicate() -> None:
+    """Be a PE with a communication server: making it has compiled its kernels."""
+    from emu.comm.server import server_of
+    from emu.comm.world import world
+
+    server_of(world())
 
 
 def _platform() -> Iterator[Finding]:
