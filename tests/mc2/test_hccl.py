@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -148,6 +150,33 @@ def test_random_kernels_do_what_the_reference_does(n_pes, rounds):
 def test_the_same_through_an_emulated_link():
     link = emu.Link(bandwidth=1e8, latency=1e-5)
     assert emu.launch(random_kernels, 3, args=(77, 6), link=link) == [[]] * 3
+
+
+def takes_its_time(kind):
+    group = emu.world()
+    count = 10_000
+    x, out = np.ones(count, np.int8), np.ones(3 * count, np.int8)
+    group.barrier()
+    start = time.monotonic()
+    with Hccl() as hccl:
+        how = {"repeat": 2, "commit": True}
+        if kind == "AllReduce":
+            hccl.AllReduce(x, out, count // 2, **how)
+        else:
+            hccl.AllGather(x, out, count // 2, strideCount=count, **how)
+    rows = [row for row in hccl.Turns() if row.rank == group.my_pe]
+    return time.monotonic() - start, [1e-9 * (row.end_ns - row.start_ns) for row in rows]
+
+
+@pytest.mark.parametrize(("kind", "phases"), [("AllGather", 1), ("AllReduce", 2)])
+def test_a_turn_takes_at_least_what_the_link_models(kind, phases):
+    """5000 bytes a turn over each pair, or twice a third of them, at 1 MB/s, and 1 ms a phase."""
+    link = emu.Link(bandwidth=1e6, latency=1e-3)
+    nbytes = 5000 if kind == "AllGather" else 2 * 1600  # slices end at cache lines: at least this
+    for total, turns in emu.launch(takes_its_time, 3, args=(kind,), link=link):
+        assert len(turns) == 2
+        assert min(turns) >= nbytes / 1e6 + phases * 1e-3
+        assert total >= sum(turns)
 
 
 def in_place():
@@ -458,3 +487,23 @@ def test_a_rank_that_raises_stops_the_others():
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(dies_in_the_middle, 2)
     assert [str(e) for e in caught.value.exceptions] == ["rank 1 has had enough"]
+
+
+def is_killed_in_the_middle():
+    x, out = np.zeros(8, np.float32), np.zeros(16, np.float32)
+    with Hccl() as hccl:
+        handle = hccl.AllGather(x, out, 2, strideCount=8, repeat=2)
+        hccl.Commit(handle)
+        hccl.Wait(handle)
+        if emu.world().my_pe == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        hccl.Commit(handle)
+        hccl.Wait(handle)
+
+
+def test_a_rank_that_is_killed_is_reported():
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(is_killed_in_the_middle, 2)
+    (error,) = caught.value.exceptions
+    assert isinstance(error, emu.PEDiedError)
+    assert error.pe == 1
