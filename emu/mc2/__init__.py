@@ -1,4 +1,11 @@
-"""Fused operators of matrix products and communication, and ``Hccl``, the API that they are made of."""
+"""Matrix products fused with communication: AllGatherMatmul and its family, turn by turn.
+
+Every operator is called by all PEs of a group. It cuts its rows into turns; while the group's
+communication servers move one turn, this PE multiplies another. The bits of a result depend on
+neither the number of turns nor who was fast: they are those of the whole product and one collective.
+
+Importing this package loads nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +13,45 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from emu.mc2.all_gather_matmul import all_gather_matmul as all_gather_matmul
+    from emu.mc2.all_to_all import all_to_all_matmul as all_to_all_matmul
+    from emu.mc2.all_to_all import matmul_all_to_all as matmul_all_to_all
+    from emu.mc2.check import Comparison as Comparison
+    from emu.mc2.check import compare as compare
+    from emu.mc2.check import matches as matches
     from emu.mc2.hccl import Hccl as Hccl
+    from emu.mc2.limits import HardwareLimits as HardwareLimits
+    from emu.mc2.matmul_reduce import matmul_all_reduce as matmul_all_reduce
+    from emu.mc2.matmul_reduce import (
+        matmul_all_reduce_add_rms_norm as matmul_all_reduce_add_rms_norm,
+    )
+    from emu.mc2.matmul_reduce import matmul_reduce_scatter as matmul_reduce_scatter
+    from emu.mc2.prototype import OperatorPrototype as OperatorPrototype
+    from emu.mc2.prototype import PrototypeWarning as PrototypeWarning
+    from emu.mc2.prototype import read_prototypes as read_prototypes
+    from emu.mc2.spans import Span as Span
+    from emu.mc2.splitting import TileSplit as TileSplit
 
 _HOME = {
+    "Comparison": "emu.mc2.check",
+    "HardwareLimits": "emu.mc2.limits",
     "Hccl": "emu.mc2.hccl",
+    "OperatorPrototype": "emu.mc2.prototype",
+    "PrototypeWarning": "emu.mc2.prototype",
+    "Span": "emu.mc2.spans",
+    "TileSplit": "emu.mc2.splitting",
+    "all_gather_matmul": "emu.mc2.all_gather_matmul",
+    "all_to_all_matmul": "emu.mc2.all_to_all",
+    "compare": "emu.mc2.check",
+    "matches": "emu.mc2.check",
+    "matmul_all_reduce": "emu.mc2.matmul_reduce",
+    "matmul_all_reduce_add_rms_norm": "emu.mc2.matmul_reduce",
+    "matmul_all_to_all": "emu.mc2.all_to_all",
+    "matmul_reduce_scatter": "emu.mc2.matmul_reduce",
+    "read_prototypes": "emu.mc2.prototype",
 }
 
-__all__ = ["Hccl"]
+__all__ = sorted(_HOME)  # noqa: PLE0605 - computed from the table above, so that they cannot differ
 
 
 def __getattr__(name: str) -> Any:

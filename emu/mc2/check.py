@@ -1,0 +1,92 @@
+"""The comparison that is used in the field for results of 16 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError
+
+TOLERANCE = 0.005
+SHARE = 0.995
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How well a result agrees. True in a condition where it passed.
+
+    Attributes:
+        total: Elements compared.
+        wrong: Elements whose error is not below the tolerance.
+        largest: The largest error; infinity where one of the two is not finite.
+        where: Index of the first element with the largest error, or None where none is wrong.
+        passed: Whether enough elements agree.
+    """
+
+    total: int
+    wrong: int
+    largest: float
+    where: tuple[int, ...] | None
+    passed: bool
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        verdict = "agrees" if self.passed else "does not agree"
+        worst = "" if self.where is None else f"; the worst, {self.largest:.3g}, is at {self.where}"
+        return f"{verdict}: {self.wrong} of {self.total} elements are wrong{worst}"
+
+
+def compare(
+    x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE
+) -> Comparison:
+    """Compare a result with what was expected, as the field does.
+
+    With ``a = |x - e|`` the error of an element is ``a`` where that is below the tolerance, else
+    ``a / max(|x|, |e|)``. Equal infinities have error 0, NaN beside NaN too; any other that is not
+    finite is wrong.
+
+    Args:
+        x: The result, any shape, real.
+        expected: The same shape.
+        tolerance: Errors must be below this.
+        share: Part of the elements for which that must hold, 0 to 1.
+
+    Returns:
+        What was found.
+
+    Raises:
+        ArgumentError: Shapes differ, or ``tolerance`` or ``share`` is out of bounds.
+    """
+    got, want = np.asarray(x), np.asarray(expected)
+    if got.shape != want.shape:
+        raise ArgumentError(
+            f"x must have shape {want.shape}, that of expected, but got {got.shape}"
+        )
+    if not tolerance > 0:
+        raise ArgumentError(f"tolerance must be positive, but got {tolerance}")
+    if not 0 <= share <= 1:
+        raise ArgumentError(f"share must be in [0, 1], but got {share}")
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        away = np.abs(got - want)
+        error = np.where(away < tolerance, away, away / np.maximum(np.abs(got), np.abs(want)))
+    error = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0.0, error)
+    error = np.where(np.isnan(error), np.inf, error)
+    count = int((error >= tolerance).sum())
+    where = np.unravel_index(int(np.argmax(error)), got.shape) if count else None
+    return Comparison(
+        got.size,
+        count,
+        float(error.max(initial=0.0)),
+        None if where is None else tuple(int(i) for i in where),
+        got.size - count >= share * got.size,
+    )
+
+
+def matches(x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE) -> bool:
+    """Say whether :func:`compare` passes: at least 99.5 % of the elements have an error below 0.005."""
+    return compare(x, expected, tolerance=tolerance, share=share).passed

@@ -1,0 +1,59 @@
+"""What the hardware refuses and the emulator does not, unless asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.comm.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareLimits:
+    """Bounds of the fused operators on one generation of hardware.
+
+    ``HardwareLimits.A2`` and ``HardwareLimits.A3`` are the known generations.
+
+    Attributes:
+        name: What messages call it.
+        rank_sizes: Group sizes that it serves.
+        k_min: Smallest inner extent.
+        k_end: The inner extent must be below this.
+        max_turns: Most turns of one call.
+    """
+
+    A2: ClassVar[HardwareLimits]
+    A3: ClassVar[HardwareLimits]
+
+    name: str
+    rank_sizes: tuple[int, ...]
+    k_min: int = 256
+    k_end: int = 65535
+    max_turns: int = 16
+
+    def check(self, k: int, n_pes: int, turns: int) -> None:
+        """Refuse a call that the hardware would refuse.
+
+        Args:
+            k: Inner extent of the product.
+            n_pes: Size of the group.
+            turns: Turns of the call.
+
+        Raises:
+            ArgumentError: One of them is out of bounds.
+        """
+        if not self.k_min <= k < self.k_end:
+            raise ArgumentError(
+                f"k must be in [{self.k_min}, {self.k_end}) on {self.name}, but got {k}"
+            )
+        if n_pes not in self.rank_sizes:
+            sizes = ", ".join(map(str, self.rank_sizes))
+            raise ArgumentError(f"rank_size must be one of {sizes} on {self.name}, but got {n_pes}")
+        if turns > self.max_turns:
+            raise ArgumentError(
+                f"comm_turn must be at most {self.max_turns} on {self.name}, but got {turns} turns"
+            )
+
+
+HardwareLimits.A2 = HardwareLimits(name="A2", rank_sizes=(2, 4, 8))
+HardwareLimits.A3 = HardwareLimits(name="A3", rank_sizes=(2, 4, 8, 16, 32))

@@ -1,0 +1,145 @@
+"""The products of one operator call on one PE: a weight, and what is applied to the sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError
+from emu.kernels.cast import cast
+from emu.kernels.dtypes import BFLOAT16
+from emu.kernels.matmul import matmul
+from emu.kernels.quant import dequantize
+from emu.mc2.arguments import FLOAT16, FLOAT32, HALVES, INT8, INT32, Array, half, vector
+
+_SCALES = (FLOAT32, FLOAT16, BFLOAT16)
+_OFFSETS = (*_SCALES, INT32, INT8)
+
+
+class Product:
+    """``x1 @ x2`` with bias and scales, for any rows of x1.
+
+    fp16 and bf16: ``sums (+ more) (+ bias)`` in fp32. int8: ``((sums + bias) * x2_scale * x1_scale)
+    (+ more)``, sums and bias in int32, the rest in fp32, each operation rounded by itself. Then one
+    rounding to ``dtype``.
+
+    Attributes:
+        x2: [k, n], any strides.
+        dtype: That of the results, fp16 or bf16.
+        bias: [n], or None.
+        scale: fp32 of 1 or n elements for int8, else None.
+    """
+
+    def __init__(
+        self,
+        x2: Array,
+        bias: Any,
+        *,
+        scale_name: str = "x2_scale",
+        scale: Any = None,
+        dtype: Any = None,
+        dtype_name: str = "y_dtype",
+    ) -> None:
+        n = x2.shape[1]
+        self.x2 = x2
+        if x2.dtype == INT8:
+            self.dtype = half(dtype_name, dtype, FLOAT16)
+            self.bias = vector("bias", bias, (n,), (INT32,))
+            factors = vector(scale_name, scale, (1, n), _SCALES)
+            if factors is None:
+                raise ArgumentError(f"{scale_name} must be given for int8, but got None")
+            self.scale: Array | None = factors.astype(FLOAT32)
+        else:
+            self.dtype = half(dtype_name, dtype, x2.dtype)
+            self.bias = vector("bias", bias, (n,), (x2.dtype, FLOAT32))
+            self.scale = None
+            if scale is not None:
+                raise ArgumentError(
+                    f"{scale_name} must be None for {x2.dtype}, but got an array: scales go with int8"
+                )
+
+    def multiply(
+        self, x1: Array, out: Array, *, tokens: Array | None = None, more: Array | None = None
+    ) -> None:
+        """Write the product of some rows of x1 to ``out``.
+
+        Args:
+            x1: [rows, k], or [blocks, rows, k], of x2's dtype.
+            out: [rows, n], or [blocks, rows, n], of ``dtype``.
+            tokens: fp32 [rows] or [blocks, rows], a scale for each row of an int8 x1.
+            more: [rows, n], added before the rounding.
+        """
+        if self.scale is None:
+            beta = 0.0
+            if more is not None:
+                out[...] = more
+                beta = 1.0
+            matmul(x1, self.x2, out=out, bias=self.bias, beta=beta)
+            return
+        sums = matmul(x1, self.x2, bias=self.bias)
+        wide = sums.astype(FLOAT32)
+        with np.errstate(all="ignore"):
+            wide *= self.scale
+            if tokens is not None:
+                wide *= tokens[..., None]
+            if more is not None:
+                wide += more.astype(FLOAT32)
+        cast(wide, self.dtype, out=out)
+
+
+def restore_weight(
+    x2: Array, dtype: np.dtype[Any], scale: Any, offset: Any, group_size: int
+) -> Array:
+    """Turn an int8 weight into ``(x2 + offset) * scale``, in fp32 with one rounding to ``dtype``.
+
+    Args:
+        x2: int8 [k, n].
+        dtype: fp16 or bf16.
+        scale: One element; [n], a factor for each column; or [k / group_size, n].
+        offset: The same shape as ``scale``, or None for 0.
+        group_size: Rows of x2 that share a row of ``scale``; 0 where scale is a vector.
+
+    Raises:
+        ArgumentError: Shapes or dtypes that do not fit.
+    """
+    k, n = x2.shape
+    if dtype not in HALVES:
+        raise ArgumentError(f"x1 must have dtype float16 or bfloat16 here, but got {dtype}")
+    if group_size == 0:
+        scales = vector("antiquant_scale", scale, (1, n), _SCALES)
+        offsets = vector("antiquant_offset", offset, (1, n), _OFFSETS)
+        assert scales is not None
+        restored: Array = dequantize(x2, scales, offsets, axis=1, dtype=dtype)
+        return restored
+    if group_size < 0 or k % group_size:
+        raise ArgumentError(
+            f"antiquant_group_size must be 0 or a divisor of k of {k}, but got {group_size}"
+        )
+    rows = (k // group_size, n)
+    for name, given, dtypes in (
+        ("antiquant_scale", scale, _SCALES),
+        ("antiquant_offset", offset, _OFFSETS),
+    ):
+        if given is None:
+            continue
+        if not isinstance(given, np.ndarray) or given.shape != rows or given.dtype not in dtypes:
+            raise ArgumentError(
+                f"{name} must be an array of shape {rows} with groups of {group_size}, "
+                f"but got {getattr(given, 'shape', given)!r} {getattr(given, 'dtype', '')}"
+            )
+    restored = np.empty((k, n), dtype)
+    for i in range(rows[0]):
+        part = slice(i * group_size, (i + 1) * group_size)
+        zero = None if offset is None else offset[i]
+        dequantize(x2[part], scale[i], zero, axis=1, dtype=dtype, out=restored[part])
+    return restored
+
+
+def row_scales(name: str, value: Any, product: Product, m: int) -> Array | None:
+    """Return a scale for each of m rows of an int8 x1, or None."""
+    if value is not None and product.scale is None:
+        raise ArgumentError(
+            f"{name} must be None for {product.x2.dtype}, but got an array: scales go with int8"
+        )
+    return vector(name, value, (m,), (FLOAT32,))

@@ -1,0 +1,56 @@
+"""Memory that operators use within a call, kept from call to call."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from emu.comm.array import SymmetricArray
+from emu.comm.world import Group
+from emu.mc2.arguments import Array
+
+_symmetric: WeakKeyDictionary[Group, dict[str, SymmetricArray]] = WeakKeyDictionary()
+_private: dict[str, Array] = {}
+_LEAST = 1 << 12
+_KEEP_BYTES = 1 << 28
+_lock = threading.Lock()
+
+
+def _capacity(elements: int) -> int:
+    return max(_LEAST, 1 << (elements - 1).bit_length())
+
+
+def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -> SymmetricArray:
+    """Return symmetric memory of ``elements`` elements, with whatever is in it.
+
+    Every member calls it with the same arguments, and none waits for another. It is the group's memory
+    for this purpose until the next call: peers must have read it by then.
+    """
+    capacity = _capacity(elements)
+    with _lock:
+        kept = _symmetric.setdefault(group, {})
+        name = f"mc2.{purpose}.{dtype}"
+        array = kept.get(name)
+        if array is None or array.size < capacity:
+            # The memory of the old one returns to the heap when every member has come by here.
+            if array is not None:
+                array.free()
+            array = group.alloc((capacity,), dtype, name=name, key=f"{name}.{capacity}")
+            kept[name] = array
+        return array[:elements]
+
+
+def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return memory of this PE alone, with whatever is in it, until the next call for this purpose."""
+    elements = int(np.prod(shape))
+    name = f"{purpose}.{dtype}"
+    with _lock:
+        array = _private.get(name)
+        if array is None or array.size < elements:
+            array = np.empty(elements, dtype)
+            if array.nbytes <= _KEEP_BYTES:
+                _private[name] = array
+    return array[:elements].reshape(shape)

@@ -1,0 +1,69 @@
+"""One call of an operator: its communication, and the record of when what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from emu.comm.errors import CommError
+from emu.comm.world import Group
+from emu.mc2.spans import Span, computing
+from emu.mc2.splitting import TileSplit
+
+
+def _hccl_type() -> Any:
+    """Return the class whose objects talk to the communication server."""
+    from emu.mc2.hccl import Hccl
+
+    return Hccl
+
+
+class Session:
+    """The tasks of one operator call, posted turn by turn.
+
+    Attributes:
+        hccl: The server's end.
+        split: How rows are cut into turns.
+    """
+
+    def __init__(self, hccl: Any, split: TileSplit, pe: int, trace: list[Span] | None) -> None:
+        self.hccl = hccl
+        self.split = split
+        self._pe = pe
+        self._trace = trace
+
+    def computing(self, name: str, turn: int) -> AbstractContextManager[None]:
+        """Record the block as a span of computation."""
+        return computing(self._trace, self._pe, name, turn)
+
+    def wait(self, handle: int) -> None:
+        """Wait for the next turn of a task."""
+        if self.hccl.Wait(handle) != 0:
+            raise CommError(f"task {handle} was waited for more often than it was committed")
+
+    def commit(self, handles: list[int], turn: int) -> None:
+        """Release turn ``turn`` of the tasks for tiles and tails."""
+        self.hccl.Commit(handles[turn >= self.split.tiles])
+
+    def arrived(self, handles: list[int]) -> Iterator[tuple[int, slice]]:
+        """Yield the number and the rows of each turn, when it is there."""
+        for turn, (start, rows) in enumerate(self.split):
+            self.wait(handles[turn >= self.split.tiles])
+            yield turn, slice(start, start + rows)
+
+
+@contextmanager
+def session(
+    group: Group,
+    split: TileSplit,
+    *,
+    tiling: bytes | None,
+    args: tuple[Any, ...],
+    trace: list[Span] | None,
+) -> Iterator[Session]:
+    """Open a session; its end waits for all tasks and adds the server's spans to ``trace``."""
+    with _hccl_type()(group, tiling, args) as hccl:
+        yield Session(hccl, split, group.my_pe, trace)
+    if trace is not None:
+        trace.extend(hccl.Turns())

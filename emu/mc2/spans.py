@@ -1,0 +1,41 @@
+"""What happened when: the spans of one operator call, as data."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of computation or communication on one PE.
+
+    Attributes:
+        pe: PE's number in the operator's group.
+        kind: What it was.
+        name: Which product, or which collective.
+        turn: The turn it belongs to, from 0; -1 for what belongs to all.
+        start_ns: Begin, in nanoseconds of ``time.monotonic_ns``, the same clock on all PEs.
+        end_ns: End, on the same clock.
+    """
+
+    pe: int
+    kind: Literal["compute", "communication"]
+    name: str
+    turn: int
+    start_ns: int
+    end_ns: int
+
+
+@contextlib.contextmanager
+def computing(trace: list[Any] | None, pe: int, name: str, turn: int) -> Iterator[None]:
+    """Append the time that the block takes to ``trace``, if there is one."""
+    if trace is None:
+        yield
+        return
+    start = time.monotonic_ns()
+    yield
+    trace.append(Span(pe, "compute", name, turn, start, time.monotonic_ns()))
