@@ -1,0 +1,385 @@
+"""Operator prototypes: the JSON that says what an operator takes, in which order, and what it gives."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError
+from emu.kernels.dtypes import BFLOAT16
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "bfloat16": BFLOAT16,
+    "bf16": BFLOAT16,
+    "float": np.dtype(np.float32),
+    "fp16": np.dtype(np.float16),
+    "fp32": np.dtype(np.float32),
+    **{
+        name: np.dtype(name)
+        for name in (
+            "float16", "float32", "float64", "double", "bool", "int8", "int16", "int32", "int64",
+            "uint8", "uint16", "uint32", "uint64",
+        )
+    },
+}  # fmt: skip
+_ATTRIBUTE_TYPES = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "string": str,
+    "str": str,
+    "listInt": list,
+    "listFloat": list,
+    "listBool": list,
+}
+_KINDS = ("required", "optional", "dynamic")
+# What files say in place of what they should.
+_TYPOS = {
+    "operator": {"input_dsec": "input_desc", "output_dsec": "output_desc"},
+    "tensor": {"dtype": "type"},
+    "attribute": {"dtype": "type"},
+}
+_Typos = Counter[tuple[str, str, str]]
+_KEYS = {
+    "operator": {"op", "language", "input_desc", "output_desc", "attr"},
+    "tensor": {"name", "param_type", "format", "type"},
+    "attribute": {"name", "param_type", "type", "default_value"},
+}
+
+
+class PrototypeWarning(UserWarning):
+    """A prototype has a known typo, and was read as it was meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPrototype:
+    """An input or output.
+
+    Attributes:
+        name: Its name.
+        required: Whether it must be given.
+        dynamic: Whether it stands for a list of tensors.
+        types: dtypes by position: the n-th of every tensor go together.
+        formats: Memory formats by position.
+    """
+
+    name: str
+    required: bool
+    dynamic: bool
+    types: tuple[np.dtype[Any], ...]
+    formats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributePrototype:
+    """An attribute.
+
+    Attributes:
+        name: Its name.
+        required: Whether it must be given.
+        type: Its type as the file names it: bool, int, float, string, or a list of those.
+        default: The value where it is left out; None where there is none.
+    """
+
+    name: str
+    required: bool
+    type: str
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Arguments that fit a prototype.
+
+    Attributes:
+        inputs: By name, in order; None for an optional one that was left out.
+        attributes: By name, in order, defaults filled in.
+    """
+
+    inputs: dict[str, Any]
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPrototype:
+    """What an operator takes and gives.
+
+    Attributes:
+        name: Its name.
+        inputs: In order.
+        outputs: In order.
+        attributes: In order.
+    """
+
+    name: str
+    inputs: tuple[TensorPrototype, ...]
+    outputs: tuple[TensorPrototype, ...]
+    attributes: tuple[AttributePrototype, ...]
+
+    def flattened(self) -> tuple[str, ...]:
+        """Return the names that argument indices count: inputs, optional ones too, then outputs."""
+        return tuple(tensor.name for tensor in (*self.inputs, *self.outputs))
+
+    def index_of(self, name: str) -> int:
+        """Return the argument index of an input or output.
+
+        Raises:
+            ArgumentError: There is none of that name.
+        """
+        names = self.flattened()
+        if name not in names:
+            raise ArgumentError(
+                f"name must be one of {', '.join(names)} of {self.name}, but got {name!r}"
+            )
+        return names.index(name)
+
+    def bind(
+        self, args: Mapping[str, Any] | Sequence[Any], attrs: Mapping[str, Any] | None = None
+    ) -> Bound:
+        """Check the arguments of one call, and fill in the defaults of attributes.
+
+        Args:
+            args: The inputs by name, or in order; None, or less of them, for optional ones. Arrays with
+                a ``dtype``; lists of them for dynamic inputs.
+            attrs: Attributes by name.
+
+        Returns:
+            Inputs and attributes, all of them.
+
+        Raises:
+            ArgumentError: Something is missing, unknown or of another type; or dtypes do not go
+                together as the prototype says.
+        """
+        inputs = self._inputs(args)
+        given = dict(attrs or {})
+        attributes = {}
+        for attribute in self.attributes:
+            where = f"attribute {attribute.name} of {self.name}"
+            if attribute.name in given:
+                value = _attribute_value(where, attribute.type, given.pop(attribute.name))
+            elif attribute.required:
+                raise ArgumentError(f"{where} must be given, but got none")
+            else:
+                value = attribute.default
+            attributes[attribute.name] = value
+        if given:
+            known = ", ".join(attribute.name for attribute in self.attributes)
+            raise ArgumentError(
+                f"attributes of {self.name} must be among {known}, but got {', '.join(given)}"
+            )
+        return Bound(inputs, attributes)
+
+    def _inputs(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        names = [tensor.name for tensor in self.inputs]
+        if isinstance(args, Mapping):
+            unknown = [name for name in args if name not in names]
+            if unknown:
+                raise ArgumentError(
+                    f"inputs of {self.name} must be among {', '.join(names)}, "
+                    f"but got {', '.join(map(str, unknown))}"
+                )
+            found = {name: args.get(name) for name in names}
+        else:
+            if len(args) > len(names):
+                raise ArgumentError(
+                    f"{self.name} must get at most {len(names)} inputs, but got {len(args)}"
+                )
+            found = dict(zip(names, [*args, *[None] * (len(names) - len(args))], strict=True))
+        columns = set(range(max((len(tensor.types) for tensor in self.inputs), default=0)))
+        for tensor in self.inputs:
+            value = found[tensor.name]
+            where = f"input {tensor.name} of {self.name}"
+            if value is None:
+                if tensor.required:
+                    raise ArgumentError(f"{where} must be given, but got None")
+                continue
+            for one in value if tensor.dynamic else (value,):
+                columns &= _columns(where, tensor, one, columns)
+        return found
+
+
+def _columns(where: str, tensor: TensorPrototype, value: Any, before: set[int]) -> set[int]:
+    """Return at which positions of its types a tensor fits, with those given before."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        raise ArgumentError(f"{where} must be an array, but got {type(value).__name__}")
+    fits = {i for i, known in enumerate(tensor.types) if known == dtype}
+    if not fits:
+        names = ", ".join(dict.fromkeys(map(str, tensor.types)))
+        raise ArgumentError(f"{where} must have one of the dtypes {names}, but got {dtype}")
+    if not fits & before:
+        names = ", ".join(dict.fromkeys(str(tensor.types[i]) for i in sorted(before)))
+        raise ArgumentError(
+            f"{where} must have dtype {names} with the inputs before it, but got {dtype}"
+        )
+    return fits
+
+
+def _attribute_value(where: str, kind: str, value: Any) -> Any:
+    expected = _ATTRIBUTE_TYPES[kind]
+    if expected is int and isinstance(value, np.integer):
+        value = int(value)
+    if expected is float and isinstance(value, int | np.floating) and not isinstance(value, bool):
+        value = float(value)
+    if expected is list and isinstance(value, tuple):
+        value = list(value)
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        raise ArgumentError(f"{where} must be of type {kind}, but got {value!r}")
+    return value
+
+
+def read_prototypes(source: str | Path) -> dict[str, OperatorPrototype]:
+    """Read operator prototypes.
+
+    Args:
+        source: JSON text, a list of operators or a single one; or the path of a file with it.
+
+    Returns:
+        The prototypes by the operators' names.
+
+    Raises:
+        ArgumentError: The text is no JSON, or not that of prototypes; it says where.
+
+    Warns:
+        PrototypeWarning: A key is misspelt in a way that is known, such as ``input_dsec``.
+    """
+    text, name = _text(source)
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ArgumentError(
+            f"{name} must be JSON, but got line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    operators = data if isinstance(data, list) else [data]
+    found: dict[str, OperatorPrototype] = {}
+    typos: _Typos = Counter()
+    for number, entry in enumerate(operators):
+        operator = _operator(f"{name}: operator {number}", entry, typos)
+        if operator.name in found:
+            raise ArgumentError(f"{name}: op must be unique, but got {operator.name} twice")
+        found[operator.name] = operator
+    for (kind, key, meant), times in typos.items():
+        warnings.warn(
+            f"{name}: {key!r} of {kind}s was read as {meant!r}, {times} times"
+            if times > 1
+            else f"{name}: {key!r} of an {kind} was read as {meant!r}",
+            PrototypeWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _text(source: str | Path) -> tuple[str, str]:
+    if isinstance(source, str) and source.lstrip()[:1] in ("[", "{"):
+        return source, "the text"
+    path = Path(source)
+    try:
+        return path.read_text(encoding="utf-8"), path.name
+    except OSError as error:
+        raise ArgumentError(
+            f"source must be JSON text or a readable file, but got {str(source)[:80]!r} "
+            f"({error.strerror})"
+        ) from None
+
+
+def _repaired(where: str, kind: str, entry: Any, typos: _Typos) -> dict[str, Any]:
+    """Return an object with known typos put right; others are errors."""
+    if not isinstance(entry, dict):
+        raise ArgumentError(f"{where} must be an object, but got {type(entry).__name__}")
+    repaired = {}
+    for key, value in entry.items():
+        meant = key
+        if key not in _KEYS[kind] and key in _TYPOS[kind]:
+            meant = _TYPOS[kind][key]
+            typos[kind, key, meant] += 1
+        if meant not in _KEYS[kind]:
+            known = ", ".join(sorted(_KEYS[kind]))
+            raise ArgumentError(f"keys of {where} must be among {known}, but got {key!r}")
+        if meant in repaired:
+            raise ArgumentError(f"{where} must say {meant!r} once, but got it twice ({key!r})")
+        repaired[meant] = value
+    return repaired
+
+
+def _operator(where: str, entry: Any, typos: _Typos) -> OperatorPrototype:
+    fields = _repaired(where, "operator", entry, typos)
+    name = _string(where, "op", fields.get("op"))
+    parts = {}
+    for key in ("input_desc", "output_desc", "attr"):
+        listed = fields.get(key, [])
+        if not isinstance(listed, list):
+            raise ArgumentError(f"{key} of {name} must be a list, but got {type(listed).__name__}")
+        parts[key] = listed
+    prototype = OperatorPrototype(
+        name,
+        tuple(_tensor(f"input {i} of {name}", e, typos) for i, e in enumerate(parts["input_desc"])),
+        tuple(
+            _tensor(f"output {i} of {name}", e, typos) for i, e in enumerate(parts["output_desc"])
+        ),
+        tuple(
+            _attribute(f"attribute {i} of {name}", e, typos) for i, e in enumerate(parts["attr"])
+        ),
+    )
+    for names in (prototype.flattened(), tuple(a.name for a in prototype.attributes)):
+        for one in names:
+            if names.count(one) > 1:
+                raise ArgumentError(f"names of {name} must be unique, but got {one!r} twice")
+    return prototype
+
+
+def _string(where: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ArgumentError(f"{key} of {where} must be a name, but got {value!r}")
+    return value
+
+
+def _kind(where: str, value: Any) -> str:
+    if value not in _KINDS:
+        raise ArgumentError(
+            f"param_type of {where} must be one of {', '.join(_KINDS)}, but got {value!r}"
+        )
+    kind: str = value
+    return kind
+
+
+def _tensor(where: str, entry: Any, typos: _Typos) -> TensorPrototype:
+    fields = _repaired(where, "tensor", entry, typos)
+    name = _string(where, "name", fields.get("name"))
+    kind = _kind(where, fields.get("param_type", "required"))
+    types = fields.get("type")
+    types = [types] if isinstance(types, str) else types
+    if not isinstance(types, list) or not types:
+        raise ArgumentError(f"type of {where} must be a list of dtypes, but got {types!r}")
+    for one in types:
+        if one not in _DTYPES:
+            raise ArgumentError(
+                f"type of {where} must name dtypes such as float16, but got {one!r}"
+            )
+    formats = fields.get("format", [])
+    formats = [formats] if isinstance(formats, str) else formats
+    if not isinstance(formats, list) or not all(isinstance(one, str) for one in formats):
+        raise ArgumentError(f"format of {where} must be a list of names, but got {formats!r}")
+    dtypes = tuple(_DTYPES[one] for one in types)
+    return TensorPrototype(name, kind == "required", kind == "dynamic", dtypes, tuple(formats))
+
+
+def _attribute(where: str, entry: Any, typos: _Typos) -> AttributePrototype:
+    fields = _repaired(where, "attribute", entry, typos)
+    name = _string(where, "name", fields.get("name"))
+    kind = _kind(where, fields.get("param_type", "required"))
+    type_name = fields.get("type")
+    if type_name not in _ATTRIBUTE_TYPES:
+        raise ArgumentError(
+            f"type of {where} must be one of {', '.join(_ATTRIBUTE_TYPES)}, but got {type_name!r}"
+        )
+    default = fields.get("default_value")
+    if default is not None:
+        default = _attribute_value(f"default_value of {where}", type_name, default)
+    return AttributePrototype(name, kind == "required", type_name, default)

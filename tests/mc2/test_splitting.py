@@ -1,0 +1,144 @@
+"""How rows are cut into turns, and the comparison of the field."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emu import mc2
+from emu.comm.errors import ArgumentError
+from emu.mc2.splitting import LEAST_ROWS, MAX_TURNS, UNIT, WORTH, TileSplit, split_rows
+
+
+def check_whole(split, rows):
+    """Turns follow each other without a gap, and cover all rows."""
+    at = 0
+    for start, count in split:
+        assert start == at
+        assert count >= 1
+        at += count
+    assert at == rows == split.rows
+    assert len(list(split)) == split.turns
+    turns = [
+        (start + i * count, count) for start, count, times in split.parts() for i in range(times)
+    ]
+    assert turns == list(split)
+    assert split.longest == max(count for _, count in split)
+
+
+@given(st.integers(1, 5000), st.data())
+def test_turns_asked_for_are_given(rows, data):
+    turns = data.draw(st.integers(1, min(rows, 255)))
+    split = split_rows(rows, 1, turns, None)
+    check_whole(split, rows)
+    assert split.turns == turns
+    counts = [count for _, count in split]
+    assert max(counts) - min(counts) <= UNIT
+    if rows % UNIT == 0 and rows >= turns * UNIT:
+        assert all(count % UNIT == 0 for count in counts)
+
+
+@given(st.integers(1, 100_000), st.integers(0, 1 << 40))
+def test_chosen_turns_are_worth_their_while(rows, work):
+    split = split_rows(rows, work, 0, None)
+    check_whole(split, rows)
+    assert split.turns <= MAX_TURNS
+    if split.turns > 1:
+        assert split.tile >= LEAST_ROWS
+        assert split.tile % UNIT == 0
+        assert work >= split.turns * WORTH
+
+
+@given(st.integers(1, 5000), st.data())
+def test_rows_asked_for_are_given(rows, data):
+    tile = data.draw(st.integers(-(-rows // 255), rows))
+    split = split_rows(rows, 1, 0, tile)
+    check_whole(split, rows)
+    assert split.tile == tile
+    assert split.tails == (1 if rows % tile else 0)
+
+
+def test_the_known_cuts():
+    assert split_rows(512, 1 << 40, 0, 448) == TileSplit(448, 1, 64, 1)
+    assert split_rows(512, 1 << 40, 0, None) == TileSplit(64, 8)
+    assert split_rows(1024, 1 << 40, 0, None) == TileSplit(128, 8)
+    assert split_rows(512, WORTH, 0, None) == TileSplit(512, 1)
+    assert split_rows(37, 1, 3, None) == TileSplit(13, 1, 12, 2)
+
+
+def test_cuts_that_cannot_be_are_refused():
+    for arguments, pattern in (
+        ((8, 1, 9, None), r"comm_turn must be in \[0, 8\] for 8 rows, but got 9"),
+        ((8, 1, True, None), r"comm_turn must be an integer of at least 0, but got True"),
+        ((8, 1, 0, 9), r"tile_rows must be in \[1, 8\], but got 9"),
+        ((8, 1, 0, 2.0), r"tile_rows must be an integer, but got 2.0"),
+        ((8, 1, 1, 8), r"comm_turn must be 0 with tile_rows, but got 1"),
+        ((999, 1, 0, 1), r"at most 255 equal turns, but got 999"),
+    ):
+        with pytest.raises(ArgumentError, match=pattern):
+            split_rows(*arguments)
+
+
+def test_limits_of_the_hardware():
+    mc2.HardwareLimits.A2.check(256, 8, 16)
+    mc2.HardwareLimits.A3.check(65534, 32, 1)
+    for limits, arguments, pattern in (
+        (mc2.HardwareLimits.A2, (255, 8, 1), r"k must be in \[256, 65535\) on A2, but got 255"),
+        (mc2.HardwareLimits.A3, (65535, 8, 1), r"k must be in \[256, 65535\) on A3, but got 65535"),
+        (
+            mc2.HardwareLimits.A2,
+            (256, 16, 1),
+            r"rank_size must be one of 2, 4, 8 on A2, but got 16",
+        ),
+        (mc2.HardwareLimits.A2, (256, 8, 17), r"comm_turn must be at most 16 on A2, but got 17"),
+    ):
+        with pytest.raises(ArgumentError, match=pattern):
+            limits.check(*arguments)
+
+
+def test_the_comparison_of_the_field():
+    expected = np.linspace(-50, 50, 1000)
+    assert mc2.matches(expected, expected)
+    assert mc2.matches(expected * 1.0049, expected)
+    assert not mc2.matches(expected * 1.006, expected)
+    few = expected.copy()
+    few[:5] += 1
+    found = mc2.compare(few, expected)
+    assert found
+    assert (found.total, found.wrong, found.where) == (1000, 5, (4,))
+    assert found.largest == pytest.approx(1 / max(abs(few[4]), abs(expected[4])))
+    few[5] += 1
+    assert not mc2.compare(few, expected)
+    assert "6 of 1000 elements are wrong; the worst, 0.0202, is at (5,)" in str(
+        mc2.compare(few, expected)
+    )
+    assert mc2.matches(np.full(9, 0.0049), np.zeros(9))
+    assert not mc2.matches(np.full(9, 0.0051), np.zeros(9))
+    assert mc2.matches(np.zeros((0, 4)), np.zeros((0, 4)))
+
+
+def test_the_comparison_of_what_is_not_finite():
+    special = np.array([np.inf, -np.inf, np.nan, 1.0])
+    assert mc2.compare(special, special).wrong == 0
+    for i in range(4):
+        for j in range(4):
+            if i != j:
+                found = mc2.compare(special[i : i + 1], special[j : j + 1])
+                assert not found
+                assert found.largest == np.inf
+
+
+def test_comparisons_that_cannot_be_are_refused():
+    for arguments, keywords, pattern in (
+        (
+            (np.ones(2), np.ones(3)),
+            {},
+            r"x must have shape \(3,\), that of expected, but got \(2,\)",
+        ),
+        ((1, 1), {"tolerance": 0}, r"tolerance must be positive, but got 0"),
+        ((1, 1), {"share": 1.5}, r"share must be in \[0, 1\], but got 1.5"),
+    ):
+        with pytest.raises(ArgumentError, match=pattern):
+            mc2.compare(*arguments, **keywords)
