@@ -51,7 +51,24 @@ _HOME = {
     "read_prototypes": "emu.mc2.prototype",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 - computed from the table above, so that they cannot differ
+__all__ = [
+    "Comparison",
+    "HardwareLimits",
+    "Hccl",
+    "OperatorPrototype",
+    "PrototypeWarning",
+    "Span",
+    "TileSplit",
+    "all_gather_matmul",
+    "all_to_all_matmul",
+    "compare",
+    "matches",
+    "matmul_all_reduce",
+    "matmul_all_reduce_add_rms_norm",
+    "matmul_all_to_all",
+    "matmul_reduce_scatter",
+    "read_prototypes",
+]
 
 
 def __getattr__(name: str) -> Any:

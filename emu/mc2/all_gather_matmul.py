@@ -134,13 +134,16 @@ def _run(
     scales = None
     if tokens is not None:
         scales = scratch.private("token scales", (n_pes, m), FLOAT32)
-        scales_come = call.hccl.AllGather(np.ascontiguousarray(tokens), scales, m, commit=True)
-    handles = [
-        call.hccl.AllGather(
-            sent[start:], gathered[start:], rows * k, strideCount=m * k, repeat=turns, commit=True
+        own = np.ascontiguousarray(tokens)
+        scales_come = call.post(
+            "AllGather of scales", lambda: call.hccl.AllGather(own, scales, m, commit=True)
         )
-        for start, rows, turns in call.split.parts()
-    ]
+    handles = call.post_parts(
+        "AllGather",
+        lambda start, rows, turns: call.hccl.AllGather(
+            sent[start:], gathered[start:], rows * k, strideCount=m * k, repeat=turns, commit=True
+        ),
+    )
     target = local("y", out).reshape(n_pes, m, -1)
     source = local("gather_out", gathered).reshape(n_pes, m, k)
     with call.computing("own rows", -1):

@@ -90,17 +90,17 @@ def all_to_all_matmul(
     sent, target = sendable(x1, where), local("y", out)
     flat = received.reshape(n_pes * block, k)
     with session(where, split, tiling=tiling, args=(x1, x2, bias, out), trace=trace) as call:
-        handles = [
-            call.hccl.AlltoAll(
+        handles = call.post_parts(
+            "AlltoAll",
+            lambda start, rows, turns: call.hccl.AlltoAll(
                 sent[start:],
                 flat[start:],
                 rows * k,
                 strideCount=block * k,
                 repeat=turns,
                 commit=True,
-            )
-            for start, rows, turns in split.parts()
-        ]
+            ),
+        )
         for turn, rows in call.arrived(handles):
             count = rows.stop - rows.start
             with call.computing("rows of all", turn):
@@ -175,16 +175,16 @@ def matmul_all_to_all(
     blocks = sent.local.reshape(n_pes, m, columns)
     whole = scratch.private("rows of the product", (split.longest, n), product.dtype)
     with session(where, split, tiling=tiling, args=(x1, x2, bias, out), trace=trace) as call:
-        handles = [
-            call.hccl.AlltoAll(
+        handles = call.post_parts(
+            "AlltoAll",
+            lambda start, rows, turns: call.hccl.AlltoAll(
                 sent[start * columns :],
                 out[start:],
                 rows * columns,
                 strideCount=m * columns,
                 repeat=turns,
-            )
-            for start, rows, turns in split.parts()
-        ]
+            ),
+        )
         for turn, (start, count) in enumerate(split):
             rows, part = slice(start, start + count), whole[:count]
             with call.computing("rows of the product", turn):

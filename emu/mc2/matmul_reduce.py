@@ -102,12 +102,12 @@ def matmul_reduce_scatter(
     partial, source = sent.local.reshape(n_pes, block, n), left.reshape(n_pes, block, k)
     scales = None if tokens is None else tokens.reshape(n_pes, block)
     with session(where, split, tiling=tiling, args=(x1, x2, bias, out), trace=trace) as call:
-        handles = [
-            call.hccl.ReduceScatter(
+        handles = call.post_parts(
+            "ReduceScatter",
+            lambda start, rows, turns: call.hccl.ReduceScatter(
                 sent[start * n :], out[start:], rows * n, strideCount=block * n, repeat=turns
-            )
-            for start, rows, turns in split.parts()
-        ]
+            ),
+        )
         for turn, (start, count) in enumerate(split):
             rows = slice(start, start + count)
             with call.computing("partial products", turn):
@@ -391,10 +391,12 @@ class _Reduction:
         sent = scratch.symmetric(self.group, "partial products", m * n, self.product.dtype)
         partial = sent.local.reshape(m, n)
         with session(self.group, split, tiling=tiling, args=args, trace=trace) as call:
-            handles = [
-                call.hccl.AllReduce(sent[start * n :], out[start:], rows * n, repeat=turns)
-                for start, rows, turns in split.parts()
-            ]
+            handles = call.post_parts(
+                "AllReduce",
+                lambda start, rows, turns: call.hccl.AllReduce(
+                    sent[start * n :], out[start:], rows * n, repeat=turns
+                ),
+            )
             for turn, (start, count) in enumerate(split):
                 rows = slice(start, start + count)
                 tokens = None if self.tokens is None else self.tokens[rows]

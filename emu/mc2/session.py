@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 from emu.comm.errors import CommError
@@ -32,6 +33,38 @@ class Session:
         self.split = split
         self._pe = pe
         self._trace = trace
+        self._posted: list[tuple[str, int]] = []
+
+    def post(self, name: str, prepare: Callable[[], int], *, turn: int = -1) -> int:
+        """Prepare a task whose first turn is ``turn`` of the operator; return its handle."""
+        self._posted.append((name, turn))
+        return prepare()
+
+    def post_parts(self, name: str, prepare: Callable[[int, int, int], int]) -> list[int]:
+        """Prepare a task for the tiles and one for the tails; return the handles.
+
+        Args:
+            name: What spans call it.
+            prepare: Called with the first row, the rows of a turn, and the number of turns.
+        """
+        return [
+            self.post(name, partial(prepare, *part), turn=turn)
+            for part, turn in zip(self.split.parts(), (0, self.split.tiles), strict=False)
+        ]
+
+    def communication(self) -> list[Span]:
+        """Return the spans of this PE's communication, when all is done."""
+        turns = self.hccl.Turns()
+        first = min((turn.task for turn in turns), default=0)
+        spans = []
+        for turn in turns:
+            if turn.rank == self._pe:
+                name, start = self._posted[turn.task - first]
+                number = -1 if start < 0 else start + turn.turn
+                spans.append(
+                    Span(self._pe, "communication", name, number, turn.start_ns, turn.end_ns)
+                )
+        return spans
 
     def computing(self, name: str, turn: int) -> AbstractContextManager[None]:
         """Record the block as a span of computation."""
@@ -63,7 +96,9 @@ def session(
     trace: list[Span] | None,
 ) -> Iterator[Session]:
     """Open a session; its end waits for all tasks and adds the server's spans to ``trace``."""
-    with _hccl_type()(group, tiling, args) as hccl:
-        yield Session(hccl, split, group.my_pe, trace)
+    more = {} if tiling is None else {"tiling": tiling, "args": args}
+    with _hccl_type()(group, **more) as hccl:
+        call = Session(hccl, split, group.my_pe, trace)
+        yield call
     if trace is not None:
-        trace.extend(hccl.Turns())
+        trace.extend(call.communication())

@@ -171,16 +171,21 @@ def run_all_gather_matmul(server):
             vars(one).update(vars(given), x1=[given.x1[pe]] * pes, tokens=[given.tokens[pe]] * pes)
         exact = np.concatenate([one.exact(me) for one in wide])
         close(y, exact, np.concatenate([one.exact(me, absolute=True) for one in wide]), 2)
-        check_trace(trace, me, cut.get("comm_turn"))
+        check_trace(trace, me, cut.get("comm_turn"), server)
     return True
 
 
-def check_trace(trace, me, turns):
+def check_trace(trace, me, turns, server):
+    """Spans of one PE: products one after the other, and every turn of communication, in order."""
     computed = [span for span in trace if span.kind == "compute"]
-    assert all(span.pe == me and span.start_ns <= span.end_ns for span in computed)
+    moved = [span for span in trace if span.kind == "communication"]
+    for spans in (computed, moved):
+        assert all(span.pe == me and span.start_ns <= span.end_ns for span in spans)
     assert all(a.end_ns <= b.start_ns for a, b in itertools.pairwise(computed))
     if turns:
         assert sorted({span.turn for span in computed} - {-1}) == list(range(turns))
+        if server == "real":
+            assert [span.turn for span in moved if span.turn >= 0] == list(range(turns))
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -222,7 +227,7 @@ def run_matmul_reduce_scatter(server):
         same(y, expected[me])
         rows = slice(me * block, (me + 1) * block)
         close(y, total(given, pes)[rows], sizes(given, pes)[rows], 3)
-        check_trace(trace, me, cut.get("comm_turn"))
+        check_trace(trace, me, cut.get("comm_turn"), server)
     return True
 
 
@@ -344,7 +349,7 @@ def run_all_to_all_matmul(server):
         beside = Inputs.__new__(Inputs)
         vars(beside).update(vars(given), x1=[np.hstack([x[rows] for x in given.x1])] * pes)
         close(y, beside.exact(me), beside.exact(me, absolute=True), 2)
-        check_trace(trace, me, cut.get("comm_turn"))
+        check_trace(trace, me, cut.get("comm_turn"), server)
     return True
 
 
@@ -375,7 +380,7 @@ def run_matmul_all_to_all(server):
         exact = np.concatenate([given.exact(p)[:, part] for p in range(pes)])
         absolute = [given.exact(p, absolute=True)[:, part] for p in range(pes)]
         close(y, exact, np.concatenate(absolute), 2)
-        check_trace(trace, me, cut.get("comm_turn"))
+        check_trace(trace, me, cut.get("comm_turn"), server)
     return True
 
 
