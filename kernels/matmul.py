@@ -28,7 +28,17 @@ from emu.kernels import threads as pool
 from emu.kernels.address import aligned_data, array_data
 from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
 from emu.kernels.errors import ArgumentError
-from emu.kernels.gemm.blocks import MAX_K, block_columns, finish, multiply, scratch_bytes
+from emu.kernels.gemm.blocks import (
+    BLOCK_STEPS,
+    MAX_K,
+    block_columns,
+    finish,
+    multiply,
+    pack_whole,
+    packed_before,
+    packed_bytes,
+    scratch_bytes,
+)
 from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, ROWS
 from emu.kernels.jit import entry, entry_signature, is_stored, jit
 
@@ -58,9 +68,65 @@ _SPLIT_K = 4096
 _local = threading.local()
 
 
+class Packed:
+    """A matrix laid out once, as the right operand of many products; :func:`pack` makes it.
+
+    Attributes:
+        array: The matrix as it was given, [k, n]; changing it later does not change the products.
+        panels: Address of the panels of the micro-kernel; 0 where products pack the matrix themselves.
+        starts: Address of the sums that go with them.
+    """
+
+    def __init__(self, array: Array, reuse: Packed | None = None) -> None:
+        kind, sums, _ = _plan(array, array)
+        self.array = array
+        self.panels = self.starts = 0
+        self._memory = np.empty(0, np.uint8)
+        k, n = array.shape
+        if not (0 < k <= MAX_K and n):
+            self.array = array.copy()
+            return
+        panels, starts = packed_bytes(n, k, sums.itemsize)
+        panels += 4 * BLOCK_STEPS
+        needed = panels + starts + 128
+        if reuse is not None:
+            self._memory, reuse._memory = reuse._memory, self._memory
+            reuse.panels = reuse.starts = 0
+        if self._memory.size < needed:
+            self._memory = np.empty(needed, np.uint8)
+        self.panels = int(aligned_data(id(self._memory)))
+        self.starts = self.panels + -(-panels // 64) * 64
+        _pack_array(
+            kind, n, k, id(array), array.strides[0], array.strides[1], self.panels, self.starts
+        )
+
+
+def pack(b: Array, *, transpose_b: bool = False, reuse: Packed | None = None) -> Packed:
+    """Lay a matrix out for :func:`matmul`, which then does not do so in every call.
+
+    It is worth it where a matrix is multiplied by many others of some tens or hundreds of rows. The bits
+    of the products are the same.
+
+    Args:
+        b: [k, n] of fp32, fp64, fp16, bf16 or int8, any strides.
+        transpose_b: ``b`` is given as [n, k].
+        reuse: Take the memory of this one, which from then on has its products packed one by one.
+
+    Returns:
+        What :func:`matmul` takes as ``b``. Its memory is about that of ``b`` in fp32 (fp64 for fp64, int8
+        for int8).
+
+    Raises:
+        ArgumentError: Wrong dtype or shape.
+    """
+    if not isinstance(b, np.ndarray) or b.ndim != 2:
+        raise ArgumentError(f"b must be a matrix, but got {getattr(b, 'shape', type(b).__name__)}")
+    return Packed(b.T if transpose_b else b, reuse)
+
+
 def matmul(
     a: Array,
-    b: Array,
+    b: Array | Packed,
     *,
     out: Array | None = None,
     dtype: Any = None,
@@ -79,7 +145,8 @@ def matmul(
 
     Args:
         a: [.., m, k] of fp32, fp64, fp16, bf16 or int8, any strides.
-        b: [.., k, n] of the same dtype. Axes before the last two broadcast.
+        b: [.., k, n] of the same dtype. Axes before the last two broadcast. Or what :func:`pack` made
+            of a [k, n]; ``transpose_b`` then does not count.
         out: Array to write to, [.., m, n], any strides; it may overlap with the others. Default: a
             new one.
         dtype: dtype of the result. Default: that of ``out``, else that of ``a``; int32 for int8. fp32,
@@ -102,9 +169,12 @@ def matmul(
     Raises:
         ArgumentError: Wrong dtype, shape or value; nothing has been changed.
     """
+    places, packed = (0, 0), isinstance(b, Packed)
+    if isinstance(b, Packed):
+        places, b = (b.panels, b.starts), b.array
     kind, sums, allowed = _plan(a, b)
     left = a.swapaxes(-1, -2) if transpose_a else a
-    right = b.swapaxes(-1, -2) if transpose_b else b
+    right = b.swapaxes(-1, -2) if transpose_b and not packed else b
     result = _result(left, right, out, dtype, allowed, a, b)
     offset = _check_bias(bias, result.shape[-1], sums)
     if kind == I8 and not (float(alpha).is_integer() and float(beta).is_integer()):
@@ -116,13 +186,13 @@ def matmul(
     if out is not None:
         if np.may_share_memory(out, left):
             left = left.copy()
-        if np.may_share_memory(out, right):
+        if not places[0] and np.may_share_memory(out, right):
             right = right.copy()
         if offset is not None and np.may_share_memory(out, offset):
             offset = offset.copy()
     if not result.size:
         return result
-    work = _Work(kind, sums, float(alpha), float(beta), offset, threads, deterministic)
+    work = _Work(kind, sums, float(alpha), float(beta), offset, threads, deterministic, places)
     if result.ndim == 2:
         work.run(left, right, result)
     else:
@@ -217,6 +287,7 @@ class _Work:
         bias: Array | None,
         threads: int | None,
         deterministic: bool,
+        packed: tuple[int, int],
     ) -> None:
         self.kind = kind
         self.sums = sums
@@ -226,17 +297,19 @@ class _Work:
         self.threads = threads
         self.deterministic = deterministic
         self.plain = alpha == 1.0 and beta == 0.0 and bias is None
+        self.packed = packed
 
     def run(self, a: Array, b: Array, c: Array) -> None:
         """Compute one product of two matrices."""
-        if b.shape[1] == 1 and self.bias is None:
+        if b.shape[1] == 1 and self.bias is None and not self.packed[0]:
             # A column would fill one lane of a vector; as a row it fills all, with the same bits.
             a, b, c = b.T, a.T, c.T
         m, k = a.shape
         n = b.shape[1]
         direct = self.plain and c.dtype == self.sums and c.strides[1] == c.itemsize
         threads = self._threads(m, n, k)
-        if threads > 1 and not self.deterministic and self._few(m, n) and k >= 2 * _SPLIT_K:
+        share_k = threads > 1 and not self.deterministic and not self.packed[0]
+        if share_k and self._few(m, n) and k >= 2 * _SPLIT_K:
             self._share_k(a, b, c, min(threads, k // _SPLIT_K))
             return
         if 0 < k <= MAX_K:
@@ -271,7 +344,7 @@ class _Work:
         arguments = (
             self.kind, _KINDS[c.dtype], m, n, k,
             id(a), *a.strides, id(b), *b.strides, id(c), *c.strides, 0 if bias is None else id(bias),
-            int(direct), int(go_on), wide, id(scratch),
+            int(direct), int(go_on), wide, id(scratch), *self.packed,
             self.alpha, self.beta,
         )  # fmt: skip
         if rows * columns == 1:
@@ -337,7 +410,7 @@ def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
     return min(found[0], -(-m // ROWS)), min(found[1], -(-n // columns))
 
 
-_WHOLE = (19, 2)  # arguments: integers, floats
+_WHOLE = (21, 2)  # arguments: integers, floats
 
 
 @functools.cache
@@ -353,7 +426,7 @@ def preload() -> None:
 
 @functools.cache
 def _shared_entry() -> Any:
-    return entry(_multiply_shared, 22, 2)
+    return entry(_multiply_shared, 24, 2)
 
 
 def _scratch(count: int) -> Array:
@@ -371,14 +444,22 @@ def _scratch(count: int) -> Array:
 def _multiply_arrays(
     kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
     b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
-    go_on: int, wide: int, scratch: int, alpha: float, beta: float,
+    go_on: int, wide: int, scratch: int, packed: int, starts: int, alpha: float, beta: float,
 ) -> None:  # fmt: skip
     """:func:`emu.kernels.gemm.blocks.multiply` of ndarrays given by their ``id()``."""
     multiply(
         kind, out_kind, m, n, k, array_data(a), a_stride, a_step, array_data(b), b_stride, b_step,
         array_data(c), c_stride, c_step, array_data(bias) if bias else 0, direct, go_on, wide,
-        aligned_data(scratch), alpha, beta,
+        aligned_data(scratch), packed, starts, alpha, beta,
     )  # fmt: skip
+
+
+@jit()
+def _pack_array(
+    kind: int, n: int, k: int, b: int, b_stride: int, b_step: int, packed: int, starts: int
+) -> None:
+    """:func:`emu.kernels.gemm.blocks.pack_whole` of an ndarray given by its ``id()``."""
+    pack_whole(kind, n, k, array_data(b), b_stride, b_step, packed, starts)
 
 
 @jit(inline="always")
@@ -392,7 +473,7 @@ def _share(total: int, parts: int, part: int, unit: int) -> Any:
 def _multiply_shared(
     kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
     b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
-    go_on: int, wide: int, scratch: int, rows: int, columns: int, each: int, alpha: float,
+    go_on: int, wide: int, scratch: int, packed: int, starts: int, rows: int, columns: int, each: int, alpha: float,
     beta: float,
 ) -> None:  # fmt: skip
     """The same, shared among ``rows * columns`` threads; each has ``each`` bytes of the scratch."""
@@ -410,7 +491,9 @@ def _multiply_shared(
                 array_data(b) + left * b_step, b_stride, b_step,
                 array_data(c) + top * c_stride + left * c_step, c_stride, c_step,
                 array_data(bias) + left * size if bias else 0, direct, go_on, wide,
-                aligned_data(scratch) + part * each, alpha, beta,
+                aligned_data(scratch) + part * each,
+                packed + packed_before(kind, left, k) if packed else 0, starts + left * 4,
+                alpha, beta,
             )  # fmt: skip
 
 
@@ -431,7 +514,7 @@ def _stretches(
                 array_data(a) + first * a_step, a_stride, a_step,
                 array_data(b) + first * b_stride, b_stride, b_step,
                 array_data(totals) + part * m * n * size, n * size, size, 0, 1, go_on, wide,
-                aligned_data(scratch) + part * each, 1.0, 0.0,
+                aligned_data(scratch) + part * each, 0, 0, 1.0, 0.0,
             )  # fmt: skip
 
 

@@ -39,6 +39,13 @@ def _matmul() -> None:
     matmul(one, one, threads=1)
 
 
+def _matmul_packed() -> None:
+    from emu.kernels.matmul import matmul, pack
+
+    one = np.ones((2, 2), np.float32)
+    matmul(one, pack(one), threads=1)
+
+
 def _matmul_long() -> None:
     from emu.kernels.gemm.blocks import MAX_K
     from emu.kernels.matmul import matmul
@@ -122,6 +129,7 @@ STEPS: dict[str, Step] = {
     "dequantize": _dequantize,
     "quant_scatter": _quant_scatter,
     "matmul": _matmul,
+    "matmul of a packed matrix": _matmul_packed,
     "matmul of a long k": _matmul_long,
     "matmul on threads": _matmul_threads,
     "matmul, k on threads": _matmul_shared_k,

@@ -146,6 +146,7 @@ def _run(
     )
     target = local("y", out).reshape(n_pes, m, -1)
     source = local("gather_out", gathered).reshape(n_pes, m, k)
+    call.pack(product, products=call.split.turns * (n_pes - 1) + 1)
     with call.computing("own rows", -1):
         product.multiply(left, target[me], tokens=tokens)
     if scales is not None:

@@ -101,6 +101,7 @@ def all_to_all_matmul(
                 commit=True,
             ),
         )
+        call.pack(product)
         for turn, rows in call.arrived(handles):
             count = rows.stop - rows.start
             with call.computing("rows of all", turn):
@@ -185,6 +186,7 @@ def matmul_all_to_all(
                 repeat=turns,
             ),
         )
+        call.pack(product)
         for turn, (start, count) in enumerate(split):
             rows, part = slice(start, start + count), whole[:count]
             with call.computing("rows of the product", turn):

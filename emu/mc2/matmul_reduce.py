@@ -108,6 +108,7 @@ def matmul_reduce_scatter(
                 sent[start * n :], out[start:], rows * n, strideCount=block * n, repeat=turns
             ),
         )
+        call.pack(product)
         for turn, (start, count) in enumerate(split):
             rows = slice(start, start + count)
             with call.computing("partial products", turn):
@@ -397,6 +398,7 @@ class _Reduction:
                     sent[start * n :], out[start:], rows * n, repeat=turns
                 ),
             )
+            call.pack(self.product)
             for turn, (start, count) in enumerate(split):
                 rows = slice(start, start + count)
                 tokens = None if self.tokens is None else self.tokens[rows]

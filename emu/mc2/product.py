@@ -9,8 +9,9 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
 from emu.kernels.dtypes import BFLOAT16
-from emu.kernels.matmul import matmul
+from emu.kernels.matmul import Packed, matmul
 from emu.kernels.quant import dequantize
+from emu.mc2 import scratch
 from emu.mc2.arguments import FLOAT16, FLOAT32, HALVES, INT8, INT32, Array, half, vector
 
 _SCALES = (FLOAT32, FLOAT16, BFLOAT16)
@@ -43,6 +44,7 @@ class Product:
     ) -> None:
         n = x2.shape[1]
         self.x2 = x2
+        self._weight: Array | Packed = x2
         if x2.dtype == INT8:
             self.dtype = half(dtype_name, dtype, FLOAT16)
             self.bias = vector("bias", bias, (n,), (INT32,))
@@ -58,6 +60,10 @@ class Product:
                 raise ArgumentError(
                     f"{scale_name} must be None for {x2.dtype}, but got an array: scales go with int8"
                 )
+
+    def pack(self) -> None:
+        """Lay the weight out once for the products of this call; arguments have been checked."""
+        self._weight = scratch.packed(self.x2)
 
     def multiply(
         self, x1: Array, out: Array, *, tokens: Array | None = None, more: Array | None = None
@@ -75,9 +81,9 @@ class Product:
             if more is not None:
                 out[...] = more
                 beta = 1.0
-            matmul(x1, self.x2, out=out, bias=self.bias, beta=beta)
+            matmul(x1, self._weight, out=out, bias=self.bias, beta=beta)
             return
-        sums = matmul(x1, self.x2, bias=self.bias)
+        sums = matmul(x1, self._weight, bias=self.bias)
         wide = sums.astype(FLOAT32)
         with np.errstate(all="ignore"):
             wide *= self.scale

@@ -10,10 +10,12 @@ import numpy as np
 
 from emu.comm.array import SymmetricArray
 from emu.comm.world import Group
+from emu.kernels.matmul import Packed, pack
 from emu.mc2.arguments import Array
 
 _symmetric: WeakKeyDictionary[Group, dict[str, SymmetricArray]] = WeakKeyDictionary()
 _private: dict[str, Array] = {}
+_packed: Packed | None = None
 _LEAST = 1 << 12
 _KEEP_BYTES = 1 << 28
 _lock = threading.Lock()
@@ -54,3 +56,11 @@ def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
             if array.nbytes <= _KEEP_BYTES:
                 _private[name] = array
     return array[:elements].reshape(shape)
+
+
+def packed(weight: Array) -> Packed:
+    """Return a weight packed for many products; it is good until the next call."""
+    global _packed
+    with _lock:
+        _packed = pack(weight, reuse=_packed)
+        return _packed

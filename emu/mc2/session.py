@@ -9,6 +9,7 @@ from typing import Any
 
 from emu.comm.errors import CommError
 from emu.comm.world import Group
+from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit
 
@@ -69,6 +70,12 @@ class Session:
     def computing(self, name: str, turn: int) -> AbstractContextManager[None]:
         """Record the block as a span of computation."""
         return computing(self._trace, self._pe, name, turn)
+
+    def pack(self, product: Product, *, products: int | None = None) -> None:
+        """Lay out the weight for ``products`` products, one a turn by default, if there are several."""
+        if (self.split.turns if products is None else products) > 1:
+            with self.computing("packing of x2", -1):
+                product.pack()
 
     def wait(self, handle: int) -> None:
         """Wait for the next turn of a task."""

@@ -343,6 +343,43 @@ def _start_shifted(ones: int, panels: int, k: int, n: int, start: int) -> None:
         sums[j] = -sums[j]
 
 
+@jit(inline="always")
+def packed_before(kind: int, columns: int, k: int) -> Any:
+    """Return where in a packed B column ``columns`` begins, which begins a panel."""
+    wide = _columns(kind)
+    return columns // wide * _steps(kind, k) * wide * _size(kind)
+
+
+def packed_bytes(n: int, k: int, size: int) -> tuple[int, int]:
+    """Return the memory that :func:`pack_whole` needs: for the panels, and for the sums."""
+    wide = COLUMNS_64 if size == 8 else COLUMNS_32
+    columns = -(-n // wide) * wide
+    return columns * (k + GROUP) * size, columns * 4
+
+
+@jit()
+def pack_whole(
+    kind: int, n: int, k: int, b: int, b_stride: int, b_step: int, packed: int, starts: int
+) -> None:
+    """Pack all of B for products to come.
+
+    Args:
+        kind: See :func:`multiply`, like all up to ``b_step``.
+        n: See there.
+        k: See there; at most :data:`MAX_K`.
+        b: See there.
+        b_stride: See there.
+        b_step: See there.
+        packed: Address of the memory for the panels (:func:`packed_bytes`), aligned to 64, with room for
+            ``4 * BLOCK_STEPS`` more bytes.
+        starts: Address of the memory for the sums, aligned to 64.
+    """
+    _pack_b(kind, packed, b, b_stride, b_step, k, n)
+    if kind == I8 and SHIFTED:
+        columns = (n + COLUMNS_32 - 1) // COLUMNS_32 * COLUMNS_32
+        _start_shifted(packed + packed_before(kind, columns, k), packed, k, n, starts)
+
+
 @jit()
 def multiply(
     kind: int,
@@ -364,6 +401,8 @@ def multiply(
     go_on: int,
     wide: int,
     scratch: int,
+    packed: int,
+    starts: int,
     alpha: float,
     beta: float,
 ) -> None:
@@ -389,22 +428,25 @@ def multiply(
         go_on: 1 if the chains go on from what C holds; needs ``direct``.
         wide: Columns of a block (:func:`block_columns`).
         scratch: Address of :func:`scratch_bytes` bytes, aligned to 64.
+        packed: Address of B as :func:`pack_whole` leaves it, or 0; B itself is then not read.
+        starts: Address of the sums that go with it.
         alpha: See :func:`finish`.
         beta: See :func:`finish`.
     """
     size = _size(kind)
     first = 0
-    if m == 1 and direct and kind in (F32, F64) and a_step == size:
+    if packed == 0 and m == 1 and direct and kind in (F32, F64) and a_step == size:
         if b_step == size:
             first = _one_row(kind, n, k, a, b, b_stride, c, go_on)
         elif b_stride == size:
             first = times_columns(kind, n, k, a, b, b_step, c, go_on, scratch)
     for j in range(first, n, wide):
         more_bias = bias + j * size if bias else 0
+        panels = packed + packed_before(kind, j, k) if packed else 0
         _block_of_columns(
             kind, out_kind, m, min(wide, n - j), k, a, a_stride, a_step, b + j * b_step, b_stride,
             b_step, c + j * c_step, c_stride, c_step, more_bias, direct, go_on, wide, scratch,
-            alpha, beta,
+            panels, starts + j * 4, alpha, beta,
         )  # fmt: skip
 
 
@@ -424,7 +466,7 @@ def _one_row(kind: int, n: int, k: int, a: int, b: int, b_stride: int, c: int, g
 def _block_of_columns(
     kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
     b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
-    go_on: int, wide: int, scratch: int, alpha: float, beta: float,
+    go_on: int, wide: int, scratch: int, packed: int, starts: int, alpha: float, beta: float,
 ) -> None:  # fmt: skip
     size = _size(kind)
     packed_a = scratch
@@ -433,13 +475,15 @@ def _block_of_columns(
     start = buffer + BLOCK_ROWS * buffer_stride
     panels = start + wide * 8
     # With few rows each panel is used once or twice: then packing would cost more than it saves.
-    in_place = kind in (F32, F64) and b_step == size and m <= 2 * ROWS
+    in_place = packed == 0 and kind in (F32, F64) and b_step == size and m <= 2 * ROWS
     whole = n // _columns(kind) * _columns(kind)
-    if not in_place:
+    if packed:
+        panels, start = packed, starts
+    elif not in_place:
         _pack_b(kind, panels, b, b_stride, b_step, k, n)
     elif whole < n:
         _pack_b(kind, panels, b + whole * b_step, b_stride, b_step, k, n - whole)
-    if kind == I8 and SHIFTED:
+    if kind == I8 and SHIFTED and packed == 0:
         _start_shifted(packed_a, panels, k, n, start)
     full = whole if direct else 0  # columns of full tiles that are written to C directly
     for i in range(0, m, BLOCK_ROWS):

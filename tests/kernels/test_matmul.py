@@ -23,7 +23,7 @@ import emu
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm import blocks as gemm
 from emu.kernels.gemm.microkernel import COLUMNS_32, LAYOUT, ROWS, choose_layout
-from emu.kernels.matmul import matmul
+from emu.kernels.matmul import matmul, pack
 
 Array = np.ndarray[Any, Any]
 
@@ -497,3 +497,66 @@ def test_layouts_fit_the_registers() -> None:
         assert layout.rows * layout.vectors + layout.vectors + 1 <= registers[name]
     assert [layout.dot for layout in found.values()] == ["vnni", "madd", "plain", "plain"]
     assert not found["sse"].fused
+
+
+# --- a matrix packed once -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, F64, np.int8], ids=str)
+def test_a_packed_matrix_gives_the_same_bits(dtype):
+    rng = np.random.default_rng(4)
+    old = None
+    for k, n in ((70, 3 * COLUMNS_32 + 5), (1, 1), (600, 40), (gemm.MAX_K, 100), (300, COLUMNS_32)):
+        b = random_array(rng, (k, n), dtype)
+        for transposed in (False, True):
+            given_b = np.asfortranarray(b).T if transposed else b
+            packed = pack(given_b, transpose_b=transposed, reuse=old)
+            for m in (1, 3, ROWS, 2 * ROWS + 1, 100):
+                a = random_array(rng, (m, k), dtype)
+                bias = random_array(rng, (n,), dtype)
+                for threads in (1, 2):
+                    got = matmul(a, packed, threads=threads)
+                    assert got.tobytes() == matmul(a, b, threads=1).tobytes()
+                    got = matmul(a, packed, bias=bias, alpha=2, threads=threads)
+                    assert got.tobytes() == matmul(a, b, bias=bias, alpha=2, threads=1).tobytes()
+            stack = random_array(rng, (3, 5, k), dtype)
+            assert matmul(stack, packed).tobytes() == matmul(stack, b).tobytes()
+            old = packed
+
+
+def test_a_packed_matrix_stays_as_it_was():
+    a = np.ones((40, 30), F32)
+    for k in (30, gemm.MAX_K + 1):
+        a, b = np.ones((40, k), F32), np.ones((k, 30), F32)
+        packed = pack(b)
+        before = matmul(a, packed)
+        b[...] = 5
+        assert matmul(a, packed).tobytes() == before.tobytes()
+
+
+def test_a_packed_matrix_whose_memory_was_taken_still_multiplies():
+    rng = np.random.default_rng(5)
+    a, b, c = (random_array(rng, (50, 50), F32) for _ in range(3))
+    first = pack(b)
+    second = pack(c, reuse=first)
+    assert matmul(a, first).tobytes() == matmul(a, b).tobytes()
+    assert matmul(a, second).tobytes() == matmul(a, c).tobytes()
+
+
+def test_the_result_may_lie_in_the_packed_matrix():
+    b = random_array(np.random.default_rng(6), (60, 60), F32)
+    a, packed = b.copy(), pack(b)
+    expected = matmul(a, b)
+    assert matmul(a, packed, out=b).tobytes() == expected.tobytes()
+
+
+def test_what_cannot_be_packed_is_refused():
+    for b, pattern in (
+        (np.ones(3, F32), r"b must be a matrix, but got \(3,\)"),
+        ([[1.0]], r"b must be a matrix, but got list"),
+        (np.ones((2, 2), np.int16), r"must have one of the dtypes .*, but got int16"),
+    ):
+        with pytest.raises(ArgumentError, match=pattern):
+            pack(b)
+    with pytest.raises(ArgumentError, match="b must have a's k of 3, but got 2"):
+        matmul(np.ones((2, 3), F32), pack(np.ones((2, 2), F32)))
