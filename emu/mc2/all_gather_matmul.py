@@ -24,7 +24,7 @@ from emu.mc2.limits import HardwareLimits
 from emu.mc2.product import Product, row_scales
 from emu.mc2.session import Session, session
 from emu.mc2.spans import Span
-from emu.mc2.splitting import split_rows
+from emu.mc2.splitting import split_rows, turns_worth
 
 
 def all_gather_matmul(
@@ -69,7 +69,7 @@ def all_gather_matmul(
         is_trans_b: x2 is given as [n, k].
         gather_index: Must be 0: x1 is gathered, not x2.
         comm_turn: In how many turns x1 is sent; 0 has it chosen
-            (:meth:`emu.mc2.TileSplit.chosen`). The same on every PE, as are those below.
+            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
         rank_size: Size of the group, or 0.
         is_gather_out: Return what was gathered.
         y: Where to put the product, [m · R, n], C-contiguous. Default: a new array.
@@ -97,7 +97,8 @@ def all_gather_matmul(
     (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
-    split = split_rows(m, m * k * n * max(1, n_pes - 1), comm_turn, tile_rows)
+    worth = turns_worth(m * k * n * n_pes, m * k * left.itemsize, n_pes, where.link)
+    split = split_rows(m, comm_turn, tile_rows, worth)
     if limits is not None:
         limits.check(k, n_pes, split.turns)
     if gather_out is not None and not is_gather_out:

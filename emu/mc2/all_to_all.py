@@ -21,7 +21,7 @@ from emu.mc2.limits import HardwareLimits
 from emu.mc2.product import Product, row_scales
 from emu.mc2.session import session
 from emu.mc2.spans import Span
-from emu.mc2.splitting import split_rows
+from emu.mc2.splitting import split_rows, turns_worth
 
 
 def all_to_all_matmul(
@@ -58,7 +58,7 @@ def all_to_all_matmul(
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k · R].
         comm_turn: In how many turns a PE's m / R rows are cut; 0 has it chosen
-            (:meth:`emu.mc2.TileSplit.chosen`). The same on every PE, as are those below.
+            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
         rank_size: Size of the group, or 0.
         y: Where to put the result, [m / R, n], C-contiguous. Default: a new array.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
@@ -80,7 +80,8 @@ def all_to_all_matmul(
     (m, k), n = left.shape, right.shape[1]
     block = shares("m", m, n_pes)
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
-    split = split_rows(block, m * k * n, comm_turn, tile_rows)
+    worth = turns_worth(m * k * n, block * k * left.itemsize, n_pes, where.link)
+    split = split_rows(block, comm_turn, tile_rows, worth)
     if limits is not None:
         limits.check(k, n_pes, split.turns)
     apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x2_scale": x2_scale})
@@ -144,7 +145,7 @@ def matmul_all_to_all(
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
         comm_turn: In how many turns the m rows are cut; 0 has it chosen
-            (:meth:`emu.mc2.TileSplit.chosen`). The same on every PE, as are those below.
+            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
         rank_size: Size of the group, or 0.
         y: Where to put the result, [m · R, n / R], C-contiguous. Default: a new array.
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1. Default: 1.
@@ -167,7 +168,9 @@ def matmul_all_to_all(
     columns = shares("n", n, n_pes)
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
-    split = split_rows(m, m * k * n, comm_turn, tile_rows)
+    moved = m * columns * product.dtype.itemsize
+    worth = turns_worth(m * k * n, moved, n_pes, where.link)
+    split = split_rows(m, comm_turn, tile_rows, worth)
     if limits is not None:
         limits.check(k, n_pes, split.turns)
     apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale})

@@ -28,7 +28,7 @@ from emu.mc2.limits import HardwareLimits
 from emu.mc2.product import Product, restore_weight, row_scales
 from emu.mc2.session import session
 from emu.mc2.spans import Span
-from emu.mc2.splitting import TileSplit, split_rows
+from emu.mc2.splitting import TileSplit, split_rows, turns_worth
 
 
 def matmul_reduce_scatter(
@@ -68,7 +68,7 @@ def matmul_reduce_scatter(
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
         comm_turn: In how many turns a PE's m / R rows are cut; 0 has it chosen
-            (:meth:`emu.mc2.TileSplit.chosen`). The same on every PE, as are those below.
+            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
         rank_size: Size of the group, or 0.
         y: Where to put the result, [m / R, n], C-contiguous. Default: a new array.
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1. Default: 1.
@@ -93,7 +93,8 @@ def matmul_reduce_scatter(
     block = shares("m", m, n_pes)
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
-    split = split_rows(block, m * k * n, comm_turn, tile_rows)
+    worth = turns_worth(m * k * n, block * n * product.dtype.itemsize, n_pes, where.link)
+    split = split_rows(block, comm_turn, tile_rows, worth)
     if limits is not None:
         limits.check(k, n_pes, split.turns)
     apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale})
@@ -174,7 +175,7 @@ def matmul_all_reduce(
         dequant_scale: One element or [n], fp32, fp16 or bf16.
         pertoken_scale: fp32 [m] or [m, 1]. Default: 1.
         comm_turn: In how many turns the m rows are cut; 0 has it chosen
-            (:meth:`emu.mc2.TileSplit.chosen`). The same on every PE, as are those below.
+            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
         rank_size: Size of the group, or 0.
         y: Where to put the result, [m, n], C-contiguous. Default: a new array.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 where x1 is int8.
@@ -372,10 +373,13 @@ class _Reduction:
     def split(
         self, comm_turn: int, tile_rows: int | None, limits: HardwareLimits | None
     ) -> TileSplit:
-        m, k = self.left.shape
-        split = split_rows(m, m * k * self.shape[1], comm_turn, tile_rows)
+        (m, k), n, n_pes = self.left.shape, self.shape[1], self.group.n_pes
+        # A share of the rows is fetched to be reduced, and the shares of the others then.
+        moved = 2 * m * n * self.product.dtype.itemsize // n_pes
+        worth = turns_worth(m * k * n, moved, n_pes, self.group.link)
+        split = split_rows(m, comm_turn, tile_rows, worth)
         if limits is not None:
-            limits.check(k, self.group.n_pes, split.turns)
+            limits.check(k, n_pes, split.turns)
         return split
 
     def run(

@@ -6,23 +6,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from emu.comm.errors import ArgumentError
+from emu.comm.link_model import Link
 
 MAX_REPEAT = 255
 """Turns that one task of the communication server can have."""
 
 MAX_TURNS = 8
-"""Turns when the operator chooses. What cannot be hidden is one turn's worth, so eight leave 12 % of it."""
+"""Turns when the operator chooses. What cannot be hidden is one turn's worth: eight leave 12 % of it."""
 
 LEAST_ROWS = 64
-"""Rows that a chosen tile has at least. Packing the weight for a product of 64 rows costs about a tenth of
-the product, for 32 rows about three tenths."""
+"""Rows that a chosen tile has at least."""
 
 UNIT = 16
 """Rows that a chosen tile is a multiple of, so that few products end in a ragged block."""
 
-WORTH = 1 << 24
-"""Multiply-adds that a chosen turn has at least: a few hundred microseconds, against which posting a turn
-and waiting for it do not count."""
+TURN_S = 150e-6
+"""Seconds that one more turn costs: posting it, waking the servers, and what they evict from the caches."""
+
+_MULTIPLY_ADDS_PER_S = 1e11
+_COPIED_BYTES_PER_S = 4e9
+
+
+def turns_worth(work: int, pair_bytes: int, n_pes: int, link: Link | None) -> int:
+    """Return the number of turns that should take the least time.
+
+    In t turns all but one t-th of the shorter of computation and communication is hidden, and each turn
+    costs ``TURN_S``: the best t is the root of their quotient. The time of the computation is that of a core
+    with 100 thousand million multiply-adds a second; the time of the communication is the link's, or 4 GB/s for
+    all that a PE fetches.
+
+    Args:
+        work: Multiply-adds of a PE.
+        pair_bytes: Bytes that a PE fetches from each other PE.
+        n_pes: Size of the group.
+        link: The emulated link of the world.
+    """
+    if n_pes == 1:
+        return 1
+    moving = pair_bytes * (n_pes - 1) / _COPIED_BYTES_PER_S
+    if link is not None:
+        moving = max(moving, pair_bytes / link.bandwidth)
+    return max(1, min(MAX_TURNS, int((min(work / _MULTIPLY_ADDS_PER_S, moving) / TURN_S) ** 0.5)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +121,15 @@ class TileSplit:
         return _even(rows, turns, 1)
 
     @classmethod
-    def chosen(cls, rows: int, work: int) -> TileSplit:
-        """Cut as seems best for ``rows`` rows with ``work`` multiply-adds in all.
+    def chosen(cls, rows: int, turns: int) -> TileSplit:
+        """Cut into about ``turns`` turns, or fewer: tiles of at least ``LEAST_ROWS`` rows.
 
-        At most ``MAX_TURNS`` turns, as many as give each ``LEAST_ROWS`` rows and ``WORTH`` multiply-adds.
         Tiles are multiples of ``UNIT`` rows, and a tail takes what is left.
         """
-        turns = max(1, min(MAX_TURNS, rows // LEAST_ROWS, work // WORTH))
+        turns = max(1, min(turns, rows // LEAST_ROWS))
         if turns == 1:
             return cls(rows, 1)
-        tile = -(-rows // (turns * UNIT)) * UNIT
-        return cls.by_rows(rows, tile)
+        return cls.by_rows(rows, -(-rows // (turns * UNIT)) * UNIT)
 
 
 def _even(count: int, turns: int, unit: int) -> TileSplit:
@@ -117,14 +139,14 @@ def _even(count: int, turns: int, unit: int) -> TileSplit:
     return TileSplit((small + 1) * unit, more, small * unit, turns - more)
 
 
-def split_rows(rows: int, work: int, comm_turn: int, tile_rows: int | None) -> TileSplit:
+def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> TileSplit:
     """Cut ``rows`` rows as the arguments of an operator ask for.
 
     Args:
         rows: Rows to cut.
-        work: Multiply-adds in all.
-        comm_turn: Number of turns; 0 has it chosen (:meth:`TileSplit.chosen`).
+        comm_turn: Number of turns; 0 has it chosen.
         tile_rows: Rows of a full tile, in place of ``comm_turn``.
+        worth: Number of turns to choose (:func:`turns_worth`).
 
     Returns:
         The cut.
@@ -143,7 +165,7 @@ def split_rows(rows: int, work: int, comm_turn: int, tile_rows: int | None) -> T
     elif comm_turn:
         split = TileSplit.by_turns(rows, comm_turn)
     else:
-        split = TileSplit.chosen(rows, work)
+        split = TileSplit.chosen(rows, worth)
     if max(split.tiles, split.tails) > MAX_REPEAT:
         raise ArgumentError(
             f"an operator must have at most {MAX_REPEAT} equal turns, but got {split.tiles}"

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from emu import mc2
 from emu.comm.errors import ArgumentError
-from emu.mc2.splitting import LEAST_ROWS, MAX_TURNS, UNIT, WORTH, TileSplit, split_rows
+from emu.comm.link_model import Link
+from emu.mc2.splitting import LEAST_ROWS, MAX_TURNS, UNIT, TileSplit, split_rows, turns_worth
 
 
 def check_whole(split, rows):
@@ -31,7 +32,7 @@ def check_whole(split, rows):
 @given(st.integers(1, 5000), st.data())
 def test_turns_asked_for_are_given(rows, data):
     turns = data.draw(st.integers(1, min(rows, 255)))
-    split = split_rows(rows, 1, turns, None)
+    split = split_rows(rows, turns, None, 1)
     check_whole(split, rows)
     assert split.turns == turns
     counts = [count for _, count in split]
@@ -40,42 +41,53 @@ def test_turns_asked_for_are_given(rows, data):
         assert all(count % UNIT == 0 for count in counts)
 
 
-@given(st.integers(1, 100_000), st.integers(0, 1 << 40))
-def test_chosen_turns_are_worth_their_while(rows, work):
-    split = split_rows(rows, work, 0, None)
+@given(st.integers(1, 100_000), st.integers(1, MAX_TURNS))
+def test_chosen_turns_are_of_whole_units(rows, worth):
+    split = split_rows(rows, 0, None, worth)
     check_whole(split, rows)
-    assert split.turns <= MAX_TURNS
+    assert split.turns <= worth
     if split.turns > 1:
         assert split.tile >= LEAST_ROWS
         assert split.tile % UNIT == 0
-        assert work >= split.turns * WORTH
+
+
+def test_turns_are_worth_it_where_both_sides_take_long():
+    size = 1 << 20
+    slow, fast = Link(bandwidth=1e8), Link(bandwidth=1e12)
+    assert turns_worth(1 << 40, 16 * size, 1, slow) == 1
+    assert turns_worth(1 << 10, 16 * size, 4, slow) == 1  # nothing to compute
+    assert turns_worth(1 << 40, 64, 4, slow) == 1  # nothing to move
+    assert turns_worth(1 << 40, 16 * size, 4, slow) == MAX_TURNS
+    assert 1 < turns_worth(1 << 40, 2 * size, 4, fast) < MAX_TURNS
+    assert turns_worth(1 << 40, 2 * size, 4, fast) == turns_worth(1 << 40, 2 * size, 4, None)
 
 
 @given(st.integers(1, 5000), st.data())
 def test_rows_asked_for_are_given(rows, data):
     tile = data.draw(st.integers(-(-rows // 255), rows))
-    split = split_rows(rows, 1, 0, tile)
+    split = split_rows(rows, 0, tile, 1)
     check_whole(split, rows)
     assert split.tile == tile
     assert split.tails == (1 if rows % tile else 0)
 
 
 def test_the_known_cuts():
-    assert split_rows(512, 1 << 40, 0, 448) == TileSplit(448, 1, 64, 1)
-    assert split_rows(512, 1 << 40, 0, None) == TileSplit(64, 8)
-    assert split_rows(1024, 1 << 40, 0, None) == TileSplit(128, 8)
-    assert split_rows(512, WORTH, 0, None) == TileSplit(512, 1)
-    assert split_rows(37, 1, 3, None) == TileSplit(13, 1, 12, 2)
+    assert split_rows(512, 0, 448, 8) == TileSplit(448, 1, 64, 1)
+    assert split_rows(512, 0, None, 8) == TileSplit(64, 8)
+    assert split_rows(1024, 0, None, 8) == TileSplit(128, 8)
+    assert split_rows(1000, 0, None, 8) == TileSplit(128, 7, 104, 1)
+    assert split_rows(512, 0, None, 1) == TileSplit(512, 1)
+    assert split_rows(37, 3, None, 8) == TileSplit(13, 1, 12, 2)
 
 
 def test_cuts_that_cannot_be_are_refused():
     for arguments, pattern in (
-        ((8, 1, 9, None), r"comm_turn must be in \[0, 8\] for 8 rows, but got 9"),
-        ((8, 1, True, None), r"comm_turn must be an integer of at least 0, but got True"),
-        ((8, 1, 0, 9), r"tile_rows must be in \[1, 8\], but got 9"),
-        ((8, 1, 0, 2.0), r"tile_rows must be an integer, but got 2.0"),
-        ((8, 1, 1, 8), r"comm_turn must be 0 with tile_rows, but got 1"),
-        ((999, 1, 0, 1), r"at most 255 equal turns, but got 999"),
+        ((8, 9, None, 1), r"comm_turn must be in \[0, 8\] for 8 rows, but got 9"),
+        ((8, True, None, 1), r"comm_turn must be an integer of at least 0, but got True"),
+        ((8, 0, 9, 1), r"tile_rows must be in \[1, 8\], but got 9"),
+        ((8, 0, 2.0, 1), r"tile_rows must be an integer, but got 2.0"),
+        ((8, 1, 8, 1), r"comm_turn must be 0 with tile_rows, but got 1"),
+        ((999, 0, 1, 1), r"at most 255 equal turns, but got 999"),
     ):
         with pytest.raises(ArgumentError, match=pattern):
             split_rows(*arguments)
