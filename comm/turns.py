@@ -383,10 +383,15 @@ def run_turns(
         log = carray(as_pointer(area + 8 * LOG), (LOG_TURNS, LOG_WORDS), np.int64)
         entry = log[number % LOG_TURNS]
         entry[0], entry[1], entry[2], entry[3] = plan[TASK], turn, start, clock_ns()
-        at_end = plan[ANSWER_POLICY] == ONCE and turn == plan[TURNS] - 1
-        if plan[ANSWER_POLICY] == EVERY_TURN or at_end:
+        if plan[ANSWER_POLICY] == EVERY_TURN:
             store_i64(area + 8 * ANSWERED, number + 1)
         plan[TURN] = turn + 1
         publish(me, areas, my, PULLED, number + 1)
+        if plan[ANSWER_POLICY] == ONCE and turn == plan[TURNS] - 1:
+            for pe in range(areas.size):
+                if not await_word(me, areas, my, pe, PULLED, number + 1):
+                    return False
+            store_i64(area + 8 * ANSWERED, number + 1)
+            fence()
         wake_waiters(me, areas, worlds)
     return True
