@@ -1,4 +1,4 @@
-"""The command line: ``emu run``, ``emu demo`` and ``emu doctor``.
+"""The command line: ``emu run``, ``emu demo``, ``emu doctor`` and ``emu tiling``.
 
 Only ``argparse`` is imported at the top, so that ``emu --help`` answers at once; each command
 imports what it needs. This module and those it calls for printing are the only ones that print.
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         "--warm", action="store_true", help="then compile every kernel that is not in the cache yet"
     )
     doctor.set_defaults(command=_doctor)
+    _add_tiling(commands)
     return parser
 
 
@@ -134,10 +135,57 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.set_defaults(command=_demo)
 
 
+def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    tiling = commands.add_parser(
+        "tiling",
+        help="explain the bytes of tiling data, or the macros that declare it",
+        description="Prints a buffer field by field. Without --struct it must begin with a "
+        "communication message, whose version is found out. Of a text with TILING_DATA_DEF macros "
+        "it prints the structs, and the variables that the text fills.",
+    )
+    source = tiling.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "file", nargs="?", metavar="FILE", help="binary, or text with macros; - is standard input"
+    )
+    source.add_argument("--hex", metavar="HEX", help="the bytes in hexadecimal; blanks are allowed")
+    layout = tiling.add_mutually_exclusive_group()
+    layout.add_argument(
+        "--version",
+        dest="layout_version",
+        metavar="V",
+        help="the message's version: v1, 128, 112, packed, v2, api or api512 (default: found out)",
+    )
+    layout.add_argument(
+        "--struct", type=Path, metavar="FILE.h", help="the macros that declare what the bytes are"
+    )
+    tiling.add_argument(
+        "--name", metavar="NAME", help="which struct of the macros (default: the last one)"
+    )
+    tiling.add_argument(
+        "--offset", type=_offset, default=0, metavar="N", help="where it starts in the bytes"
+    )
+    tiling.add_argument(
+        "--emit",
+        choices=("c", "cpp", "macros"),
+        help="print the struct for a compiler instead of the table",
+    )
+    tiling.set_defaults(command=_tiling)
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
     return int(text)
+
+
+def _offset(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {text!r}")
+    return value
 
 
 def _seconds(text: str) -> float:
@@ -213,6 +261,29 @@ def _doctor(options: argparse.Namespace) -> int:
         sys.stdout.write("\n")
         warm()
     return status
+
+
+def _tiling(options: argparse.Namespace) -> int:
+    from emu.comm.errors import ArgumentError
+    from emu.tiling_table import explain
+
+    try:
+        explain(
+            options.file,
+            hexadecimal=options.hex,
+            version=options.layout_version,
+            struct=options.struct,
+            name=options.name,
+            offset=options.offset,
+            emit=options.emit,
+        )
+    except ArgumentError as error:
+        _complain(error)
+        return 1
+    except OSError as error:
+        _complain(error)
+        return USAGE
+    return 0
 
 
 def _report(group: ExceptionGroup[Exception]) -> int:

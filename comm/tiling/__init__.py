@@ -81,6 +81,7 @@ from emu.comm.tiling.struct import (
     layout_of,
     structs_of,
 )
+from emu.comm.tiling.table import Line, annotate
 
 __all__ = [
     "AmbiguousVersionError",
@@ -95,6 +96,7 @@ __all__ = [
     "HcclDataType",
     "HcclReduceOp",
     "Layout",
+    "Line",
     "MacroError",
     "MacroText",
     "Mc2Msg92",
@@ -114,6 +116,7 @@ __all__ = [
     "Version",
     "VersionMismatchError",
     "WaitPolicy",
+    "annotate",
     "boolean",
     "c_header",
     "char",
