@@ -12,7 +12,7 @@
 
 ``Mc2Msg128`` has ``sendOff`` to ``totalCnt`` as nine u64. Of ``Mc2Msg112`` only this is known: 112
 bytes, nine u64, neither ``preparePosition`` nor argument indices. Its layout here follows from that:
-the fields in the order of ``Mc2Msg128`` without those four take 115 bytes with ``reserve`` and
+the fields in the order of ``Mc2Msg128`` without those four take 117 bytes with ``reserve`` and
 ``reserve2`` (120 with padding), and exactly 112, with no padding, without these two, which carry
 nothing. So it ends with ``hasCommOut`` at 111.
 

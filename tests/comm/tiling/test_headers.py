@@ -15,18 +15,25 @@ from emu.comm.errors import ArgumentError
 from emu.comm.tiling import (
     Array,
     Layout,
+    Mc2Msg92,
+    Mc2Msg112,
+    Mc2Msg128,
+    Mc2MsgV1,
     TilingData,
+    Version,
     c_header,
     cpp_header,
     layout_of,
     macro_text,
     read_macros,
+    struct_of,
     structs_of,
     uint8,
     uint16,
     uint32,
     uint64,
 )
+from emu.comm.tiling.mc2msg import ApiInit, ApiTask, ServerConfig, V2Task
 
 # On the machine of a user there may be none; CI's has both.
 GCC, GXX = shutil.which("gcc") or shutil.which("cc"), shutil.which("g++") or shutil.which("c++")
@@ -258,6 +265,62 @@ def test_a_cpp_compiler_accepts_the_headers_of_random_structs(tmp_path):
     header = tmp_path / "structs.cpp"
     header.write_text(cpp_header(*(struct for struct, _ in random_structs(40)), namespace="a::b"))
     run(GXX, "-std=c++11", *WARNINGS, "-fsyntax-only", str(header))
+
+
+def c_plain(layout, name):
+    """The fields alone, as they would be written in C."""
+    members = []
+    for item in layout.fields:
+        array = isinstance(item.type, Array)
+        kind, count = (item.type.element, f"[{item.type.count}]") if array else (item.type, "")
+        members.append(f"{kind} {item.name}{count};")
+    return f"struct {name} {{ {' '.join(members)} }};"
+
+
+@needs_cpp
+def test_a_cpp_compiler_gives_the_messages_the_same_offsets_from_their_fields_alone(tmp_path):
+    structs = (Mc2MsgV1, Mc2Msg128, Mc2Msg112, ServerConfig, V2Task, ApiInit, ApiTask)
+    lines = [
+        "#include <cstddef>",
+        "#include <cstdint>",
+        *(c_plain(layout_of(struct), struct.__name__) for struct in structs),
+        "#pragma pack(push, 1)",
+        c_plain(layout_of(Mc2Msg92), "Mc2Msg92"),
+        "#pragma pack(pop)",
+    ]
+    for struct in (
+        Mc2MsgV1,
+        Mc2Msg128,
+        Mc2Msg112,
+        Mc2Msg92,
+        ServerConfig,
+        V2Task,
+        ApiInit,
+        ApiTask,
+    ):
+        name = struct.__name__
+        lines.append(f'static_assert(sizeof({name}) == {struct.size}, "");')
+        lines += [
+            f'static_assert(offsetof({name}, {field}) == {offset}, "");'
+            for field, offset in struct.offsets().items()
+        ]
+    source = tmp_path / "messages.cpp"
+    source.write_text("\n".join(lines))
+    run(GXX, "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", str(source))
+
+
+@needs_c
+@needs_cpp
+def test_compilers_accept_the_headers_of_all_messages(tmp_path):
+    versions = [(version, 1) for version in Version] + [(Version.V2, 3), (Version.API_512, 8)]
+    messages = [struct_of(version, n) for version, n in versions]
+    for compiler, standard, text in (
+        (GCC, "c11", c_header(*messages)),
+        (GXX, "c++11", cpp_header(*messages)),
+    ):
+        source = tmp_path / f"messages.{'c' if compiler == GCC else 'cpp'}"
+        source.write_text(text)
+        run(compiler, f"-std={standard}", *WARNINGS, "-fsyntax-only", str(source))
 
 
 @needs_c
