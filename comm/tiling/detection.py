@@ -60,11 +60,13 @@ class _Reading:
     """Fields that a kernel's message sets."""
     problems: tuple[str, ...]
     """Padding that isn't zero, values that no enumeration has."""
+    has_old_size: bool
+    """It is of 112 bytes, and so are they: a sign in place of the argument indices that it lacks."""
 
     @property
     def is_evident(self) -> bool:
         """Algorithm and argument indices are there, and nothing speaks against it."""
-        return len(self.signs) > 1 and not self.problems
+        return bool(self.signs) and len(self.signs) + self.has_old_size > 1 and not self.problems
 
     @property
     def is_doubtful(self) -> bool:
@@ -145,7 +147,8 @@ def _flat(data: bytes, version: Version, *evidence: str) -> Detected:
 def _read(data: bytes, version: Version) -> _Reading:
     """Read bytes as a flat version; there must be enough of them."""
     message = FLAT[version].from_bytes(data)
-    return _Reading(version, tuple(_signs(message)), tuple(_problems(message, data)))
+    has_old_size = version is Version.OLD_112 and len(data) == _size(version)
+    return _Reading(version, tuple(_signs(message)), tuple(_problems(message, data)), has_old_size)
 
 
 def _signs(message: TilingData) -> Iterator[str]:

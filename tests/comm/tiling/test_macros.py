@@ -4,7 +4,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.comm.errors import ArgumentError
@@ -217,6 +217,7 @@ def attempt(text):
         return error
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_without_macros_is_read_as_nothing(text):
     read = attempt(text)
@@ -226,12 +227,14 @@ def test_any_text_without_macros_is_read_as_nothing(text):
         assert (read.structs, read.instances) == ({}, {})
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(LISTING)), st.integers(0, 40))
 def test_a_listing_with_a_hole_is_read_or_refused_with_a_line(start, length):
     read = attempt(LISTING[:start] + LISTING[start + length :])
     assert not isinstance(read, MacroError) or read.line > 0
 
 
+@settings(deadline=None)
 @given(st.recursive(st.integers(0, 2**31).map(str), lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"), max_leaves=8))  # fmt: skip
 def test_expressions_have_the_value_that_arithmetic_gives_them(text):
     assert evaluate(tokens(text), {}) == eval(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.comm.errors import ArgumentError
@@ -267,10 +267,18 @@ def test_128_bytes_where_96_are_expected_are_named():
         detect(seed(Version.READER_128).to_bytes(), expected="v1")
 
 
-@pytest.mark.parametrize("expected", [Version.READER_128])
-def test_112_bytes_where_more_are_expected_are_named(expected):
+def test_112_bytes_where_another_version_is_expected_are_named():
+    old = Mc2Msg112(commAlg=1, sendOff=64)
     with pytest.raises(VersionMismatchError, match="but got 112, the size of version 112"):
-        detect(Mc2Msg112(commAlg=1).to_bytes(), expected=expected)
+        detect(old.to_bytes(), expected="128")
+    for message in (old, Mc2Msg112(commAlg=1)):
+        with pytest.raises(VersionMismatchError, match="of version v1, but reads as version 112"):
+            detect(message.to_bytes(), expected="v1")
+    with pytest.raises(
+        VersionMismatchError, match="112 bytes of version 112, but got 96, the size"
+    ):
+        detect(seed().to_bytes(), expected="112")
+    assert detect(seed().to_bytes() + bytes(16), expected="v1").version is Version.V1
 
 
 def test_an_old_message_may_begin_with_any_offset():
@@ -405,6 +413,7 @@ def test_messages_are_written_in_any_version():
         write_mc2msg(Wrapped(), target)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=700), st.sampled_from([None, *Version]))
 def test_any_bytes_are_read_or_refused_as_a_message(data, expected):
     try:
@@ -415,6 +424,7 @@ def test_any_bytes_are_read_or_refused_as_a_message(data, expected):
     assert len(message.to_bytes()) <= len(data)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(list(offsets(V1_OFFSETS))), st.integers(0, 255)))
 def test_v1_messages_survive_the_way_to_128_bytes_and_back(fields):
     message = Mc2MsgV1(**fields)

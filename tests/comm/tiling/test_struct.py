@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.comm.errors import ArgumentError
@@ -451,6 +451,7 @@ def test_save_to_buffer_refuses_and_leaves_the_buffer_alone(buffer, capacity, te
     assert bytes(buffer) == before
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(0, 2**16 - 1), min_size=3, max_size=3),
@@ -463,6 +464,7 @@ def test_values_survive_a_round_trip(word, numbers, half):
     assert (again.blkDim, again.arrSample, again.mm.mmVar) == (word, numbers, half)
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=32, max_size=32))
 def test_any_bytes_can_be_read_and_what_is_not_padding_stays(data):
     again = Sample.from_bytes(data).to_bytes()
@@ -470,6 +472,7 @@ def test_any_bytes_can_be_read_and_what_is_not_padding_stays(data):
     assert again[18:24] == bytes(6)
 
 
+@settings(deadline=None)
 @given(st.floats(width=32) | st.floats())
 def test_floats_are_rounded_as_numpy_rounds(value):
     with np.errstate(over="ignore"):
