@@ -22,9 +22,19 @@ def expected(program):
     return re.search(r"print\(.*\)  # (.*)$", program, re.MULTILINE)[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
-def test_the_programs_of_the_page_print_what_the_page_says(page, tmp_path):
+@pytest.mark.parametrize(
+    ("page", "whole"),
+    [
+        ("README.md", False),
+        ("docs/getting-started.md", False),
+        ("docs/mc2.md", True),
+        ("docs/hccl.md", True),
+    ],
+)
+def test_the_programs_of_the_page_print_what_the_page_says(page, whole, tmp_path):
     programs = blocks(ROOT / page, "python")
+    if whole:  # the others are fragments
+        programs = [program for program in programs if "__main__" in program]
     assert programs
     for program in programs:
         (tmp_path / "program.py").write_text(program)
