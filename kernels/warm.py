@@ -112,6 +112,14 @@ def _reduce() -> None:
     reduce_run(CODES[data.dtype], SUM, where, where, 4, 8, aligned)
 
 
+def _rows() -> None:
+    from emu.kernels.rows import scale_product, weighted_row_sum
+
+    one = np.ones((1, 1), np.float32)
+    weighted_row_sum(one, np.zeros((1, 1), np.int32), one)
+    scale_product(np.ones((1, 1), np.int32), one[0])
+
+
 def _stream() -> None:
     from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
@@ -134,6 +142,7 @@ STEPS: dict[str, Step] = {
     "matmul on threads": _matmul_threads,
     "matmul, k on threads": _matmul_shared_k,
     "reductions": _reduce,
+    "rows by index": _rows,
     "streaming copies": _stream,
 }
 """What is called, by name."""
