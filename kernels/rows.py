@@ -61,8 +61,9 @@ def weighted_row_sum(
     if extra is not None:
         _check("extra", extra, (m, h), rows.dtype)
         sources["extra"] = extra
-    if index.size and not (-1 <= int(index.min()) and int(index.max()) < n):
-        wrong = int(index.min()) if int(index.min()) < -1 else int(index.max())
+    low, high = (int(index.min()), int(index.max())) if index.size else (-1, -1)
+    if low < -1 or high >= n:
+        wrong = low if low < -1 else high
         raise ArgumentError(f"index must be -1 or in [0, {n}), a row of rows, but got {wrong}")
     result = output("out", out, (m, h), rows.dtype, sources)
     _check("out", result, (m, h), rows.dtype)

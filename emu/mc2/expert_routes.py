@@ -1,0 +1,124 @@
+"""Where rows lie on their way between the ranks that own them and the experts that take them.
+
+Every rank has the same number of experts, ``e``. A rank's own rows, for all experts of the group, lie in
+the order of (rank, expert): *by rank*. The rows that came to it, for its own experts from all ranks, lie
+in the order of (expert, rank): *by expert*, so that each expert finds its rows side by side.
+
+A turn of the exchange moves the rows of a few successive experts of every rank. By rank, these are one run
+of rows for each rank; by expert, one run in all. Inside that run one exchange leaves (or finds) the rows by
+rank, since it moves one run a rank: the two orders are the same only where the turn has a single expert.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+MAX_TURNS = 62
+"""Tasks that a communicator takes, less one for scales."""
+
+_TURN_BYTES = 512 << 10
+"""What one turn should move at least, on the rank that moves most, to be worth its fixed cost."""
+_MANY_TURNS = 16
+
+
+class Routes:
+    """One rank's counts of rows, and what follows from them.
+
+    Attributes:
+        owned: [ranks, experts], int64: rows of this rank for each expert of each rank.
+        held: [ranks, experts], int64: rows of each rank for each expert of this rank.
+        owned_rows: Rows of this rank.
+        held_rows: Rows for its experts.
+        expert_starts: [experts + 1]: where each expert's rows begin, by expert.
+    """
+
+    def __init__(self, owned: Array, held: Array) -> None:
+        self.owned = owned
+        self.held = held
+        self.owned_rows = int(owned.sum())
+        self.held_rows = int(held.sum())
+        self.expert_starts = _starts(held.sum(0))
+        self._owned_starts = _starts(owned.reshape(-1))[:-1].reshape(owned.shape)
+
+    def rows_of(self, expert: int) -> slice:
+        """Return where the rows of one expert lie, by expert."""
+        return slice(int(self.expert_starts[expert]), int(self.expert_starts[expert + 1]))
+
+    def held_run(self, turn: tuple[int, int]) -> slice:
+        """Return where the rows of experts ``turn[0]`` up to ``turn[1]`` lie, by expert."""
+        return slice(int(self.expert_starts[turn[0]]), int(self.expert_starts[turn[1]]))
+
+    def owned_runs(self, turn: tuple[int, int]) -> tuple[Array, Array]:
+        """Return numbers and beginnings of the runs of a turn, one a rank, among the rows by rank."""
+        return self.owned[:, slice(*turn)].sum(1), self._owned_starts[:, turn[0]]
+
+    def held_runs(self, turn: tuple[int, int]) -> tuple[Array, Array]:
+        """Return numbers and beginnings of the runs of a turn, one a rank, as an exchange has them."""
+        counts = self.held[:, slice(*turn)].sum(1)
+        return counts, self.expert_starts[turn[0]] + _starts(counts)[:-1]
+
+    def is_direct(self, turn: tuple[int, int]) -> bool:
+        """Say whether both orders of a turn's rows are the same."""
+        return turn[1] - turn[0] == 1 or len(self.held) == 1
+
+    def to_experts(self, source: Array, target: Array, turn: tuple[int, int]) -> None:
+        """Copy the rows of a turn, which an exchange has left by rank, to where they lie by expert."""
+        _take(source, self._index(turn), target, self.held_run(turn))
+
+    def to_ranks(self, source: Array, target: Array, turn: tuple[int, int]) -> None:
+        """Copy the rows of a turn, which lie by expert, to where an exchange takes them by rank."""
+        index = self._index(turn)
+        inverse = np.empty_like(index)
+        inverse[index] = np.arange(len(index))
+        _take(source, inverse, target, self.held_run(turn))
+
+    def _index(self, turn: tuple[int, int]) -> Array:
+        """Return, for each row of a turn by expert, its number among the same rows by rank."""
+        counts = self.held[:, slice(*turn)]
+        by_rank = _starts(counts.reshape(-1))[:-1].reshape(counts.shape)
+        lengths = counts.T.reshape(-1)
+        shift = by_rank.T.reshape(-1) - _starts(lengths)[:-1]
+        return np.repeat(shift, lengths) + np.arange(int(lengths.sum()))
+
+
+def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
+    """Cut experts into runs of about equal load.
+
+    Args:
+        loads: Rows of each expert.
+        turns: How many runs, 1 to the number of experts.
+
+    Returns:
+        First expert and end of each run; no run is empty.
+    """
+    experts = len(loads)
+    sums = np.cumsum(loads)
+    ends: list[int] = []
+    for i in range(1, turns):
+        # After which expert the sum comes nearest to its share; each run keeps at least one.
+        share = int(sums[-1]) * i
+        end = int(np.argmin(np.abs(sums * turns - share))) + 1
+        lowest = ends[-1] + 1 if ends else 1
+        ends.append(min(max(end, lowest), experts - turns + i))
+    return list(zip([0, *ends], [*ends, experts], strict=True))
+
+
+def choose_turns(rows: int, row_bytes: int, experts: int) -> int:
+    """Return a number of turns for the rank that moves most, ``rows`` of ``row_bytes``."""
+    return max(1, min(rows * row_bytes // _TURN_BYTES, experts, _MANY_TURNS))
+
+
+def _starts(counts: Array) -> Array:
+    """Return where each of some runs begins, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _take(source: Array, index: Array, target: Array, run: slice) -> None:
+    bits = np.dtype(f"u{source.itemsize}")  # NumPy knows no bf16
+    part, out = source[run].view(bits), target[run].view(bits)
+    if out.size:
+        np.take(part, index, axis=0, out=out, mode="clip")

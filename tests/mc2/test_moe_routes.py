@@ -1,0 +1,95 @@
+"""Where rows lie by rank and by expert: the arithmetic of the exchange, without PEs."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emu.mc2.expert_routes import Routes, choose_turns, cut_turns
+
+
+def load_reference():
+    path = Path(__file__).with_name("moe_reference.py")
+    spec = importlib.util.spec_from_file_location("moe_reference", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = load_reference()
+
+
+def exchange(buffers, rooms, runs):
+    """What AlltoAllV does for one turn, for all ranks: runs[rank] = ((counts, starts) x 2)."""
+    for sender in range(len(buffers)):
+        for receiver in range(len(buffers)):
+            (sent, at), (came, there) = runs[sender][0], runs[receiver][1]
+            assert sent[receiver] == came[sender]
+            rows = buffers[sender][at[receiver] : at[receiver] + sent[receiver]]
+            rooms[receiver][there[sender] : there[sender] + came[sender]] = rows
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(reference.STYLES),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.data(),
+)
+def test_rows_reach_their_experts_and_come_back_in_any_number_of_turns(style, ranks, experts, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    counts = reference.make_counts(rng, style, ranks, experts)
+    turns = cut_turns(counts.sum((0, 1)), data.draw(st.integers(1, experts)))
+    routes = [Routes(counts[r], counts[:, r]) for r in range(ranks)]
+    owned = [rng.integers(0, 2**15, (r.owned_rows, 3)).astype(np.uint16) for r in routes]
+    held = reference.by_expert(owned, counts)
+    assert [len(rows) for rows in held] == [r.held_rows for r in routes]
+
+    room = [np.zeros((r.held_rows, 3), np.uint16) for r in routes]
+    came = [np.zeros_like(rows) for rows in room]
+    for turn in turns:
+        runs = [(r.owned_runs(turn), r.held_runs(turn)) for r in routes]
+        exchange(owned, room, runs)
+        for r, rows, target in zip(routes, room, came, strict=True):
+            if r.is_direct(turn):
+                target[r.held_run(turn)] = rows[r.held_run(turn)]
+            else:
+                r.to_experts(rows, target, turn)
+    assert all((a == b).all() for a, b in zip(came, held, strict=True))
+
+    back = [np.zeros_like(rows) for rows in owned]
+    room = [np.zeros_like(rows) for rows in held]
+    for turn in turns:
+        for r, rows, target in zip(routes, held, room, strict=True):
+            r.to_ranks(rows, target, turn)
+        exchange(room, back, [(r.held_runs(turn), r.owned_runs(turn)) for r in routes])
+    assert all((a == b).all() for a, b in zip(back, owned, strict=True))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.data())
+def test_turns_cover_all_experts_in_order_and_none_is_empty(loads, data):
+    number = data.draw(st.integers(1, len(loads)))
+    turns = cut_turns(np.array(loads), number)
+    assert len(turns) == number
+    assert [turn[0] for turn in turns] == [0] + [turn[1] for turn in turns[:-1]]
+    assert turns[-1][1] == len(loads)
+    assert all(a < b for a, b in turns)
+
+
+def test_turns_are_of_even_load():
+    assert cut_turns(np.array([8, 1, 1, 1, 1, 4]), 2) == [(0, 1), (1, 6)]
+    assert cut_turns(np.array([5] * 6), 3) == [(0, 2), (2, 4), (4, 6)]
+    assert cut_turns(np.array([0, 0, 0]), 2) == [(0, 1), (1, 3)]
+
+
+def test_few_bytes_travel_in_one_turn_and_many_in_no_more_than_there_are_experts():
+    assert choose_turns(0, 1024, 8) == 1
+    assert choose_turns(100, 1024, 8) == 1
+    assert choose_turns(2048, 1024, 8) == 4
+    assert choose_turns(1 << 20, 1024, 8) == 8
+    assert choose_turns(1 << 20, 1024, 64) == 16
