@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from emu.comm.errors import ArgumentError
 from emu.comm.world import Group, world
 from emu.kernels.dtypes import BFLOAT16, DTYPES
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
-
-if TYPE_CHECKING:
-    from emu.mc2.hccl import Hccl
+from emu.mc2.hccl import Hccl
 
 HALF = (np.dtype(np.float16), BFLOAT16)
 INT8, FLOAT32 = np.dtype(np.int8), np.dtype(np.float32)
@@ -181,9 +179,9 @@ def agree(
     for column, (name, value) in enumerate(same.items()):
         values = table[:, column].tolist()
         if len(set(values)) > 1:
-            names = [str(DTYPES[v] if isinstance(value, np.dtype) else v) for v in values]
+            shown = [str(DTYPES[v] if isinstance(value, np.dtype) else v) for v in values]
             raise ArgumentError(
-                f"{name} must be the same on every rank, but got {', '.join(names)} by rank"
+                f"{name} must be the same on every rank, but got {', '.join(shown)} by rank"
             )
     counts = table[:, len(head) :].reshape(ranks, -1, ranks, experts)
     owners = counts[:, 0]  # [owner, holder, expert]

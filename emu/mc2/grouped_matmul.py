@@ -14,7 +14,7 @@ don't depend on the number of turns and are those of the unfused sequence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,7 @@ from emu.mc2.expert_exchange import (
     matrix,
 )
 from emu.mc2.expert_routes import Array
-
-if TYPE_CHECKING:
-    from emu.mc2.hccl import Hccl
+from emu.mc2.hccl import Hccl
 
 
 class AlltoAllVGmmResult(NamedTuple):
@@ -114,10 +112,8 @@ def alltoallv_gmm(
     Raises:
         ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
     """
-    from emu.mc2.hccl import Hccl
-
-    return run_alltoallv_gmm(
-        Hccl, find_group(group),
+    return _run_alltoallv_gmm(
+        find_group(group),
         Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
         Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
         send_counts, recv_counts, permute_out, comm_turn,
@@ -176,18 +172,15 @@ def gmm_alltoallv(
     Raises:
         ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
     """
-    from emu.mc2.hccl import Hccl
-
-    return run_gmm_alltoallv(
-        Hccl, find_group(group),
+    return _run_gmm_alltoallv(
+        find_group(group),
         Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
         Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
         send_counts, recv_counts, comm_turn,
     )  # fmt: skip
 
 
-def run_alltoallv_gmm(
-    hccl_type: type[Hccl],
+def _run_alltoallv_gmm(
     group: Group,
     experts: Experts,
     shared: Shared,
@@ -196,7 +189,7 @@ def run_alltoallv_gmm(
     permute_out: bool = False,
     comm_turn: int = 0,
 ) -> AlltoAllVGmmResult:
-    """Do :func:`alltoallv_gmm` over a communicator of ``hccl_type``."""
+    """Do :func:`alltoallv_gmm` with checked operands."""
     e = experts.number
     owned = counts_of("send_counts", send_counts, group.n_pes, e)
     held = counts_of("recv_counts", recv_counts, group.n_pes, e)
@@ -213,7 +206,7 @@ def run_alltoallv_gmm(
     room = rows if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(rows)
     gmm_y = np.empty((routes.held_rows, experts.columns), experts.dtype)
     scales = None
-    with hccl_type(group) as hccl:
+    with Hccl(group) as hccl:
         first = None
         if experts.x_scale is not None:
             every = (0, e)
@@ -237,8 +230,7 @@ def run_alltoallv_gmm(
     return AlltoAllVGmmResult(gmm_y, mm_y, rows if permute_out else None)
 
 
-def run_gmm_alltoallv(
-    hccl_type: type[Hccl],
+def _run_gmm_alltoallv(
     group: Group,
     experts: Experts,
     shared: Shared,
@@ -246,7 +238,7 @@ def run_gmm_alltoallv(
     recv_counts: Any,
     comm_turn: int = 0,
 ) -> GmmAlltoAllVResult:
-    """Do :func:`gmm_alltoallv` over a communicator of ``hccl_type``."""
+    """Do :func:`gmm_alltoallv` with checked operands."""
     e = experts.number
     held = counts_of("send_counts", send_counts, group.n_pes, e)
     owned = counts_of("recv_counts", recv_counts, group.n_pes, e)
@@ -264,7 +256,7 @@ def run_gmm_alltoallv(
         products if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(products)
     )
     y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
-    with hccl_type(group) as hccl:
+    with Hccl(group) as hccl:
         sources = [products if routes.is_direct(turn) else room for turn in call.turns]
         handles = [
             call.post_back(hccl, source, y, turn, False)

@@ -10,7 +10,7 @@ from; those of one rank in the order of (t, j). So the order depends on the rout
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,7 @@ from emu.mc2.expert_exchange import (
     matrix,
 )
 from emu.mc2.expert_routes import Array
-
-if TYPE_CHECKING:
-    from emu.mc2.hccl import Hccl
+from emu.mc2.hccl import Hccl
 
 NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT = range(3)
 """What ``quant_mode`` may be."""
@@ -112,11 +110,9 @@ def moe_distribute_dispatch(
         ArgumentError: An argument breaks a rule, or ranks differ in what must be the same; no row has
             moved.
     """
-    from emu.mc2.hccl import Hccl
-
     _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
-    return run_dispatch(
-        Hccl, find_group(group), x, expert_ids, moe_expert_num, quant_mode, scales, x_active_mask,
+    return _run_dispatch(
+        find_group(group), x, expert_ids, moe_expert_num, quant_mode, scales, x_active_mask,
         expert_token_nums_type, global_bs,
     )  # fmt: skip
 
@@ -170,17 +166,14 @@ def moe_distribute_combine(
         ArgumentError: An argument breaks a rule, ranks differ in what must be the same, or
             ``expand_idx`` or ``ep_send_counts`` do not belong to this routing; no row has moved.
     """
-    from emu.mc2.hccl import Hccl
-
     _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
-    return run_combine(
-        Hccl, find_group(group), expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales,
+    return _run_combine(
+        find_group(group), expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales,
         moe_expert_num, shared_expert_x, x_active_mask, global_bs,
     )  # fmt: skip
 
 
-def run_dispatch(
-    hccl_type: type[Hccl],
+def _run_dispatch(
     group: Group,
     x: Any,
     expert_ids: Any,
@@ -191,7 +184,7 @@ def run_dispatch(
     expert_token_nums_type: int = COUNTS,
     global_bs: int = 0,
 ) -> DispatchResult:
-    """Do :func:`moe_distribute_dispatch` over a communicator of ``hccl_type``."""
+    """Do :func:`moe_distribute_dispatch`, which has refused what is not supported."""
     tokens = _tokens("x", x)
     routing = Routing(group, expert_ids, moe_expert_num, x_active_mask, global_bs)
     routing.check_tokens("x", tokens)
@@ -203,7 +196,7 @@ def run_dispatch(
     h = tokens.shape[1]
     alike = {**routing.alike, "h of x": h, "the dtype of x": tokens.dtype, "quant_mode": quant_mode}
     call = agree(group, routing.owned, None, alike, h * packer.dtype.itemsize)
-    expand_x, dynamic_scales = _send_out(hccl_type, group, call, packer)
+    expand_x, dynamic_scales = _send_out(group, call, packer)
     numbers = np.diff(call.routes.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
         numbers = np.cumsum(numbers)
@@ -211,8 +204,7 @@ def run_dispatch(
     return DispatchResult(expand_x, dynamic_scales, routing.index, numbers, counts)
 
 
-def run_combine(
-    hccl_type: type[Hccl],
+def _run_combine(
     group: Group,
     expand_x: Any,
     expert_ids: Any,
@@ -224,7 +216,7 @@ def run_combine(
     x_active_mask: Any = None,
     global_bs: int = 0,
 ) -> Array:
-    """Do :func:`moe_distribute_combine` over a communicator of ``hccl_type``."""
+    """Do :func:`moe_distribute_combine`, which has refused what is not supported."""
     rows = np.ascontiguousarray(_tokens("expand_x", expand_x))
     h = rows.shape[1]
     routing = Routing(group, expert_ids, moe_expert_num, x_active_mask, global_bs)
@@ -247,13 +239,11 @@ def run_combine(
         group, routing.owned, held, alike, h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"), back=True,
     )  # fmt: skip
-    back = _send_back(hccl_type, group, call, rows)
+    back = _send_back(group, call, rows)
     return weighted_row_sum(back, routing.index.reshape(shape), weights, extra=extra)
 
 
-def _send_out(
-    hccl_type: type[Hccl], group: Group, call: Exchange, packer: Packer
-) -> tuple[Array, Array | None]:
+def _send_out(group: Group, call: Exchange, packer: Packer) -> tuple[Array, Array | None]:
     """Pack and send turn by turn; return the rows that came, by expert, and their scales."""
     routes, turns = call.routes, call.turns
     h = packer.width
@@ -264,7 +254,7 @@ def _send_out(
         for n in (routes.owned_rows, routes.held_rows, routes.held_rows)
     )
     every: Turn = (0, routes.owned.shape[1])
-    with hccl_type(group) as hccl:
+    with Hccl(group) as hccl:
         handles = [
             call.post_out(hccl, sent, came if routes.is_direct(turn) else room, turn, False)
             for turn in turns
@@ -287,12 +277,12 @@ def _send_out(
     return came, scales_came
 
 
-def _send_back(hccl_type: type[Hccl], group: Group, call: Exchange, rows: Array) -> Array:
+def _send_back(group: Group, call: Exchange, rows: Array) -> Array:
     """Send rows, which lie by expert, turn by turn; return this rank's own, by rank."""
     routes, turns = call.routes, call.turns
     room = rows if all(routes.is_direct(turn) for turn in turns) else np.empty_like(rows)
     back = np.empty((routes.owned_rows, rows.shape[1]), rows.dtype)
-    with hccl_type(group) as hccl:
+    with Hccl(group) as hccl:
         handles = [
             call.post_back(hccl, rows if routes.is_direct(turn) else room, back, turn, False)
             for turn in turns

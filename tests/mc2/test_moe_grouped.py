@@ -10,6 +10,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError
+from emu.mc2 import alltoallv_gmm, gmm_alltoallv
 
 
 def load(name):
@@ -21,38 +22,7 @@ def load(name):
 
 
 reference = load("moe_reference")
-SERVERS = [False]  # the communicator of blocking collectives, and the real one where it is there
-if importlib.util.find_spec("emu.mc2.hccl"):
-    SERVERS.append(True)
 BF16, FP16, INT8 = reference.BF16, reference.FP16, reference.INT8
-
-
-def operators(server: bool):
-    """The public operators, or the same over a communicator made of blocking collectives."""
-    from emu.mc2 import grouped_matmul as m
-
-    if server:
-        return m.alltoallv_gmm, m.gmm_alltoallv
-    hccl = load("reference_hccl").ReferenceHccl
-
-    def over_reference(run, tail):
-        def call(x, w, sent, came, *, group=None, comm_turn=0, **options):
-            get = options.get
-            out = get("output_dtype")
-            experts = m.Experts(
-                x, w, get("trans_gmm_weight"), get("gmm_x_scale"), get("gmm_weight_scale"), out
-            )
-            shared = m.Shared(
-                get("mm_x"), get("mm_weight"), get("trans_mm_weight"), get("mm_x_scale"),
-                get("mm_weight_scale"), out,
-            )  # fmt: skip
-            more = {"permute_out": get("permute_out")} if tail else {}
-            found = m.find_group(group)
-            return run(hccl, found, experts, shared, sent, came, comm_turn=comm_turn, **more)
-
-        return call
-
-    return over_reference(m.run_alltoallv_gmm, True), over_reference(m.run_gmm_alltoallv, False)
 
 
 class Case:
@@ -111,9 +81,11 @@ class Case:
         reference.same(mm_y, reference.product(self.mm_x[me], self.mm_w[me], *scales, self.out))
 
 
-def check_cases(server, seeds):
+def check_cases(
+    seeds,
+):
     """Run and check one call of each operator a seed; return how many."""
-    there, back = operators(server)
+    there, back = alltoallv_gmm, gmm_alltoallv
     world = emu.world()
     ranks, me = world.n_pes, world.my_pe
     for seed in seeds:
@@ -140,11 +112,10 @@ def check_cases(server, seeds):
     return len(seeds)
 
 
-@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
-def test_grouped_products_are_the_unfused_sequence_bit_for_bit(ranks, server):
+def test_grouped_products_are_the_unfused_sequence_bit_for_bit(ranks):
     seeds = tuple(range(60 if ranks < 8 else 24))
-    done = emu.launch(check_cases, ranks, args=(server, seeds), timeout=20)
+    done = emu.launch(check_cases, ranks, args=(seeds,), timeout=20)
     assert done == [len(seeds)] * ranks
 
 
@@ -182,10 +153,12 @@ WRONG = (
 )
 
 
-def refused(server, changes):
+def refused(
+    changes,
+):
     """Return what each of the two operators says to each change; every PE makes the same."""
     said = []
-    for operator in operators(server):
+    for operator in (alltoallv_gmm, gmm_alltoallv):
         for change in changes:
             arguments = {
                 "gmm_x": np.zeros((4, 4), np.float16),
@@ -203,17 +176,16 @@ def refused(server, changes):
     return said
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_wrong_arguments_are_refused_before_anything_moves(server):
+def test_wrong_arguments_are_refused_before_anything_moves():
     changes = [change for change, _ in WRONG]
-    for said in emu.launch(refused, 2, args=(server, changes), timeout=20):
+    for said in emu.launch(refused, 2, args=(changes,), timeout=20):
         for message, (_, text) in zip(said, 2 * WRONG, strict=True):
             assert text in message
 
 
-def disagree(server):
+def disagree():
     """Return what this rank is told where the ranks' arguments don't fit together."""
-    there, back = operators(server)
+    there, back = alltoallv_gmm, gmm_alltoallv
     me = emu.world().my_pe
     x, w = np.zeros((3, 4), np.float16), np.zeros((1, 4, 3), np.float16)
     right = [1, 1, 1]
@@ -238,9 +210,8 @@ def disagree(server):
     return said
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_ranks_that_disagree_all_learn_where_before_rows_move(server):
-    for rank, said in enumerate(emu.launch(disagree, 3, args=(server,), timeout=20)):
+def test_ranks_that_disagree_all_learn_where_before_rows_move():
+    for rank, said in enumerate(emu.launch(disagree, 3, timeout=20)):
         assert said[0] == (
             "recv_counts must match send_counts: for expert 0 of rank 1, rank 0 sends 2 rows to "
             "rank 1, but rank 1 was told to receive 1 (the first of 2 such counts)"
@@ -259,18 +230,17 @@ def test_ranks_that_disagree_all_learn_where_before_rows_move(server):
         )
 
 
-def in_symmetric_memory(server):
+def in_symmetric_memory():
     """Operands that lie in symmetric memory, in a group of two of three PEs."""
     world = emu.world()
     if world.my_pe == 1:
         return True
     group = world.group("ends", [0, 2])
     me = group.my_pe
-    there, _ = operators(server)
     x = group.alloc((4, 8), np.float16)
     x.local[...] = np.arange(32).reshape(4, 8) + 100 * me
     w = np.eye(8, dtype=np.float16)[None]
-    y = there(
+    y = alltoallv_gmm(
         x, w, [1, 3] if me == 0 else [2, 2], [1, 2] if me == 0 else [3, 2], group="ends"
     ).gmm_y
     table = np.concatenate([np.arange(32).reshape(4, 8) + 100 * r for r in (0, 1)])
@@ -278,6 +248,5 @@ def in_symmetric_memory(server):
     return bool((y == expected).all())
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_rows_may_lie_in_symmetric_memory_and_a_group_be_named(server):
-    assert emu.launch(in_symmetric_memory, 3, args=(server,), timeout=20) == [True] * 3
+def test_rows_may_lie_in_symmetric_memory_and_a_group_be_named():
+    assert emu.launch(in_symmetric_memory, 3, timeout=20) == [True] * 3
