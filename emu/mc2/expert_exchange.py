@@ -143,6 +143,7 @@ def agree(
     held: Array | None,
     alike: dict[str, int | np.dtype[Any]],
     row_bytes: int,
+    turn_bytes: int,
     comm_turn: int = 0,
     names: tuple[str, str] = ("send_counts", "recv_counts"),
     back: bool = False,
@@ -157,6 +158,7 @@ def agree(
         held: Rows of each rank for each expert of this rank. Default: ask the others.
         alike: What must be the same on every rank, by name.
         row_bytes: Bytes of a row that moves.
+        turn_bytes: What a turn should move at least, where the number of turns is chosen.
         comm_turn: Number of turns; 0 chooses.
         names: What the caller calls the numbers of rows that go out and that come in.
         back: Rows move from the experts to their owners.
@@ -189,7 +191,7 @@ def agree(
         _compare(owners, counts[:, 1].swapaxes(0, 1), names, back)
     routes = Routes(owned, owners[:, group.my_pe].copy())
     busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
-    turns = comm_turn or choose_turns(busiest, row_bytes, experts)
+    turns = comm_turn or choose_turns(busiest * row_bytes, turn_bytes, experts)
     return Exchange(routes, cut_turns(owners.sum((0, 1)), turns))
 
 

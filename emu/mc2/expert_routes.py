@@ -20,8 +20,9 @@ Array = np.ndarray[Any, Any]
 MAX_TURNS = 62
 """Tasks that a communicator takes, less one for scales."""
 
-_TURN_BYTES = 512 << 10
-"""What one turn should move at least, on the rank that moves most, to be worth its fixed cost."""
+PRODUCT_TURN_BYTES, COPY_TURN_BYTES = 128 << 10, 1 << 20
+"""What one turn should move at least, on the rank that moves most, to be worth its fixed cost of some
+60 µs: beside products, and beside the little work of copying and quantising rows."""
 _MANY_TURNS = 16
 
 
@@ -107,9 +108,9 @@ def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
     return list(zip([0, *ends], [*ends, experts], strict=True))
 
 
-def choose_turns(rows: int, row_bytes: int, experts: int) -> int:
-    """Return a number of turns for the rank that moves most, ``rows`` of ``row_bytes``."""
-    return max(1, min(rows * row_bytes // _TURN_BYTES, experts, _MANY_TURNS))
+def choose_turns(nbytes: int, turn_bytes: int, experts: int) -> int:
+    """Return in how many turns the rank that moves most should move its ``nbytes``."""
+    return max(1, min(nbytes // turn_bytes, experts, _MANY_TURNS))
 
 
 def _starts(counts: Array) -> Array:

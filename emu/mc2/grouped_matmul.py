@@ -33,7 +33,7 @@ from emu.mc2.expert_exchange import (
     find_group,
     matrix,
 )
-from emu.mc2.expert_routes import Array
+from emu.mc2.expert_routes import PRODUCT_TURN_BYTES, Array
 from emu.mc2.hccl import Hccl
 
 
@@ -200,7 +200,8 @@ def _run_alltoallv_gmm(
         "whether gmm_x_scale is given": int(experts.x_scale is not None),
     }
     row_bytes = experts.depth * experts.x.itemsize
-    call = agree(group, owned, held, alike, row_bytes, check_turns(comm_turn, e))
+    turns = check_turns(comm_turn, e)
+    call = agree(group, owned, held, alike, row_bytes, PRODUCT_TURN_BYTES, turns)
     routes = call.routes
     rows = np.empty((routes.held_rows, experts.depth), experts.x.dtype)
     room = rows if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(rows)
@@ -249,7 +250,7 @@ def _run_gmm_alltoallv(
     }
     row_bytes = experts.columns * experts.dtype.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, turns, back=True)
+    call = agree(group, owned, held, alike, row_bytes, PRODUCT_TURN_BYTES, turns, back=True)
     routes = call.routes
     products = np.empty((routes.held_rows, experts.columns), experts.dtype)
     room = (

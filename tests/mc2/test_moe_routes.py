@@ -88,8 +88,8 @@ def test_turns_are_of_even_load():
 
 
 def test_few_bytes_travel_in_one_turn_and_many_in_no_more_than_there_are_experts():
-    assert choose_turns(0, 1024, 8) == 1
-    assert choose_turns(100, 1024, 8) == 1
-    assert choose_turns(2048, 1024, 8) == 4
-    assert choose_turns(1 << 20, 1024, 8) == 8
-    assert choose_turns(1 << 20, 1024, 64) == 16
+    assert choose_turns(0, 1000, 8) == 1
+    assert choose_turns(1999, 1000, 8) == 1
+    assert choose_turns(4000, 1000, 8) == 4
+    assert choose_turns(1 << 30, 1000, 8) == 8
+    assert choose_turns(1 << 30, 1000, 64) == 16
