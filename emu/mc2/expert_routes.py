@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 MAX_TURNS = 62
 """Tasks that a communicator takes, less one for scales."""
 
-PRODUCT_TURN_BYTES, COPY_TURN_BYTES = 128 << 10, 1 << 20
+PRODUCT_TURN_BYTES, COPY_TURN_BYTES = 256 << 10, 1 << 20
 """What one turn should move at least, on the rank that moves most, to be worth its fixed cost of some
 60 µs: beside products, and beside the little work of copying and quantising rows."""
 _MANY_TURNS = 16
