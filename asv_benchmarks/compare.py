@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         link,
         matmul,
         mc2,
+        moe,
         put,
         quant,
         startup,
@@ -57,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         kernel_start,
         cuda,
         mc2,
+        moe,
     )
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:

@@ -20,6 +20,7 @@ from link import Span, own_core, serve, timed
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mc2_team
+import moe_team
 
 _turn = 0  # of ping_pong: the value last sent
 
@@ -254,7 +255,7 @@ TASKS = {
         shmem_store,
         memory,
     )
-} | mc2_team.TASKS
+} | mc2_team.TASKS | moe_team.TASKS
 
 
 def pe_main(address: str) -> None:
