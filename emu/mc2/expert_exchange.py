@@ -113,11 +113,23 @@ class Exchange:
             hccl, owned, self.routes.owned_runs(turn), room, self.routes.held_runs(turn), commit
         )
 
-    def post_back(self, hccl: Hccl, held: Array, room: Array, turn: Turn, commit: bool) -> int:
-        """Prepare what takes a turn's rows, which lie by rank in ``held``, to their owners."""
-        return self._post(
-            hccl, held, self.routes.held_runs(turn), room, self.routes.owned_runs(turn), commit
-        )
+    def post_back(
+        self,
+        hccl: Hccl,
+        held: Array,
+        room: Array,
+        turn: Turn,
+        commit: bool,
+        kept_by: int | None = None,
+    ) -> int:
+        """Prepare what takes a turn's rows, which lie by rank in ``held``, to their owners.
+
+        ``kept_by`` is this rank where its rows for its own experts are not to be moved.
+        """
+        sent, received = self.routes.held_runs(turn), self.routes.owned_runs(turn)
+        if kept_by is not None:
+            sent[0][kept_by] = received[0][kept_by] = 0
+        return self._post(hccl, held, sent, room, received, commit)
 
     @staticmethod
     def _post(

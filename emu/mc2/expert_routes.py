@@ -45,9 +45,24 @@ class Routes:
         self.expert_starts = _starts(held.sum(0))
         self._owned_starts = _starts(owned.reshape(-1))[:-1].reshape(owned.shape)
 
-    def rows_of(self, expert: int) -> slice:
-        """Return where the rows of one expert lie, by expert."""
-        return slice(int(self.expert_starts[expert]), int(self.expert_starts[expert + 1]))
+    def parts(self, expert: int, without: int | None = None) -> list[slice]:
+        """Return where the rows of one expert lie, by expert, but for those that this rank has itself."""
+        rows = slice(int(self.expert_starts[expert]), int(self.expert_starts[expert + 1]))
+        if without is None:
+            return [rows]
+        _, kept = self.kept_rows(expert, without)
+        return [slice(rows.start, kept.start), slice(kept.stop, rows.stop)]
+
+    def kept_rows(self, expert: int, rank: int) -> tuple[slice, slice]:
+        """Return where the rows lie that this rank, number ``rank``, has for its own expert.
+
+        Returns:
+            Their place by rank, and by expert.
+        """
+        count = int(self.held[rank, expert])
+        owned = int(self._owned_starts[rank, expert])
+        held = int(self.expert_starts[expert] + self.held[:rank, expert].sum())
+        return slice(owned, owned + count), slice(held, held + count)
 
     def held_run(self, turn: tuple[int, int]) -> slice:
         """Return where the rows of experts ``turn[0]`` up to ``turn[1]`` lie, by expert."""

@@ -223,11 +223,17 @@ def _run_alltoallv_gmm(
             hccl.Wait(first)
             routes.to_experts(came, scales, every)
         for handle, turn in zip(handles, call.turns, strict=True):
+            early = hccl.Query(handle) == 0
+            if early:  # this rank's own rows are where they can be read already
+                for expert in range(*turn):
+                    mine, place = routes.kept_rows(expert, group.my_pe)
+                    experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
             hccl.Wait(handle)
             if not routes.is_direct(turn):
                 routes.to_experts(room, rows, turn)
             for expert in range(*turn):
-                experts.multiply(expert, rows, scales, gmm_y, routes.rows_of(expert))
+                for part in routes.parts(expert, group.my_pe if early else None):
+                    experts.multiply(expert, rows, scales, part, gmm_y, part)
     return AlltoAllVGmmResult(gmm_y, mm_y, rows if permute_out else None)
 
 
@@ -259,17 +265,23 @@ def _run_gmm_alltoallv(
     y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
     with Hccl(group) as hccl:
         sources = [products if routes.is_direct(turn) else room for turn in call.turns]
+        # The last turn has only its own rank's rows left to be multiplied beside it.
+        kept = [None] * (len(call.turns) - 1) + [group.my_pe if len(call.turns) > 1 else None]
         handles = [
-            call.post_back(hccl, source, y, turn, False)
-            for source, turn in zip(sources, call.turns, strict=True)
+            call.post_back(hccl, source, y, turn, False, keeper)
+            for source, turn, keeper in zip(sources, call.turns, kept, strict=True)
         ]
-        for handle, turn in zip(handles, call.turns, strict=True):
+        for handle, turn, keeper in zip(handles, call.turns, kept, strict=True):
             for expert in range(*turn):
-                rows = routes.rows_of(expert)
-                experts.multiply(expert, experts.x, experts.x_scale, products, rows)
+                for part in routes.parts(expert, keeper):
+                    experts.multiply(expert, experts.x, experts.x_scale, part, products, part)
             if not routes.is_direct(turn):
                 routes.to_ranks(products, room, turn)
             hccl.Commit(handle)
+            if keeper is not None:
+                for expert in range(*turn):
+                    place, mine = routes.kept_rows(expert, keeper)
+                    experts.multiply(expert, experts.x, experts.x_scale, mine, y, place)
         mm_y = shared.multiply()
         for handle in handles:
             hccl.Wait(handle)
@@ -309,12 +321,14 @@ class Experts:
             )
 
     def multiply(
-        self, expert: int, x: Array, x_scale: Array | None, out: Array, rows: slice
+        self, expert: int, x: Array, x_scale: Array | None, rows: slice, out: Array, place: slice
     ) -> None:
-        """Write the product of one expert's rows."""
+        """Write the product of some of an expert's rows."""
+        if rows.start == rows.stop:
+            return
         scale = None if x_scale is None else x_scale[rows]
         columns = None if self.weight_scale is None else self.weight_scale[expert]
-        _product(x[rows], self.weight[expert], scale, columns, out[rows])
+        _product(x[rows], self.weight[expert], scale, columns, out[place])
 
 
 class Shared:

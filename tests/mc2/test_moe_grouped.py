@@ -119,6 +119,14 @@ def test_grouped_products_are_the_unfused_sequence_bit_for_bit(ranks):
     assert done == [len(seeds)] * ranks
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_rows_that_are_late_change_no_bit(ranks):
+    # Over a slow link a rank multiplies its own rows while it waits for those of the others.
+    link = emu.Link(bandwidth=1e7, latency=5e-4)
+    done = emu.launch(check_cases, ranks, args=(tuple(range(30)),), timeout=20, link=link)
+    assert done == [30] * ranks
+
+
 WRONG = (
     ({"gmm_weight": np.zeros((2, 5, 3), np.float16)}, "gmm_weight must have shape [e, 4, n]"),
     (
