@@ -70,6 +70,33 @@ def test_rows_reach_their_experts_and_come_back_in_any_number_of_turns(style, ra
     assert all((a == b).all() for a, b in zip(back, owned, strict=True))
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(reference.STYLES),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.integers(0, 2**32),
+)
+def test_a_rank_finds_its_own_rows_in_both_orders(style, ranks, experts, seed):
+    rng = np.random.default_rng(seed)
+    counts = reference.make_counts(rng, style, ranks, experts)
+    owned = [np.arange(n) + 10_000 * r for r, n in enumerate(counts.sum((1, 2)))]
+    held = reference.by_expert(owned, counts)
+    for rank in range(ranks):
+        routes = Routes(counts[rank], counts[:, rank])
+        seen = []
+        for expert in range(experts):
+            place, kept = routes.kept_rows(expert, rank)
+            assert kept.stop - kept.start == counts[rank, rank, expert]
+            assert (owned[rank][place] == held[rank][kept]).all()
+            (whole,) = routes.parts(expert)
+            before, after = routes.parts(expert, rank)
+            assert (before.start, before.stop) == (whole.start, kept.start)
+            assert (after.start, after.stop) == (kept.stop, whole.stop)
+            seen += held[rank][whole].tolist()
+        assert seen == held[rank].tolist()
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.data())
 def test_turns_cover_all_experts_in_order_and_none_is_empty(loads, data):
