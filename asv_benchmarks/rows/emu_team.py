@@ -238,24 +238,28 @@ def memory() -> int:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith("Pss:"))
 
 
-TASKS = {
-    f.__name__: f
-    for f in (
-        put_set,
-        copyto,
-        put_add,
-        put_both_ways,
-        put_processor,
-        add_shared_tile,
-        barrier,
-        ping_pong,
-        ping_pong_kernel,
-        all_gather,
-        all_reduce,
-        shmem_store,
-        memory,
-    )
-} | mc2_team.TASKS | moe_team.TASKS
+TASKS = (
+    {
+        f.__name__: f
+        for f in (
+            put_set,
+            copyto,
+            put_add,
+            put_both_ways,
+            put_processor,
+            add_shared_tile,
+            barrier,
+            ping_pong,
+            ping_pong_kernel,
+            all_gather,
+            all_reduce,
+            shmem_store,
+            memory,
+        )
+    }
+    | mc2_team.TASKS
+    | moe_team.TASKS
+)
 
 
 def pe_main(address: str) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from link import Span, timed
 
 import emu
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "peers"))
+
+from link import Span, timed
 
 EXPERTS, CHOICES = 8, 4
 Array = np.ndarray[Any, Any]
@@ -29,6 +34,10 @@ class Grouped:
         order = np.arange(rows).reshape(ranks, EXPERTS, self.each)
         self.by_expert = order.swapaxes(0, 1).reshape(-1)
         self.by_rank = np.argsort(self.by_expert)
+
+    def computation(self) -> Array:
+        """Multiply alone."""
+        return self.multiply(self.x)
 
     def there(self) -> Array:
         """Do both, fused."""
