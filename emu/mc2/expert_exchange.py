@@ -11,7 +11,7 @@ import numpy as np
 
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
-from emu.comm.world import Group, world
+from emu.comm.world import Group
 from emu.kernels.dtypes import BFLOAT16, DTYPES
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
 from emu.mc2.hccl import Hccl
@@ -19,28 +19,7 @@ from emu.mc2.hccl import Hccl
 HALF = (np.dtype(np.float16), BFLOAT16)
 INT8, FLOAT32 = np.dtype(np.int8), np.dtype(np.float32)
 
-_NAME_CHARACTERS = 128
-
 Turn = tuple[int, int]
-
-
-def find_group(group: Group | str | None) -> Group:
-    """Return the group that is meant: itself, that of a name, or the World.
-
-    Raises:
-        ArgumentError: It is none, or a name that is bad or unknown.
-    """
-    if group is None:
-        return world()
-    if isinstance(group, str):
-        if not 1 <= len(group) <= _NAME_CHARACTERS:
-            raise ArgumentError(
-                f"group must have 1 to {_NAME_CHARACTERS} characters, but got {len(group)}"
-            )
-        return world().group(group)
-    if not isinstance(group, Group):
-        raise ArgumentError(f"group must be a Group, its name or None, but got {group!r}")
-    return group
 
 
 def matrix(

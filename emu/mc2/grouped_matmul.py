@@ -23,6 +23,7 @@ from emu.comm.errors import ArgumentError
 from emu.comm.world import Group
 from emu.kernels.matmul import matmul
 from emu.kernels.rows import scale_product
+from emu.mc2.arguments import find_group
 from emu.mc2.expert_exchange import (
     FLOAT32,
     HALF,
@@ -30,7 +31,6 @@ from emu.mc2.expert_exchange import (
     agree,
     check_turns,
     counts_of,
-    find_group,
     matrix,
 )
 from emu.mc2.expert_routes import PRODUCT_TURN_BYTES, Array
@@ -113,7 +113,7 @@ def alltoallv_gmm(
         ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
     """
     return _run_alltoallv_gmm(
-        find_group(group),
+        find_group(group, 0),
         Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
         Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
         send_counts, recv_counts, permute_out, comm_turn,
@@ -173,7 +173,7 @@ def gmm_alltoallv(
         ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
     """
     return _run_gmm_alltoallv(
-        find_group(group),
+        find_group(group, 0),
         Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
         Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
         send_counts, recv_counts, comm_turn,

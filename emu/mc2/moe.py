@@ -19,6 +19,7 @@ from emu.comm.world import Group
 from emu.kernels.cast import cast
 from emu.kernels.quant import dynamic_quantize, quantize
 from emu.kernels.rows import weighted_row_sum
+from emu.mc2.arguments import find_group
 from emu.mc2.expert_exchange import (
     FLOAT32,
     HALF,
@@ -27,7 +28,6 @@ from emu.mc2.expert_exchange import (
     Turn,
     agree,
     counts_of,
-    find_group,
     matrix,
 )
 from emu.mc2.expert_routes import COPY_TURN_BYTES, Array
@@ -112,7 +112,7 @@ def moe_distribute_dispatch(
     """
     _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
     return _run_dispatch(
-        find_group(group), x, expert_ids, moe_expert_num, quant_mode, scales, x_active_mask,
+        find_group(group, 0), x, expert_ids, moe_expert_num, quant_mode, scales, x_active_mask,
         expert_token_nums_type, global_bs,
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ def moe_distribute_combine(
     """
     _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
     return _run_combine(
-        find_group(group), expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales,
+        find_group(group, 0), expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales,
         moe_expert_num, shared_expert_x, x_active_mask, global_bs,
     )  # fmt: skip
 

@@ -152,7 +152,7 @@ WRONG = (
     ({"mm_x": np.zeros((2, 2), np.float16)}, "must be given together, but got mm_x only"),
     ({"gmm_x_scale": np.ones(4, np.float32)}, "gmm_x_scale must be None unless gmm_x is int8"),
     ({"output_dtype": BF16}, "output_dtype must be float16 for float16, but got bfloat16"),
-    ({"group": 7}, "group must be a Group, its name or None, but got 7"),
+    ({"group": 7}, "group must be a Group, its name or None, but got int"),
     ({"group": ""}, "group must have 1 to 128 characters, but got 0"),
     (
         {"gmm_x": np.zeros((4, 4), np.int8), "gmm_weight": np.zeros((2, 4, 3), np.int8)},
