@@ -51,121 +51,116 @@ class Routes:
     pull: Words
 
 
-def staging(records: list[Array]) -> Staging:
-    """Return what the members need; every member gets the same from the same records."""
+def staging(records: Array) -> Staging:
+    """Return what the members need; every member gets the same from the same records.
+
+    Args:
+        records: A record of each member.
+    """
     first = records[0]
     command, size = int(first["command"]), NUMPY_DTYPES[int(first["dtype"])].itemsize
     n_pes, nbytes = len(records), int(first["count"]) * size
     slot = result = 0
-    if any(not record["send_in_heap"] for record in records):
+    if not records["send_in_heap"].all():
         slot = nbytes
         if command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER):
             slot = nbytes * n_pes
         elif command == HcclCommand.ALLTOALLV:
-            slot = max(int(record["send_counts"].sum()) for record in records) * size
-    if command == HcclCommand.ALLREDUCE and any(not r["recv_in_heap"] for r in records):
+            slot = int(records["send_counts"].sum(axis=1).max()) * size
+    if command == HcclCommand.ALLREDUCE and not records["recv_in_heap"].all():
         result = round_up(-(-int(first["count"]) // n_pes) * size, LINE)
     return Staging(slot=round_up(slot, LINE), result=result)
 
 
 class _Builder:
-    """What the tables of one member have in common."""
+    """Makes the tables of one member; columns are vectors over the members."""
 
-    def __init__(self, records: list[Array], my: int, heaps: Words, staged: Words, need: Staging):
-        self.records, self.my, self.heaps, self.staged = records, my, heaps, staged
-        self.slot, self.result = need.slot, need.result
-        first = records[my]
+    def __init__(self, records: Array, my: int, heaps: Words, staged: Words, need: Staging) -> None:
+        self.records, self.my, self.heaps, self.staged, self.need = records, my, heaps, staged, need
+        self.mine = records[my]
         self.n_pes = len(records)
-        self.size = NUMPY_DTYPES[int(first["dtype"])].itemsize
-        self.nbytes = int(first["count"]) * self.size
-        self.stride = (int(first["stride"]) or int(first["count"])) * self.size
+        self.size = NUMPY_DTYPES[int(self.mine["dtype"])].itemsize
+        self.nbytes = int(self.mine["count"]) * self.size
+        self.stride = (int(self.mine["stride"]) or int(self.mine["count"])) * self.size
+        self.members: Words = np.arange(self.n_pes)
+        start = int(heaps[my]) if self.mine["recv_in_heap"] else 0
+        self.output = start + int(self.mine["recv"])
+        self.stages = need.slot > 0 and not self.mine["send_in_heap"]
+        self.pull: Words = np.zeros((self.n_pes, 9), np.int64)
 
-    def input(self, pe: int, direct: int, step: int, packed: int) -> tuple[int, int, int]:
-        """Return (address, step, bytes to the other slot) of a part of ``pe``'s input.
+    def fetch(self, direct: Any, packed: Any, nbytes: Any, target: Any) -> None:
+        """Fill in where this member fetches from each, and where to.
 
         Args:
-            pe: Whose.
-            direct: Byte offset of the part from where the input starts.
-            step: Bytes from turn to turn there.
-            packed: Byte offset in a staging slot.
+            direct: Byte offsets of its parts from where their inputs start.
+            packed: Byte offsets of its parts in their staging slots.
+            nbytes: Bytes of the parts, by which they walk on from turn to turn.
+            target: Byte offsets in the output.
         """
-        record = self.records[pe]
-        if record["send_in_heap"]:
-            return int(self.heaps[pe]) + int(record["send"]) + direct, step, 0
-        if pe == self.my:
-            return int(record["send"]) + direct, step, 0
-        return int(self.staged[pe]) + packed, 0, self.slot
+        pull, there = self.pull, self.records
+        in_heap = there["send_in_heap"] != 0
+        base = there["send"] + np.where(in_heap, self.heaps, 0) + direct
+        in_place = in_heap | (self.members == self.my)
+        pull[:, turns.P_SOURCE] = np.where(in_place, base, self.staged + packed)
+        pull[:, turns.P_STEP] = np.where(in_place, nbytes, 0)
+        pull[:, turns.P_SLOT] = np.where(in_place, 0, self.need.slot)
+        pull[:, turns.P_TARGET] = self.output + target
+        pull[:, turns.P_TARGET_STEP] = pull[:, turns.P_BYTES] = nbytes
+        if not self.mine["keeps_own"]:
+            pull[self.my, turns.P_BYTES] = 0
 
-    def output(self, pe: int) -> int:
-        """Return the address where ``pe``'s output starts."""
-        record = self.records[pe]
-        start = int(self.heaps[pe]) if record["recv_in_heap"] else 0
-        return start + int(record["recv"])
-
-    def rows(self) -> tuple[list[Any], list[Any]]:
+    def tables(self) -> tuple[Words, Words]:
         """Return the stage and the pull table."""
-        command = int(self.records[self.my]["command"])
+        command = int(self.mine["command"])
         if command == HcclCommand.ALLTOALLV:
-            return self._by_counts()
-        blocks = command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER)
-        return self._by_blocks() if blocks else self._whole()
+            return self._by_counts(), self.pull
+        if command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER):
+            return self._by_blocks(), self.pull
+        self.fetch(0, 0, self.nbytes, self.members * self.stride)
+        if command == HcclCommand.ALLREDUCE:
+            self._results()
+        row = [[int(self.mine["send"]), self.nbytes, self.nbytes, 0]]
+        return np.array(row if self.stages else [], np.int64).reshape(-1, 4), self.pull
 
-    def _stages(self) -> bool:
-        return self.slot > 0 and not self.records[self.my]["send_in_heap"]
-
-    def _whole(self) -> tuple[list[Any], list[Any]]:
-        """Everyone needs all that a member gives."""
-        stage, pull = [], []
-        if self._stages():
-            stage.append((int(self.records[self.my]["send"]), self.nbytes, self.nbytes, 0))
-        target = self.output(self.my)
-        for pe in range(self.n_pes):
-            source = self.input(pe, 0, self.nbytes, 0)
-            pull.append((*source, target + pe * self.stride, self.nbytes, self.nbytes))
-        return stage, pull
-
-    def _by_blocks(self) -> tuple[list[Any], list[Any]]:
+    def _by_blocks(self) -> Words:
         """Member ``p`` needs block ``p`` of each."""
-        stage, pull = [], []
-        nbytes, my = self.nbytes, self.my
-        target = self.output(my)
-        for pe in range(self.n_pes):
-            if pe != my and self._stages():
-                start = int(self.records[my]["send"]) + pe * self.stride
-                stage.append((start, nbytes, nbytes, pe * nbytes))
-            source = self.input(pe, my * self.stride, nbytes, my * nbytes)
-            pull.append((*source, target + pe * self.stride, nbytes, nbytes))
-        return stage, pull
+        my, nbytes = self.my, self.nbytes
+        self.fetch(my * self.stride, my * nbytes, nbytes, self.members * self.stride)
+        start = int(self.mine["send"]) + self.members * self.stride
+        return self._staged(start, nbytes, self.members * nbytes)
 
-    def _by_counts(self) -> tuple[list[Any], list[Any]]:
-        stage, pull = [], []
-        my, size = self.my, self.size
-        mine, target = self.records[my], self.output(my)
-        start = 0
-        for pe in range(self.n_pes):
-            nbytes = int(mine["send_counts"][pe]) * size
-            if pe != my and self._stages() and nbytes:
-                source = int(mine["send"]) + int(mine["send_displs"][pe]) * size
-                stage.append((source, nbytes, nbytes, start))
-            start += nbytes
-        for pe in range(self.n_pes):
-            there = self.records[pe]
-            nbytes = int(there["send_counts"][my]) * size
-            packed = int(there["send_counts"][:my].sum()) * size
-            source_row = self.input(pe, int(there["send_displs"][my]) * size, nbytes, packed)
-            place = target + int(mine["recv_displs"][pe]) * size
-            pull.append((*source_row, place, nbytes, nbytes))
-        return stage, pull
+    def _by_counts(self) -> Words:
+        my, size, sent = self.my, self.size, self.records["send_counts"]
+        places = np.cumsum(sent, axis=1) - sent
+        direct = self.records["send_displs"][:, my] * size
+        self.fetch(
+            direct, places[:, my] * size, sent[:, my] * size, self.mine["recv_displs"] * size
+        )
+        start = int(self.mine["send"]) + self.mine["send_displs"] * size
+        return self._staged(start, sent[my] * size, places[my] * size)
 
-    def results(self, pe: int) -> tuple[int, int, int]:
-        """Return (address, step, bytes to the other slot) of ``pe``'s results of an all-reduce."""
-        if self.records[pe]["recv_in_heap"]:
-            return self.output(pe), self.nbytes, 0
-        return int(self.staged[pe]) + 2 * self.slot, 0, self.result
+    def _staged(self, start: Words, nbytes: Any, offset: Words) -> Words:
+        """Return the rows of private parts that the others get."""
+        table: Words = np.empty((self.n_pes, 4), np.int64)
+        table[:, turns.S_SOURCE], table[:, turns.S_OFFSET] = start, offset
+        table[:, turns.S_STEP] = table[:, turns.S_BYTES] = nbytes
+        if not self.stages:
+            return table[:0]
+        rows: Words = table[self.members != self.my]
+        return rows
+
+    def _results(self) -> None:
+        """Fill in where the others' slices of an all-reduce are."""
+        there, pull = self.records, self.pull
+        in_heap = there["recv_in_heap"] != 0
+        kept = self.staged + 2 * self.need.slot
+        pull[:, turns.P_RESULT] = np.where(in_heap, self.heaps + there["recv"], kept)
+        pull[:, turns.P_RESULT_STEP] = np.where(in_heap, self.nbytes, 0)
+        pull[:, turns.P_RESULT_SLOT] = np.where(in_heap, 0, self.need.result)
 
 
 def build(
-    records: list[Array],
+    records: Array,
     my: int,
     *,
     heaps: Words,
@@ -178,7 +173,7 @@ def build(
     """Make the tables of a task.
 
     Args:
-        records: What each member was asked for; they fit together.
+        records: A record of each member; they fit together.
         my: This member.
         heaps: Address of each member's heap.
         staged: Address of each member's staging memory.
@@ -193,13 +188,8 @@ def build(
     builder = _Builder(records, my, heaps, staged, need)
     mine = records[my]
     command, dtype = int(mine["command"]), NUMPY_DTYPES[int(mine["dtype"])]
-    stage, pull = builder.rows()
-    if not mine["keeps_own"]:
-        pull[my] = (*pull[my][:5], 0)
+    stage, pull = builder.tables()
     reduces_all = command == HcclCommand.ALLREDUCE
-    pull = [
-        (*row, *(builder.results(pe) if reduces_all else (0, 0, 0))) for pe, row in enumerate(pull)
-    ]
     plan: Words = np.zeros(turns.PLAN_WORDS, np.int64)
     for index, value in {
         turns.MY: my,
@@ -216,7 +206,7 @@ def build(
         turns.COUNT: int(mine["count"]),
         turns.CODE: CODES[dtype],
         turns.OP: int(mine["op"]),
-        turns.RECV: builder.output(my),
+        turns.RECV: builder.output,
         turns.RECV_STEP: builder.nbytes,
         turns.STAGING: int(staged[my]),
         turns.SLOT_BYTES: need.slot,
@@ -226,11 +216,7 @@ def build(
         turns.SCRATCH: scratch,
     }.items():
         plan[index] = value
-    return Routes(
-        plan=plan,
-        stage=np.array(stage, np.int64).reshape(-1, 4),
-        pull=np.array(pull, np.int64).reshape(-1, 9),
-    )
+    return Routes(plan=plan, stage=stage, pull=pull)
 
 
 __all__ = ["Routes", "Staging", "build", "staging"]

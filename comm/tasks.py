@@ -178,18 +178,13 @@ def describe(record: Array) -> str:
     return f"{NAMES[command]}({', '.join(parts)}){where}"
 
 
-def agree(table: Array, n_pes: int) -> bool:
-    """Say whether records that stand in the rows of an int64 table may fit together.
-
-    ``False`` says only that :func:`disagreement` must look closely: this is the quick look.
-    """
-    if not (table[:, :AGREED_WORDS] == table[0, :AGREED_WORDS]).all():
-        return False
+def counts_fit(table: Array, n_pes: int) -> bool:
+    """Say whether the counts of all members' records, rows of an int64 table, fit together."""
     if table[0, _COMMAND] != HcclCommand.ALLTOALLV:
         return True
     start = table.shape[1] - 4 * n_pes
     sent, received = table[:, start:][:, :n_pes], table[:, start + 2 * n_pes :][:, :n_pes]
-    return len(table) == n_pes and bool((sent == received.T).all())
+    return bool((sent == received.T).all())
 
 
 def disagreement(records: dict[int, Array]) -> str:
@@ -235,8 +230,8 @@ __all__ = [
     "PREPARE",
     "REDUCED_DTYPES",
     "REDUCE_OPS",
-    "agree",
     "check",
+    "counts_fit",
     "decode",
     "describe",
     "disagreement",

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.clock import clock_ns
-from emu.comm.futex import futex_wait, futex_wake
+from emu.comm.futex import futex_wait, futex_wake, pause
 from emu.comm.layout import B_SLICE_S, B_YIELDS, LINE
 from emu.comm.link import reserve, sleep_until
 from emu.comm.locks import word
@@ -53,6 +53,7 @@ ANYTHING, NOTHING = (
     -1,
     -2,
 )  # A_CODE: wake me whatever the others store; whatever my compute side stores
+ALL_RECORDS, OWN = -1, -2  # A_CODE: the members' records; a word of the own compute side
 _WORDS_A_MEMBER = 32  # A_CODE = member * 32 + word
 
 # --- plan of a task
@@ -84,7 +85,7 @@ def publish(me: int, areas: Any, my: int, index: int, value: int) -> None:
         area = areas[pe]
         if pe != my and load_i32(area + 4) != 0:
             wanted = load_i64(area + 8 * A_CODE)
-            if wanted == ANYTHING or (wanted == code and value >= load_i64(area + 8 * A_TARGET)):
+            if wanted == code and value >= load_i64(area + 8 * A_TARGET):
                 ring_server(area)
 
 
@@ -100,11 +101,11 @@ def ring_server(area: int) -> None:
 def await_word(me: int, areas: Any, my: int, pe: int, index: int, target: int) -> Any:
     """Wait in the server until a member's word has reached ``target``; False: leave off."""
     address, area = areas[pe] + 8 * index, areas[my]
-    for turn in range(load_i64(area + 8 * A_SPINS) + word(me, B_YIELDS)):
+    for _ in range(load_i64(area + 8 * A_SPINS) + 1):
         if load_i64(address) >= target:
             return True
-        relax(me, turn)
-    store_i64(area + 8 * A_CODE, NOTHING if pe == my else pe * _WORDS_A_MEMBER + index)
+        pause()
+    store_i64(area + 8 * A_CODE, OWN if pe == my else pe * _WORDS_A_MEMBER + index)
     store_i64(area + 8 * A_TARGET, target)
     add_i32(area + 4, np.int32(1))
     while True:
@@ -118,22 +119,75 @@ def await_word(me: int, areas: Any, my: int, pe: int, index: int, target: int) -
 
 
 @jit()
-def await_any(me: int, areas: Any, my: int, index: int, targets: Any) -> bool:
-    """Wait until some member's word has reached its target, 0 for members not asked for."""
+def _differ(areas: Any, one: int, other: int, number: int, width: int, agreed: int) -> bool:
+    """Say whether two members' records of a task differ in the words that must be the same."""
+    start = 8 * (RECORDS + (number % SLOTS) * width)
+    for index in range(agreed):
+        if load_i64(areas[one] + start + 8 * index) != load_i64(areas[other] + start + 8 * index):
+            return True
+    return False
+
+
+@jit()
+def publish_record(me: int, areas: Any, my: int, decoded: int, width: int, agreed: int) -> None:
+    """Publish that the record of task ``decoded - 1`` stands.
+
+    Of the servers that wait for the records of this task, the last member to come wakes all, and one
+    whose record differs wakes those from whose it does.
+    """
+    store_i64(areas[my] + 8 * DECODED, decoded)
+    fence()
+    complete = True
+    for pe in range(areas.size):
+        if load_i64(areas[pe] + 8 * DECODED) < decoded:
+            complete = False
+    for pe in range(areas.size):
+        area = areas[pe]
+        if pe == my or load_i32(area + 4) == 0 or load_i64(area + 8 * A_CODE) != ALL_RECORDS:
+            continue
+        if load_i64(area + 8 * A_TARGET) == decoded and (
+            complete or _differ(areas, my, pe, decoded - 1, width, agreed)
+        ):
+            ring_server(area)
+
+
+@jit()
+def await_records(me: int, areas: Any, my: int, decoded: int, width: int, agreed: int) -> int:
+    """Wait for every member's record of task ``decoded - 1``.
+
+    Returns:
+        1 when all stand and agree, 2 as soon as one of them differs, 0: leave off.
+    """
     area = areas[my]
-    store_i64(area + 8 * A_CODE, ANYTHING)
-    add_i32(area + 4, np.int32(1))
-    found = False
-    while True:
-        bell = load_i32(area)
-        for pe in range(areas.size):
-            if targets[pe] > 0 and load_i64(areas[pe] + 8 * index) >= targets[pe]:
-                found = True
-        if found or stopped(me) or load_i64(area + 8 * CLOSING) != 0:
+    outcome, spins = 0, load_i64(area + 8 * A_SPINS)
+    for sleeping in range(2):
+        if sleeping:
+            store_i64(area + 8 * A_CODE, ALL_RECORDS)
+            store_i64(area + 8 * A_TARGET, decoded)
+            add_i32(area + 4, np.int32(1))
+        while True:
+            bell = load_i32(area)
+            here = 0
+            for pe in range(areas.size):
+                if load_i64(areas[pe] + 8 * DECODED) >= decoded:
+                    here += 1
+                    if pe != my and _differ(areas, my, pe, decoded - 1, width, agreed):
+                        outcome = 2
+            if outcome == 0 and here == areas.size:
+                outcome = 1
+            over = outcome != 0 or stopped(me) or load_i64(area + 8 * CLOSING) != 0
+            if over or (not sleeping and spins == 0):
+                break
+            if sleeping:
+                futex_wait(area, bell, me + 8 * B_SLICE_S)
+            else:
+                spins -= 1
+                pause()
+        if sleeping:
+            add_i32(area + 4, np.int32(-1))
+        if outcome != 0:
             break
-        futex_wait(area, bell, me + 8 * B_SLICE_S)
-    add_i32(area + 4, np.int32(-1))
-    return found
+    return outcome
 
 
 @jit()
