@@ -134,7 +134,7 @@ def agree(
     held: Array | None,
     alike: dict[str, int | np.dtype[Any]],
     row_bytes: int,
-    turn_bytes: int,
+    row_work: int = 0,
     comm_turn: int = 0,
     names: tuple[str, str] = ("send_counts", "recv_counts"),
     back: bool = False,
@@ -149,7 +149,7 @@ def agree(
         held: Rows of each rank for each expert of this rank. Default: ask the others.
         alike: What must be the same on every rank, by name.
         row_bytes: Bytes of a row that moves.
-        turn_bytes: What a turn should move at least, where the number of turns is chosen.
+        row_work: Multiply-adds of a row's product; 0 where rows are only copied.
         comm_turn: Number of turns; 0 chooses.
         names: What the caller calls the numbers of rows that go out and that come in.
         back: Rows move from the experts to their owners.
@@ -161,7 +161,7 @@ def agree(
     same = {"the number of experts": experts, "comm_turn": comm_turn, **alike}
     head = [DTYPES.index(v) if isinstance(v, np.dtype) else v for v in same.values()]
     given = [owned.reshape(-1)] if held is None else [owned.reshape(-1), held.reshape(-1)]
-    words = np.concatenate([np.array(head, np.int64), *given])
+    words = np.concatenate([np.array([*head, row_work], np.int64), *given])
     try:
         table = group.all_gather(words)
     except ArgumentError as error:
@@ -176,13 +176,15 @@ def agree(
             raise ArgumentError(
                 f"{name} must be the same on every rank, but got {', '.join(shown)} by rank"
             )
-    counts = table[:, len(head) :].reshape(ranks, -1, ranks, experts)
+    counts = table[:, len(head) + 1 :].reshape(ranks, -1, ranks, experts)
     owners = counts[:, 0]  # [owner, holder, expert]
     if held is not None:
         _compare(owners, counts[:, 1].swapaxes(0, 1), names, back)
     routes = Routes(owned, owners[:, group.my_pe].copy())
     busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
-    turns = comm_turn or choose_turns(busiest * row_bytes, turn_bytes, experts)
+    turns = comm_turn or choose_turns(
+        busiest, row_bytes, int(table[:, len(head)].max()), experts, ranks, group.link
+    )
     return Exchange(routes, cut_turns(owners.sum((0, 1)), turns))
 
 

@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.link_model import Link
+from emu.mc2.splitting import turns_worth
+
 Array = np.ndarray[Any, Any]
 
 MAX_TURNS = 62
 """Tasks that a communicator takes, less one for scales."""
 
-PRODUCT_TURN_BYTES, COPY_TURN_BYTES = 256 << 10, 1 << 20
-"""What one turn should move at least, on the rank that moves most, to be worth its fixed cost of some
-60 µs: beside products, and beside the little work of copying and quantising rows."""
+COPY_TURN_BYTES = 1 << 20
+"""What one turn should move at least, on the rank that moves most, where rows are only copied and
+quantised: its fixed cost is some 100 µs."""
 _MANY_TURNS = 16
 
 
@@ -123,9 +126,24 @@ def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
     return list(zip([0, *ends], [*ends, experts], strict=True))
 
 
-def choose_turns(nbytes: int, turn_bytes: int, experts: int) -> int:
-    """Return in how many turns the rank that moves most should move its ``nbytes``."""
-    return max(1, min(nbytes // turn_bytes, experts, _MANY_TURNS))
+def choose_turns(
+    rows: int, row_bytes: int, row_work: int, experts: int, ranks: int, link: Link | None
+) -> int:
+    """Return in how many turns the ranks should move their rows.
+
+    Args:
+        rows: Rows of the rank that moves most.
+        row_bytes: Bytes of a row.
+        row_work: Multiply-adds of a row's product; 0 where rows are only copied.
+        experts: Experts of a rank: the most turns there can be.
+        ranks: Number of ranks.
+        link: The emulated link between them.
+    """
+    if row_work:
+        turns = turns_worth(rows * row_work, rows * row_bytes // ranks, ranks, link)
+    else:
+        turns = min(_MANY_TURNS, rows * row_bytes // COPY_TURN_BYTES)
+    return max(1, min(turns, experts))
 
 
 def _starts(counts: Array) -> Array:

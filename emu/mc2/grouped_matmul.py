@@ -21,20 +21,26 @@ import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.world import Group
-from emu.kernels.matmul import matmul
+from emu.kernels.matmul import Packed, matmul
 from emu.kernels.rows import scale_product
+from emu.mc2 import scratch
 from emu.mc2.arguments import find_group
 from emu.mc2.expert_exchange import (
     FLOAT32,
     HALF,
     INT8,
+    Turn,
     agree,
     check_turns,
     counts_of,
     matrix,
 )
-from emu.mc2.expert_routes import PRODUCT_TURN_BYTES, Array
+from emu.mc2.expert_routes import Array
 from emu.mc2.hccl import Hccl
+
+_EARLY_EXPERTS = 4
+"""Up to so many experts of a turn have this rank's own rows multiplied before the others' are here. Each of
+their weights is then laid out once for both products, which takes memory."""
 
 
 class AlltoAllVGmmResult(NamedTuple):
@@ -201,7 +207,7 @@ def _run_alltoallv_gmm(
     }
     row_bytes = experts.depth * experts.x.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, PRODUCT_TURN_BYTES, turns)
+    call = agree(group, owned, held, alike, row_bytes, experts.work, turns)
     routes = call.routes
     rows = np.empty((routes.held_rows, experts.depth), experts.x.dtype)
     room = rows if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(rows)
@@ -223,8 +229,9 @@ def _run_alltoallv_gmm(
             hccl.Wait(first)
             routes.to_experts(came, scales, every)
         for handle, turn in zip(handles, call.turns, strict=True):
-            early = hccl.Query(handle) == 0
+            early = turn[1] - turn[0] <= _EARLY_EXPERTS and hccl.Query(handle) == 0
             if early:  # this rank's own rows are where they can be read already
+                experts.pack(turn)
                 for expert in range(*turn):
                     mine, place = routes.kept_rows(expert, group.my_pe)
                     experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
@@ -256,7 +263,7 @@ def _run_gmm_alltoallv(
     }
     row_bytes = experts.columns * experts.dtype.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, PRODUCT_TURN_BYTES, turns, back=True)
+    call = agree(group, owned, held, alike, row_bytes, experts.work, turns, back=True)
     routes = call.routes
     products = np.empty((routes.held_rows, experts.columns), experts.dtype)
     room = (
@@ -266,12 +273,16 @@ def _run_gmm_alltoallv(
     with Hccl(group) as hccl:
         sources = [products if routes.is_direct(turn) else room for turn in call.turns]
         # The last turn has only its own rank's rows left to be multiplied beside it.
-        kept = [None] * (len(call.turns) - 1) + [group.my_pe if len(call.turns) > 1 else None]
+        last = call.turns[-1]
+        splits = len(call.turns) > 1 and last[1] - last[0] <= _EARLY_EXPERTS
+        kept = [None] * (len(call.turns) - 1) + [group.my_pe if splits else None]
         handles = [
             call.post_back(hccl, source, y, turn, False, keeper)
             for source, turn, keeper in zip(sources, call.turns, kept, strict=True)
         ]
         for handle, turn, keeper in zip(handles, call.turns, kept, strict=True):
+            if keeper is not None:
+                experts.pack(turn)
             for expert in range(*turn):
                 for part in routes.parts(expert, keeper):
                     experts.multiply(expert, experts.x, experts.x_scale, part, products, part)
@@ -306,6 +317,8 @@ class Experts:
         array = matrix("gmm_weight", weight, shape, (self.x.dtype,))
         self.weight = array.swapaxes(1, 2) if transposed else array
         self.number, self.depth, self.columns = self.weight.shape
+        self.work = self.depth * self.columns
+        self._packed: dict[int, Packed] = {}
         if not self.number:
             raise ArgumentError(f"gmm_weight must have at least 1 expert, but got {array.shape}")
         self.dtype = _output_dtype(self.x.dtype, output_dtype)
@@ -328,7 +341,15 @@ class Experts:
             return
         scale = None if x_scale is None else x_scale[rows]
         columns = None if self.weight_scale is None else self.weight_scale[expert]
-        _product(x[rows], self.weight[expert], scale, columns, out[place])
+        weight = self._packed.get(expert, self.weight[expert])
+        _product(x[rows], weight, scale, columns, out[place])
+
+    def pack(self, turn: Turn) -> None:
+        """Lay out the weights of a turn's experts, each for products of its own rows and the others'."""
+        self._packed = {
+            expert: scratch.packed(self.weight[expert], place)
+            for place, expert in enumerate(range(*turn))
+        }
 
 
 class Shared:
@@ -402,7 +423,7 @@ def _scales(
 
 
 def _product(
-    x: Array, weight: Array, x_scale: Array | None, weight_scale: Array | None, out: Array
+    x: Array, weight: Array | Packed, x_scale: Array | None, weight_scale: Array | None, out: Array
 ) -> None:
     if weight_scale is None:
         matmul(x, weight, out=out)

@@ -30,7 +30,7 @@ from emu.mc2.expert_exchange import (
     counts_of,
     matrix,
 )
-from emu.mc2.expert_routes import COPY_TURN_BYTES, Array
+from emu.mc2.expert_routes import Array
 from emu.mc2.hccl import Hccl
 
 NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT = range(3)
@@ -195,7 +195,7 @@ def _run_dispatch(
         )
     h = tokens.shape[1]
     alike = {**routing.alike, "h of x": h, "the dtype of x": tokens.dtype, "quant_mode": quant_mode}
-    call = agree(group, routing.owned, None, alike, h * packer.dtype.itemsize, COPY_TURN_BYTES)
+    call = agree(group, routing.owned, None, alike, h * packer.dtype.itemsize)
     expand_x, dynamic_scales = _send_out(group, call, packer)
     numbers = np.diff(call.routes.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
@@ -236,7 +236,7 @@ def _run_combine(
         extra = np.ascontiguousarray(extra)
     alike = {**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype}
     call = agree(
-        group, routing.owned, held, alike, h * rows.itemsize, COPY_TURN_BYTES,
+        group, routing.owned, held, alike, h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"), back=True,
     )  # fmt: skip
     back = _send_back(group, call, rows)

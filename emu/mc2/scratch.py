@@ -15,7 +15,7 @@ from emu.mc2.arguments import Array
 
 _symmetric: WeakKeyDictionary[Group, dict[str, SymmetricArray]] = WeakKeyDictionary()
 _private: dict[str, Array] = {}
-_packed: Packed | None = None
+_packed: dict[int, Packed] = {}
 _LEAST = 1 << 12
 _KEEP_BYTES = 1 << 28
 _lock = threading.Lock()
@@ -58,9 +58,8 @@ def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
     return array[:elements].reshape(shape)
 
 
-def packed(weight: Array) -> Packed:
-    """Return a weight packed for many products; it is good until the next call."""
-    global _packed
+def packed(weight: Array, place: int = 0) -> Packed:
+    """Return a weight packed for many products; it is good until the next call for this place."""
     with _lock:
-        _packed = pack(weight, reuse=_packed)
-        return _packed
+        _packed[place] = pack(weight, reuse=_packed.get(place))
+        return _packed[place]

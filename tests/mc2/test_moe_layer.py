@@ -279,9 +279,9 @@ def check_large():
 
 def world_turns(sent, h):
     """Return the turns that the dispatch took for its rows."""
-    from emu.mc2.expert_routes import COPY_TURN_BYTES, choose_turns
+    from emu.mc2.expert_routes import choose_turns
 
-    return range(choose_turns(len(sent.expand_x) * h, COPY_TURN_BYTES, 8))
+    return range(choose_turns(len(sent.expand_x), h, 0, 8, 4, None))
 
 
 def test_a_large_int8_layer_goes_in_several_turns():

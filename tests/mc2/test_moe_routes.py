@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emu.comm.link_model import Link
 from emu.mc2.expert_routes import Routes, choose_turns, cut_turns
 
 
@@ -115,8 +116,16 @@ def test_turns_are_of_even_load():
 
 
 def test_few_bytes_travel_in_one_turn_and_many_in_no_more_than_there_are_experts():
-    assert choose_turns(0, 1000, 8) == 1
-    assert choose_turns(1999, 1000, 8) == 1
-    assert choose_turns(4000, 1000, 8) == 4
-    assert choose_turns(1 << 30, 1000, 8) == 8
-    assert choose_turns(1 << 30, 1000, 64) == 16
+    copied = [choose_turns(rows, 1 << 10, 0, 8, 2, None) for rows in (0, 1500, 4096, 1 << 20)]
+    assert copied == [1, 1, 4, 8]
+    assert choose_turns(1 << 20, 1 << 10, 0, 64, 2, None) == 16
+
+
+def test_turns_beside_products_are_worth_what_they_hide():
+    work = {"row_bytes": 2048, "row_work": 1 << 20, "experts": 8, "ranks": 2}
+    assert choose_turns(0, **work, link=None) == 1
+    assert choose_turns(1024, **work, link=None) == 1  # a copy is over soon
+    slow = Link(bandwidth=1e8)
+    assert choose_turns(1024, **work, link=slow) == 8
+    assert choose_turns(1024, **{**work, "experts": 3}, link=slow) == 3
+    assert choose_turns(1024, **{**work, "ranks": 1}, link=slow) == 1
