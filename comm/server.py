@@ -16,6 +16,7 @@ for each other: each has a thread of its own.
 
 from __future__ import annotations
 
+import collections
 import functools
 import json
 import os
@@ -128,7 +129,9 @@ class Server:
         self._thread: threading.Thread | None = None
         self._posted = int(self._state[turns.POSTED])
         self._served = self._posted
-        self._decoded = int(self._state[turns.DECODED])
+        self._decoded = self._next = int(self._state[turns.DECODED])
+        self._queue: collections.deque[Array] = collections.deque()
+        self._width = self._record_dtype.itemsize // 8
         self._turns = self.prepared_turns = int(self._state[turns.PULLED])
         self.sessions = 0
         self.in_use = False
@@ -217,9 +220,9 @@ class Server:
     def status(self, target: int) -> str:
         """Say which members the turn before ``target`` waits for."""
         words = self._words
-        late = [p for p, w in enumerate(words) if int(w[turns.DECODED]) < self._decoded]
+        late = [p for p, w in enumerate(words) if int(w[turns.DECODED]) < self._next]
         if late:
-            return f"ranks {late} to prepare task {self._decoded - 1}"
+            return f"ranks {late} to prepare task {self._next - 1}"
         idle = [p for p, w in enumerate(words) if int(w[turns.READY]) < target]
         if idle:
             return f"ranks {idle} to release turn {target - 1}"
@@ -282,23 +285,41 @@ class Server:
         ring(self._me, int(self._worlds[self._my]))
 
     def _serve(self) -> bool:
-        """Take one message and do what it says; False: this thread shall end."""
+        """Read what has been left, and execute one task; False: this thread shall end.
+
+        All messages are read first: the members then know of each other's tasks before it is their turn.
+        """
         me, areas, my = self._me, self._areas, self._my
-        if not turns.await_word(me, areas, my, my, turns.POSTED, self._served + 1):
+        if not self._queue and not turns.await_word(
+            me, areas, my, my, turns.POSTED, self._served + 1
+        ):
             return False
+        while self._served < _load(int(areas[my]) + 8 * turns.POSTED):
+            for record in self._read():
+                slot = self._decoded % turns.SLOTS
+                self._records[my][slot] = record.reshape(1).view(np.int64)
+                self._decoded += 1
+                turns.publish_record(me, areas, my, self._decoded, self._width, tasks.AGREED_WORDS)
+                self._queue.append(record)
+        return self._execute(self._queue.popleft()) if self._queue else True
+
+    def _read(self) -> list[Array]:
+        """Take one message; return the records of its tasks."""
         slot = self._served % turns.SLOTS
         message = self._messages[slot].copy()
         self._served += 1
         session = int(message["session"])
         if message["kind"] == tasks.LAUNCH:
-            return all(self._execute(record) for record in self._launch(session, slot))
-        if message["kind"] == tasks.PREPARE:
-            record = tasks.decode(message, slot)
-            if self._kernel is not None and self._kernel_session == session:
-                command, op = int(record["command"]), int(record["op"])
-                record["keeps_own"] = self._kernel.check_task(command, op)
-            return self._execute(record)
-        raise ServerError(f"the kind of a message must be 1 or 2, but got {int(message['kind'])}")
+            return self._launch(session, slot)
+        if message["kind"] != tasks.PREPARE:
+            raise ServerError(
+                f"the kind of a message must be 1 or 2, but got {int(message['kind'])}"
+            )
+        record = tasks.decode(message, slot)
+        if self._kernel is not None and self._kernel_session == session:
+            command, op = int(record["command"]), int(record["op"])
+            record["keeps_own"] = self._kernel.check_task(command, op)
+        return [record]
 
     def _launch(self, session: int, slot: int) -> list[Array]:
         """Begin a communication kernel; return the tasks that its tiling data holds."""
@@ -309,11 +330,9 @@ class Server:
         return launch.records(self.group.n_pes, session, slot)
 
     def _execute(self, record: Array) -> bool:
-        number, me, my = self._decoded, self._me, self._my
-        self._records[my][number % turns.SLOTS] = record.reshape(1).view(np.int64)
-        self._decoded += 1
-        width = self._record_dtype.itemsize // 8
-        turns.publish_record(me, self._areas, my, self._decoded, width, tasks.AGREED_WORDS)
+        """Agree with the others on the next task, and execute it."""
+        number, me, my = self._next, self._me, self._my
+        self._next += 1
         records = self._agree(number)
         if records is None:
             return False
@@ -343,13 +362,12 @@ class Server:
             TaskMismatchError: They don't fit together.
         """
         n_pes, slot = self.group.n_pes, number % turns.SLOTS
-        width = self._record_dtype.itemsize // 8
         outcome = turns.await_records(
-            self._me, self._areas, self._my, number + 1, width, tasks.AGREED_WORDS
+            self._me, self._areas, self._my, number + 1, self._width, tasks.AGREED_WORDS
         )
         if outcome == 0:
             return None
-        table: Words = np.empty((n_pes, width), np.int64)
+        table: Words = np.empty((n_pes, self._width), np.int64)
         if outcome == 1:
             for pe in range(n_pes):
                 table[pe] = self._records[pe][slot]

@@ -275,11 +275,13 @@ def _source(row: Any, turn: int, number: int) -> Any:
 
 @jit()
 def _stage(me: int, areas: Any, plan: Any, stage: Any, turn: int, number: int) -> bool:
-    """Copy private input to the staging slot of this turn, once everyone has left it."""
-    if stage.shape[0] == 0:
+    """Once everyone has left the slots of this turn, copy private input to the staging slot."""
+    if stage.shape[0] == 0 and plan[PUBLISH_RESULT] == 0:
         return True
+    # Another task may have divided the memory otherwise: before the first turn all must have left it.
+    left = max(number - 1, plan[BASE])
     for pe in range(areas.size):
-        if not await_word(me, areas, plan[MY], pe, PULLED, number - 1):
+        if not await_word(me, areas, plan[MY], pe, PULLED, left):
             return False
     slot = plan[STAGING] + (number & 1) * plan[SLOT_BYTES]
     for row in range(stage.shape[0]):
