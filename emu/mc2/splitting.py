@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,37 +12,40 @@ from emu.comm.link_model import Link
 MAX_REPEAT = 255
 """Turns that one task of the communication server can have."""
 
-MAX_TURNS = 8
-"""Turns when the operator chooses. What cannot be hidden is one turn's worth: eight leave 12 % of it."""
+MAX_TURNS = 16
+"""Turns when the operator chooses. What cannot be hidden is one turn's worth: sixteen leave 6 % of it."""
 
-LEAST_ROWS = 64
-"""Rows that a chosen tile has at least."""
+UNIT = 32
+"""Rows that a chosen tile is a multiple of: of a packed weight, a product of 32 rows is as fast as a large
+one, one of 48 is a tenth slower, because its last block is ragged."""
 
-UNIT = 16
-"""Rows that a chosen tile is a multiple of, so that few products end in a ragged block."""
-
-TURN_S = 150e-6
+TURN_S = 100e-6
 """Seconds that one more turn costs: posting it, waking the servers, and what they evict from the caches."""
 
 _MULTIPLY_ADDS_PER_S = 1e11
 _COPIED_BYTES_PER_S = 4e9
 
 
-def turns_worth(work: int, pair_bytes: int, n_pes: int, link: Link | None) -> int:
+def turns_worth(
+    work: int, pair_bytes: int, n_pes: int, link: Link | None, *, cores: int | None = None
+) -> int:
     """Return the number of turns that should take the least time.
 
     In t turns all but one t-th of the shorter of computation and communication is hidden, and each turn
     costs ``TURN_S``: the best t is the root of their quotient. The time of the computation is that of a core
     with 100 thousand million multiply-adds a second; the time of the communication is the link's, or 4 GB/s for
-    all that a PE fetches.
+    all that a PE fetches. Where nothing sleeps, without a link, nothing is hidden unless there is a core for
+    every PE's server too: one turn is then best.
 
     Args:
         work: Multiply-adds of a PE.
         pair_bytes: Bytes that a PE fetches from each other PE.
         n_pes: Size of the group.
         link: The emulated link of the world.
+        cores: Cores of the machine. Default: those it has.
     """
-    if n_pes == 1:
+    cores = cores or os.cpu_count() or 1
+    if n_pes == 1 or (link is None and 2 * n_pes > cores):
         return 1
     moving = pair_bytes * (n_pes - 1) / _COPIED_BYTES_PER_S
     if link is not None:
@@ -110,7 +114,7 @@ class TileSplit:
     def by_turns(cls, rows: int, turns: int) -> TileSplit:
         """Cut into exactly ``turns`` turns whose rows differ by one unit at most, the longer ones first.
 
-        The unit is 16 rows where that divides ``rows`` and each turn gets at least one; else one row.
+        The unit is 32 rows where that divides ``rows`` and each turn gets at least one; else one row.
         """
         if not 1 <= turns <= rows:
             raise ArgumentError(
@@ -122,14 +126,11 @@ class TileSplit:
 
     @classmethod
     def chosen(cls, rows: int, turns: int) -> TileSplit:
-        """Cut into about ``turns`` turns, or fewer: tiles of at least ``LEAST_ROWS`` rows.
-
-        Tiles are multiples of ``UNIT`` rows, and a tail takes what is left.
-        """
-        turns = max(1, min(turns, rows // LEAST_ROWS))
-        if turns == 1:
+        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail of what is left."""
+        tile = max(1, round(rows / (turns * UNIT))) * UNIT
+        if turns <= 1 or tile >= rows:
             return cls(rows, 1)
-        return cls.by_rows(rows, -(-rows // (turns * UNIT)) * UNIT)
+        return cls.by_rows(rows, tile)
 
 
 def _even(count: int, turns: int, unit: int) -> TileSplit:
