@@ -13,6 +13,10 @@ from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit
 
+_LARGE_ROWS = 384
+"""Products of so many rows lay their weight out themselves at no cost: each part of it stays in the cache
+until it is used."""
+
 
 def _hccl_type() -> Any:
     """Return the class whose objects talk to the communication server."""
@@ -72,8 +76,9 @@ class Session:
         return computing(self._trace, self._pe, name, turn)
 
     def pack(self, product: Product, *, products: int | None = None) -> None:
-        """Lay out the weight for ``products`` products, one a turn by default, if there are several."""
-        if (self.split.turns if products is None else products) > 1:
+        """Lay out the weight for ``products`` products, one a turn by default, if they are many and small."""
+        several = (self.split.turns if products is None else products) > 1
+        if several and self.split.longest < _LARGE_ROWS:
             with self.computing("packing of x2", -1):
                 product.pack()
 
