@@ -31,6 +31,7 @@ from emu.comm import routes, tasks, turns
 from emu.comm.errors import ArgumentError, ServerError
 from emu.comm.kernel_launch import AREA_BYTES, Kernel, Launch
 from emu.comm.layout import LINE
+from emu.comm.priority import ask_for_short_slices
 from emu.comm.signals import ring
 from emu.comm.stop import check_stopped
 from emu.comm.tiling.enums import PreparePosition
@@ -264,6 +265,7 @@ class Server:
     # --- server side -----------------------------------------------------------------------
 
     def _run(self) -> None:
+        ask_for_short_slices()
         try:
             while self._serve():
                 pass
