@@ -247,7 +247,7 @@ class Launch:
         entry = self._header["places"][index]
         if not entry["given"]:
             what = f"argument {index}" if index < MAX_ARGUMENTS else "the workspace or window"
-            raise ArgumentError(f"{name} must name memory that was given, but {what} was not")
+            raise ArgumentError(f"{name} must name dense memory that was given, but {what} is none")
         return Place(int(entry["address"]), int(entry["nbytes"]), bool(entry["in_heap"]))
 
     def records(self, n_pes: int, session: int, slot: int) -> list[Array]:

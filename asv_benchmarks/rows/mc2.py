@@ -7,10 +7,9 @@ on this machine; ``hidden`` is the share of that time which the fused operator d
 from __future__ import annotations
 
 import functools
-import math
 
 from rows.measure import Bench, Goal, Outcome, Settings, duel, typical
-from rows.team import Team, TeamError, over_link
+from rows.team import Team, TeamError, balancing_link
 
 PARTS = ("fused", "serial", "communication", "computation")
 LATENCY = "5us"
@@ -35,9 +34,7 @@ def _team(operator: str, pes: int, linked: bool, settings: Settings) -> Team:
     name = f"{operator} computation"
     seconds = typical([bare.seconds(name, 1, **sizes) for _ in range(9)])
     nbytes = SHAPES[operator][1](*sizes.values(), pes)
-    rate = nbytes / seconds
-    digits = 1 - math.floor(math.log10(rate))  # two digits, so that near rates share a team
-    return settings.teams(over_link(f"{round(rate, digits):.0f}B/s,{LATENCY}"), pes)
+    return settings.teams(balancing_link(nbytes, seconds, LATENCY), pes)
 
 
 def _beside_serial(operator: str, pes: int, linked: bool, settings: Settings) -> Outcome:

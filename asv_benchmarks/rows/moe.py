@@ -7,10 +7,9 @@ is a copy.
 from __future__ import annotations
 
 import functools
-import math
 
 from rows.measure import Bench, Goal, Outcome, Settings, duel, typical
-from rows.team import Team, TeamError, over_link
+from rows.team import Team, TeamError, balancing_link
 
 PES = 2
 SIZES = {"rows": 1024, "depth": 1024, "columns": 1024}
@@ -22,9 +21,8 @@ def _team(linked: bool, settings: Settings) -> Team:
     if not linked:
         return bare
     spent = [bare.seconds("moe_product", 1, way="computation", **SIZES) for _ in range(9)]
-    rate = 2 * SIZES["rows"] // PES * SIZES["depth"] / typical(spent)
-    digits = 1 - math.floor(math.log10(rate))  # two digits, so that near rates share a team
-    return settings.teams(over_link(f"{round(rate, digits):.0f}B/s,5us"), PES)
+    nbytes = 2 * SIZES["rows"] // PES * SIZES["depth"]
+    return settings.teams(balancing_link(nbytes, typical(spent), "5us"), PES)
 
 
 def _product(linked: bool, way: str, settings: Settings) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import math
 import os
 import shutil
 import signal
@@ -64,6 +65,16 @@ def environment() -> dict[str, str]:
 def over_link(link: str) -> str:
     """Return the kind of our PEs in a world with an emulated link, as ``emu run --link`` takes it."""
     return f"emu over {link}"
+
+
+def balancing_link(nbytes: int, seconds: float, latency: str) -> str:
+    """Return :func:`over_link` of a link that carries ``nbytes`` in ``seconds``, to two digits.
+
+    Two digits, so that rows of about the same rate share a team.
+    """
+    rate = nbytes / seconds
+    digits = 1 - math.floor(math.log10(rate))
+    return over_link(f"{round(rate, digits):.0f}B/s,{latency}")
 
 
 def _command(kind: str, n: int, address: str) -> list[str]:

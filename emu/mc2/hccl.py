@@ -82,7 +82,8 @@ class Hccl:
         tiling: The operator's tiling data, bytes that begin with an Mc2Msg of any version; the server
             reads these bytes. Default: none, the kernel prepares what it likes.
         args: The operator's inputs in the order of its prototype, None for optional ones that are
-            left out, then its outputs: what the argument indices of the tiling data count.
+            left out, then its outputs: what the argument indices of the tiling data count. Those that
+            the server uses must be dense.
         version: Version of the Mc2Msg. Default: it is detected.
         workspace: The operator's workspace, for tiling data that names it.
         window_bytes: Size of each of the two windows.
@@ -139,7 +140,7 @@ class Hccl:
         if len(args) > MAX_ARGUMENTS:
             raise ArgumentError(f"args must be at most {MAX_ARGUMENTS}, but got {len(args)}")
         places = [
-            None if value is None else self._keep(f"args[{i}]", value)
+            None if value is None or _is_strided(value) else self._keep(f"args[{i}]", value)
             for i, value in enumerate(args)
         ]
         space = None if workspace is None else self._keep("workspace", workspace)
@@ -523,6 +524,10 @@ class Hccl:
     def Turns(self) -> list[Turn]:
         """Return when each turn of this kernel was executed, on every rank, as far as it is done."""
         return self._server.log(self._first_turn, self._server.prepared_turns)
+
+
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
 def _check_indices(kernel: Kernel, places: list[Place | None]) -> None:

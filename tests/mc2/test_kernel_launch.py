@@ -222,8 +222,14 @@ REFUSED = [
     ({"tailRecvOff": 196}, "tailRecvOff must leave room for"),
     ({"recvOff": 2}, "offsets must be multiples of 4, but got 2"),
     ({"sendArgIndex": 5}, "sendArgIndex must be in [0, 5)"),
-    ({"commOutArgIndex": 1}, "commOutArgIndex must name memory that was given, but argument 1"),
-    ({"useBufferType": 4}, "useBufferType must name memory that was given, but the workspace"),
+    (
+        {"commOutArgIndex": 1},
+        "commOutArgIndex must name dense memory that was given, but argument 1",
+    ),
+    (
+        {"useBufferType": 4},
+        "useBufferType must name dense memory that was given, but the workspace",
+    ),
     ({"useBufferType": 7}, "useBufferType must be in [0, 6], but got 7"),
 ]
 
@@ -231,10 +237,13 @@ REFUSED = [
 def refused_messages():
     group = emu.world()
     x, out = np.zeros((M, K), np.float32), np.zeros((group.n_pes * M, K), np.float32)
-    args = [x, None, None, np.zeros(1), out]
+    strided = np.zeros((4, 4))[:, ::2]  # an argument that the server has no use for
+    args = [x, None, strided, np.zeros(1), out]
     for more, text in REFUSED:
         with pytest.raises(ArgumentError, match=re.escape(text)):
             Hccl(group, gather_message(**more), args)
+    with pytest.raises(ArgumentError, match="sendArgIndex must name dense memory"):
+        Hccl(group, gather_message(sendArgIndex=2), args)
     old = convert(make_mc2msg(turnNum=1, sendCnt=4), "112")
     with pytest.raises(ArgumentError, match="a message of version 112 must not be executed"):
         Hccl(group, old.to_bytes(), args)
