@@ -150,7 +150,7 @@ class Server:
 
         Args:
             message: Of ``message_dtype``.
-            committed: Turns that are released already.
+            committed: Turns that are released already, from ``prepared_turns`` on.
 
         Returns:
             The slot, for :meth:`release`.
@@ -164,13 +164,31 @@ class Server:
         slot = self._posted % turns.SLOTS
         self._messages[slot] = message
         self._state[turns.COMMITS + slot] = committed
+        self._note_release(self.prepared_turns, committed)
         self._posted += 1
         _post(self._me, self._areas, self._my, turns.POSTED, self._posted)
         return slot
 
-    def release(self, slot: int, committed: int) -> None:
-        """Release the first ``committed`` turns of the task in ``slot``."""
+    def _note_release(self, first: int, count: int) -> None:
+        """Note when turns are released, for the emulated link."""
+        start = turns.RELEASED + first % turns.RELEASED_TURNS
+        if first % turns.RELEASED_TURNS + count <= turns.RELEASED_TURNS:
+            self._state[start : start + count] = time.monotonic_ns()
+        else:
+            for number in range(first, first + count):
+                self._note_release(number, 1)
+
+    def release(self, slot: int, before: int, committed: int, base: int) -> None:
+        """Release turns of a task.
+
+        Args:
+            slot: Its slot.
+            before: Turns that were released before.
+            committed: Turns that are released now.
+            base: Number of its first turn.
+        """
         self.check()
+        self._note_release(base + before, committed - before)
         _post(self._me, self._areas, self._my, turns.COMMITS + slot, committed)
 
     def message(self) -> Array:
@@ -237,7 +255,7 @@ class Server:
         """
         rows = []
         for pe, words in enumerate(self._words):
-            table = words[turns.LOG : turns.RECORDS].reshape(turns.LOG_TURNS, turns.LOG_WORDS)
+            table = words[turns.LOG : turns.RELEASED].reshape(turns.LOG_TURNS, turns.LOG_WORDS)
             end = min(last, int(words[turns.PULLED]))
             for number in range(max(first, end - turns.LOG_TURNS), end):
                 task, turn, start, stop = (int(v) for v in table[number % turns.LOG_TURNS])

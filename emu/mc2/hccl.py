@@ -423,8 +423,9 @@ class Hccl:
             )
         kernel = self._kernel
         once = kernel is not None and kernel.turns and kernel.wait_policy == WaitPolicy.FIRST_TURN
-        task.committed = task.repeat if once else task.committed + 1
-        self._server.release(task.slot, task.committed)
+        before = task.committed
+        task.committed = task.repeat if once else before + 1
+        self._server.release(task.slot, before, task.committed, task.base)
 
     def Wait(self, handle: int) -> int:
         """Wait for the next turn of a task.
