@@ -67,7 +67,6 @@ AREA_BYTES = _AREA.itemsize
 """Bytes of shared memory that a launch takes."""
 
 _VERSIONS = tuple(Version)
-_REDUCING = (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER)
 
 
 class Place(NamedTuple):
@@ -109,16 +108,16 @@ class Kernel:
         if not self.tasks:
             return True
         for task in self.tasks:
-            if task.opType == command and (command not in _REDUCING or task.reduceType == op):
+            if task.opType == command and (command not in tasks.REDUCING or task.reduceType == op):
                 return not task.skipLocalRankCopy
         listed = ", ".join(
             tasks.NAMES.get(int(t.opType), str(t.opType))
-            + (f" with op {t.reduceType}" if t.opType in _REDUCING else "")
+            + (f" with op {t.reduceType}" if t.opType in tasks.REDUCING else "")
             for t in self.tasks
         )
         raise ArgumentError(
             f"a task must be one of those in the tiling data ({listed}), but got "
-            f"{tasks.NAMES[command]}" + (f" with op {op}" if command in _REDUCING else "")
+            f"{tasks.NAMES[command]}" + (f" with op {op}" if command in tasks.REDUCING else "")
         )
 
 

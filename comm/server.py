@@ -170,7 +170,9 @@ class Server:
         return slot
 
     def _note_release(self, first: int, count: int) -> None:
-        """Note when turns are released, for the emulated link."""
+        """Note when turns are released, for the emulated link; nobody asks where there is none."""
+        if self.group.link is None:
+            return
         start = turns.RELEASED + first % turns.RELEASED_TURNS
         if first % turns.RELEASED_TURNS + count <= turns.RELEASED_TURNS:
             self._state[start : start + count] = time.monotonic_ns()

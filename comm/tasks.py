@@ -40,6 +40,9 @@ REDUCED_DTYPES = frozenset(
         HcclDataType.INT32,
     )
 )
+REDUCING = frozenset((HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER))
+"""The commands that combine elements; only they have an operation."""
+
 REDUCE_OPS = frozenset((HcclReduceOp.SUM, HcclReduceOp.MAX, HcclReduceOp.MIN))
 
 _COUNTS = ("send_counts", "send_displs", "recv_counts", "recv_displs")
@@ -124,7 +127,7 @@ def check(record: Array) -> None:
         raise ServerError(f"the command of a task must be one of {served}, but got {command}")
     if dtype not in NUMPY_DTYPES:
         raise ServerError(f"the dtype of a task must be in [0, 11], but got {dtype}")
-    if command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER):
+    if command in REDUCING:
         if op not in REDUCE_OPS:
             raise ServerError(
                 f"op must be SUM 0, MAX 2 or MIN 3 for {NAMES[command]}, but got {op}"
@@ -166,7 +169,7 @@ def describe(record: Array) -> str:
     if command != HcclCommand.ALLTOALLV:
         parts.append(f"count={int(record['count'])}")
     parts.append(f"dtype={HcclDataType(int(record['dtype'])).name}")
-    if command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER):
+    if command in REDUCING:
         parts.append(f"op={HcclReduceOp(int(record['op'])).name}")
     if command != HcclCommand.ALLREDUCE and command != HcclCommand.ALLTOALLV:
         parts.append(f"strideCount={int(record['stride'])}")
@@ -230,6 +233,7 @@ __all__ = [
     "PREPARE",
     "REDUCED_DTYPES",
     "REDUCE_OPS",
+    "REDUCING",
     "check",
     "counts_fit",
     "decode",

@@ -51,10 +51,6 @@ RELEASED = LOG + LOG_WORDS * LOG_TURNS
 RELEASED_TURNS = 1 << 14  # more than all turns of a kernel: when each was released
 RECORDS = RELEASED + RELEASED_TURNS
 
-ANYTHING, NOTHING = (
-    -1,
-    -2,
-)  # A_CODE: wake me whatever the others store; whatever my compute side stores
 ALL_RECORDS, OWN = -1, -2  # A_CODE: the members' records; a word of the own compute side
 _WORDS_A_MEMBER = 32  # A_CODE = member * 32 + word
 

@@ -13,7 +13,7 @@ from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.kernel_launch import Place
 from emu.comm.server import Server
-from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, extent
+from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.address import array_data
 
@@ -172,8 +172,7 @@ class Call:
                 f"dtype must be that of send, {source.dtype}, but got "
                 f"{HcclDataType(self._given).name}"
             )
-        reduces = self.command in (HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER)
-        if reduces and number not in REDUCED_DTYPES:
+        if self.command in REDUCING and number not in REDUCED_DTYPES:
             names = ", ".join(HcclDataType(d).name for d in sorted(REDUCED_DTYPES))
             raise ArgumentError(
                 f"send of {self.name} must have one of the dtypes {names}, but got "
