@@ -1,0 +1,45 @@
+"""``torch.distributed`` on the World: the backends "hccl" and "nccl".
+
+:func:`register` gives torch the two backends; after it ``init_process_group("nccl")`` in a PE makes a
+process group whose ranks are the PEs of the launch, and the collectives of :mod:`torch.distributed`
+run on :class:`emu.comm.world.World`. It needs no address and no port.
+
+An asynchronous collective is kept back until its result is asked for (:mod:`.works`), so a script that
+forgets a ``wait`` sees old data here too. Messages between two ranks are in
+:mod:`.point_to_point`, what torch is given in :mod:`.process_group`, and what of torch is replaced in
+:mod:`.registration`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def register() -> None:
+    """Register "hccl" and "nccl" with ``torch.distributed``; a second call does nothing.
+
+    Where torch was built without its distributed package, nothing is done.
+    """
+    import torch.distributed
+
+    if torch.distributed.is_available():
+        from emu.accelerator.distributed import registration
+
+        registration.register()
+
+
+def flush_all() -> None:
+    """Do every operation that is still kept back, and wait until every message sent is matched.
+
+    ``torch.cuda.synchronize()`` and ``torch.npu.synchronize()`` call it. It needs no torch: where no
+    process group was made there is nothing to do.
+
+    Raises:
+        CommError: What the operations raise.
+    """
+    works = sys.modules.get(f"{__name__}.works")
+    if works is not None:
+        works.flush()
+
+
+__all__ = ["flush_all", "register"]

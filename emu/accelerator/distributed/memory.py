@@ -1,0 +1,101 @@
+"""Tensors as the World takes them: flat NumPy arrays over their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from emu.comm.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+
+_BF16 = np.dtype(ml_dtypes.bfloat16)
+_SHARED = frozenset(
+    getattr(torch, name)
+    for name in (
+        *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"),
+        *("uint16", "uint32", "uint64"),
+    )
+)
+"""Dtypes that torch, NumPy and the World have in common by name."""
+
+
+def flat(tensor: torch.Tensor) -> Array:
+    """Return the tensor's memory as an array of one axis, of the same dtype.
+
+    A dtype that the World does not know (complex numbers, 8-bit floats) comes as bytes.
+
+    Args:
+        tensor: A strided tensor that fills its memory: contiguous, or in a channels-last format.
+
+    Raises:
+        ValueError: It does not; as NCCL's backend says it.
+    """
+    with torch._C.DisableTorchFunction():
+        if tensor.layout is not torch.strided:
+            raise ValueError(f"Tensors must be dense, but got layout {tensor.layout}")
+        line = tensor.detach()
+        if line.is_contiguous():
+            line = line.view(-1)
+        elif _is_channels_last(line):
+            line = line.as_strided((line.numel(),), (1,))
+        else:
+            raise ValueError(
+                f"Tensors must be contiguous, but got shape {tuple(tensor.shape)} with strides "
+                f"{tensor.stride()}"
+            )
+        dtype = line.dtype
+        if dtype in _SHARED:
+            return line.numpy()
+        if dtype is torch.bfloat16:
+            return line.view(torch.int16).numpy().view(_BF16)
+        if line.is_conj() or line.is_neg():
+            raise ValueError(
+                "Tensors must be in memory, but got a lazily conjugated or negated one"
+            )
+        return line.view(torch.uint8).numpy()
+
+
+def number(tensor: torch.Tensor) -> Array:
+    """Return :func:`flat`, for a reduction.
+
+    Raises:
+        TypeError: The World does not reduce the tensor's dtype.
+    """
+    if tensor.dtype not in _SHARED and tensor.dtype is not torch.bfloat16:
+        raise TypeError(f"Input tensor data type is not supported for a reduction: {tensor.dtype}")
+    return flat(tensor)
+
+
+def same_type(*tensors: torch.Tensor) -> None:
+    """Check that the tensors have one dtype.
+
+    Raises:
+        TypeError: They have not; as NCCL's backend says it.
+    """
+    for tensor in tensors:
+        if tensor.dtype is not tensors[0].dtype:
+            raise TypeError(
+                f"Tensors must have identical type, but got {tensors[0].dtype} and {tensor.dtype}"
+            )
+
+
+def elements(tensor: torch.Tensor, wanted: int, name: str) -> None:
+    """Check the number of elements of an argument.
+
+    Raises:
+        ArgumentError: It is another.
+    """
+    with torch._C.DisableTorchFunction():
+        got = tensor.numel()
+    if got != wanted:
+        raise ArgumentError(f"{name} must have {wanted} elements, but got {got}")
+
+
+def _is_channels_last(tensor: torch.Tensor) -> bool:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    form = formats.get(tensor.dim())
+    return form is not None and tensor.is_contiguous(memory_format=form)

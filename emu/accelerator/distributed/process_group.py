@@ -1,0 +1,534 @@
+"""The process group that ``torch.distributed`` calls, over a group of the World."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+import emu.accelerator
+from emu.accelerator.distributed.memory import Array, elements, flat, number, same_type
+from emu.accelerator.distributed.point_to_point import Channels
+from emu.accelerator.distributed.works import JoinedWork, Queue, QueuedWork, SentWork, Work
+from emu.accelerator.marks import device_of
+from emu.comm.errors import ArgumentError
+from emu.comm.world import Group, world
+
+Tensor = torch.Tensor
+Tensors = Sequence[torch.Tensor]
+
+_OPS = {
+    int(dist.ReduceOp.SUM): "sum",
+    int(dist.ReduceOp.AVG): "avg",
+    int(dist.ReduceOp.PRODUCT): "prod",
+    int(dist.ReduceOp.MIN): "min",
+    int(dist.ReduceOp.MAX): "max",
+}
+_CALLERS = ("torch.distributed.distributed_c10d",)
+
+
+class WorldProcessGroup(dist.ProcessGroup):
+    """Collectives and messages of torch tensors between the PEs of a group.
+
+    Tensors are CPU memory marked as lying on an emulated device; that device must be one of the
+    backend's. They must be contiguous. All collectives are kept back until their result is asked for
+    (:mod:`emu.accelerator.distributed.works`).
+
+    Attributes:
+        emu_group: The group of the World.
+    """
+
+    supports_splitting = False
+    supports_coalescing = False
+    supports_time_estimate = False
+
+    def __init__(self, backend: str, devices: Sequence[str], group: Group) -> None:
+        super().__init__(group.my_pe, group.n_pes)
+        self.emu_group = group
+        self._backend = backend
+        self._devices = tuple(devices)
+        self._name, self._description = "", "undefined"
+        self._queue = Queue(collective=True)
+        self._receives = [Queue(collective=False) for _ in range(group.n_pes)]
+        self._channels_made: Channels | None = None
+        self._coalesced: list[Work] | None = None
+
+    # --- who am I --------------------------------------------------------------------------
+
+    def getBackendName(self) -> str:
+        """Return "nccl" or "hccl"."""
+        return self._backend
+
+    def name(self) -> str:
+        """Return "nccl" or "hccl"."""
+        return self._backend
+
+    def _get_backend_name(self) -> str:
+        return self._backend
+
+    @property
+    def group_name(self) -> str:
+        """The name that torch gave."""
+        return self._name
+
+    pg_name = group_name
+
+    @property
+    def group_desc(self) -> str:
+        """What torch says that the group is for."""
+        return self._description
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device(kind) for kind in self._devices]
+
+    def _get_backend(self, device: torch.device) -> WorldProcessGroup:
+        kind = torch.device(device).type
+        if kind not in self._devices:
+            raise RuntimeError(f"No backend type associated with device type {kind}")
+        return self
+
+    def get_hccl_comm_name(self, rank: int, init_comm: bool = True) -> str:
+        """Return the name of the communicator: that of the World's group.
+
+        Args:
+            rank: A rank of the group.
+            init_comm: Ignored: the communicator is always there.
+
+        Raises:
+            ArgumentError: ``rank`` is none of the group's.
+        """
+        if not 0 <= rank < self.emu_group.n_pes:
+            raise ArgumentError(f"rank must be in [0, {self.emu_group.n_pes}), but got {rank}")
+        return self.emu_group.name
+
+    def _set_sequence_number_for_group(self) -> None:
+        pass
+
+    def _get_sequence_number_for_group(self) -> int:
+        return 0
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Do nothing: a world reports its deadlocks itself."""
+
+    _set_default_timeout = set_timeout
+
+    def _has_hooks(self) -> bool:
+        return False
+
+    def shutdown(self) -> None:
+        """Do what was kept back; ``destroy_process_group`` calls it."""
+        self._queue.run_all()
+
+    def abort(self) -> None:
+        """Drop what was kept back."""
+        self._queue = Queue(collective=True)
+
+    # --- how an operation is kept ----------------------------------------------------------
+
+    def _check(self, *tensors: Tensor) -> None:
+        """Check the tensors' device, for calls through the functions of ``torch.distributed``.
+
+        Torch's C++ code (DistributedDataParallel's reducer) brings buffers of its own, which cannot
+        be marked.
+        """
+        caller = sys._getframe(2).f_globals.get("__name__")
+        if caller not in _CALLERS or not emu.accelerator.installed():
+            return
+        for tensor in tensors:
+            kind = device_of(tensor).type
+            if kind not in self._devices:
+                raise RuntimeError(
+                    f"No backend type associated with device type {kind}: backend "
+                    f"{self._backend!r} takes tensors on {' or '.join(self._devices)}"
+                )
+
+    def _keep(self, run: Callable[[], Any], outputs: Sequence[Tensor]) -> QueuedWork:
+        work = self._queue.add(run, list(outputs))
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._get_backend(device)
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        works, self._coalesced = self._coalesced or [], None
+        return JoinedWork(works)
+
+    # --- collectives -----------------------------------------------------------------------
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+        """Give every member the root's tensor."""
+        self._check(*tensors)
+        data, root = flat(_one(tensors)), 0 if opts is None else opts.rootRank
+        return self._keep(lambda: self.emu_group.broadcast(data, root, out=data), tensors)
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        """Combine the members' tensors in place."""
+        self._check(*tensors)
+        return self._all_reduce(tensors, opts)
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+        """Combine several tensors of each member, each in place."""
+        self._check(*tensors)
+        return self._all_reduce(tensors, opts)
+
+    def _all_reduce(self, tensors: Tensors, opts: Any) -> Work:
+        op = _operation(opts, *tensors)
+        arrays = [number(tensor) for tensor in tensors]
+        group = self.emu_group
+
+        def run() -> None:
+            for data in arrays:
+                group.all_reduce(data, op, out=data)
+
+        return self._keep(run, tensors)
+
+    def reduce(self, tensors: Tensors, opts: Any) -> Work:
+        """Combine the members' tensors into the root's; the others keep theirs."""
+        self._check(*tensors)
+        op = _operation(opts, *tensors)
+        data, root, group = number(_one(tensors)), opts.rootRank, self.emu_group
+
+        def run() -> None:
+            group.all_reduce(data, op, out=data if group.my_pe == root else None)
+
+        return self._keep(run, tensors if group.my_pe == root else [])
+
+    def all_gather_single(self, output: Tensor, source: Tensor, opts: Any = None) -> Work:
+        """Put the members' tensors one behind another into ``output``."""
+        self._check(output, source)
+        return self._gather_all([output], [source])
+
+    _allgather_base = all_gather_into_tensor = all_gather_single
+
+    def all_gather_single_coalesced(
+        self, outputs: Tensors, sources: Tensors, opts: Any = None
+    ) -> Work:
+        """Do :meth:`all_gather_single` for several pairs."""
+        self._check(*outputs, *sources)
+        return self._gather_all(outputs, sources)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def _gather_all(self, outputs: Tensors, sources: Tensors) -> Work:
+        group = self.emu_group
+        pairs = []
+        for output, source in zip(outputs, sources, strict=True):
+            same_type(output, source)
+            elements(output, source.numel() * group.n_pes, "output tensor")
+            pairs.append((flat(output).reshape(group.n_pes, -1), flat(source)))
+
+        def run() -> None:
+            for output, source in pairs:
+                group.all_gather(source, out=output)
+
+        return self._keep(run, outputs)
+
+    def allgather(
+        self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
+    ) -> Work:
+        """Put the members' tensors into a list; they may differ in size."""
+        outputs, source = _one(output_lists), _one(sources)
+        self._check(*outputs, source)
+        self._check_list(outputs, "tensor_list")
+        same_type(source, *outputs)
+        arrays, data, group = [flat(output) for output in outputs], flat(source), self.emu_group
+        elements(outputs[group.my_pe], source.numel(), f"tensor_list[{group.my_pe}]")
+
+        def run() -> None:
+            if len({array.size for array in arrays}) == 1:
+                _deal(group.all_gather(data), arrays)
+                return
+            for root, array in enumerate(arrays):
+                mine = root == group.my_pe
+                group.broadcast(data if mine else array, root, out=array)
+
+        return self._keep(run, outputs)
+
+    def allgather_coalesced(
+        self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
+    ) -> Work:
+        """Do :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
+        columns = list(zip(*output_lists, strict=True))
+        pairs = zip(columns, sources, strict=True)
+        return JoinedWork([self.allgather([outputs], [source]) for outputs, source in pairs])
+
+    def gather(self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any) -> Work:
+        """Put the members' tensors into a list of the root."""
+        source, root, group = _one(sources), opts.rootRank, self.emu_group
+        outputs = _one(output_lists) if group.my_pe == root else []
+        self._check(*outputs, source)
+        if group.my_pe == root:
+            self._check_list(outputs, "gather_list")
+        same_type(source, *outputs)
+        for i, output in enumerate(outputs):
+            elements(output, source.numel(), f"gather_list[{i}]")
+        arrays, data = [flat(output) for output in outputs], flat(source)
+
+        def run() -> None:
+            rows = group.gather(data, root)
+            if rows is not None:
+                _deal(rows, arrays)
+
+        return self._keep(run, outputs)
+
+    def scatter(self, outputs: Tensors, source_lists: Sequence[Tensors], opts: Any) -> Work:
+        """Give member ``p`` the ``p``-th of the root's tensors."""
+        output, root, group = _one(outputs), opts.rootRank, self.emu_group
+        sources = _one(source_lists) if group.my_pe == root else []
+        self._check(output, *sources)
+        if group.my_pe == root:
+            self._check_list(sources, "scatter_list")
+        same_type(output, *sources)
+        for i, source in enumerate(sources):
+            elements(source, output.numel(), f"scatter_list[{i}]")
+        arrays, data = [flat(source) for source in sources], flat(output)
+
+        def run() -> None:
+            group.scatter(np.stack(arrays) if arrays else None, root, out=data)
+
+        return self._keep(run, outputs)
+
+    def reduce_scatter_single(self, output: Tensor, source: Tensor, opts: Any = None) -> Work:
+        """Combine the members' tensors and give each its part."""
+        self._check(output, source)
+        return self._reduce_scatter([output], [source], opts)
+
+    _reduce_scatter_base = reduce_scatter_tensor = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: Tensors, sources: Tensors, opts: Any = None
+    ) -> Work:
+        """Do :meth:`reduce_scatter_single` for several pairs."""
+        self._check(*outputs, *sources)
+        return self._reduce_scatter(outputs, sources, opts)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatter(self, outputs: Tensors, sources: Tensors, opts: Any) -> Work:
+        op, group = _operation(opts, *sources), self.emu_group
+        pairs = []
+        for output, source in zip(outputs, sources, strict=True):
+            same_type(output, source)
+            elements(source, output.numel() * group.n_pes, "input tensor")
+            pairs.append((number(output), number(source).reshape(group.n_pes, -1)))
+
+        def run() -> None:
+            for output, source in pairs:
+                group.reduce_scatter(source, op, out=output)
+
+        return self._keep(run, outputs)
+
+    def reduce_scatter(
+        self, outputs: Tensors, source_lists: Sequence[Tensors], opts: Any = None
+    ) -> Work:
+        """Combine the ``p``-th tensors of all members for member ``p``; they may differ in size."""
+        output, sources = _one(outputs), _one(source_lists)
+        self._check(output, *sources)
+        self._check_list(sources, "input_list")
+        same_type(output, *sources)
+        op, group = _operation(opts, output), self.emu_group
+        elements(output, sources[group.my_pe].numel(), "output")
+        arrays, data = [number(source) for source in sources], number(output)
+
+        def run() -> None:
+            if len({array.size for array in arrays}) == 1:
+                group.reduce_scatter(np.stack(arrays), op, out=data)
+                return
+            for root, array in enumerate(arrays):
+                group.all_reduce(array, op, out=data if root == group.my_pe else None)
+
+        return self._keep(run, outputs)
+
+    def all_to_all_single(
+        self,
+        output: Tensor,
+        source: Tensor,
+        output_splits: Sequence[int] | None,
+        input_splits: Sequence[int] | None,
+        opts: Any = None,
+    ) -> Work:
+        """Send rows of the first axis to each member and receive theirs."""
+        self._check(output, source)
+        same_type(output, source)
+        send = self._splits(source, input_splits, "input")
+        receive = self._splits(output, output_splits, "output")
+        data, out, group = flat(source), flat(output), self.emu_group
+        return self._keep(lambda: _exchange(group, data, send, out, receive), [output])
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs: Tensors, sources: Tensors, opts: Any = None) -> Work:
+        """Send the ``p``-th tensor to member ``p`` and receive theirs; they may differ in size."""
+        self._check(*outputs, *sources)
+        self._check_list(outputs, "output_tensor_list")
+        self._check_list(sources, "input_tensor_list")
+        same_type(*outputs, *sources)
+        arrays, targets = [flat(source) for source in sources], [flat(out) for out in outputs]
+        send, receive = [a.size for a in arrays], [a.size for a in targets]
+        group = self.emu_group
+
+        def run() -> None:
+            out = np.empty(sum(receive), targets[0].dtype)
+            _exchange(group, np.concatenate(arrays), send, out, receive)
+            _deal(np.split(out, list(itertools.accumulate(receive))[:-1]), targets)
+
+        return self._keep(run, outputs)
+
+    def barrier(self, opts: Any = None, **_: Any) -> Work:
+        """Wait for every member."""
+        return self._keep(self.emu_group.barrier, [])
+
+    def monitored_barrier(self, *_: Any, **__: Any) -> None:
+        """Raise: as with NCCL, only gloo has it."""
+        raise ValueError("monitored_barrier is only implemented for GLOO backend.")
+
+    # --- messages --------------------------------------------------------------------------
+
+    @property
+    def _channels(self) -> Channels:
+        if self._channels_made is None:
+            self._channels_made = Channels(self.emu_group)
+        return self._channels_made
+
+    def send(self, tensors: Tensors, rank: int, tag: int = 0) -> Work:
+        """Send a tensor to member ``rank``; ``tag`` is ignored, as by NCCL."""
+        self._check(*tensors)
+        self.emu_group.world_pe(rank)
+        data, channels = flat(_one(tensors)), self._channels
+        message = channels.send(data, rank)
+        work = SentWork(
+            lambda: channels.is_matched(message, rank),
+            lambda: channels.await_match(message, rank),
+            list(tensors),
+        )
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def recv(self, tensors: Tensors, rank: int, tag: int = 0) -> Work:
+        """Receive the next tensor that member ``rank`` sends; ``tag`` is ignored, as by NCCL."""
+        self._check(*tensors)
+        self.emu_group.world_pe(rank)
+        data, channels = flat(_one(tensors)), self._channels
+        message = channels.ask(rank)
+        work = self._receives[rank].add(
+            lambda: channels.receive(message, rank, data), list(tensors), rank
+        )
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        """Raise: as NCCL, the backend needs to know who sends."""
+        raise RuntimeError(
+            f"src must be a rank with backend {self._backend!r}, but got None: a receive from any "
+            "source is not supported"
+        )
+
+    # --- arguments -------------------------------------------------------------------------
+
+    def _check_list(self, tensors: Tensors, name: str) -> None:
+        if len(tensors) != self.emu_group.n_pes:
+            raise ArgumentError(
+                f"{name} must have {self.emu_group.n_pes} tensors, one for each rank of the group, "
+                f"but got {len(tensors)}"
+            )
+
+    def _splits(self, tensor: Tensor, splits: Sequence[int] | None, name: str) -> list[int]:
+        """Return the number of the flat array's elements for each member."""
+        n = self.emu_group.n_pes
+        rows = tensor.shape[0] if tensor.dim() else 0
+        line = flat(tensor).size // rows if rows else 0
+        if not splits:
+            if rows % n:
+                raise ArgumentError(
+                    f"{name} must have a first axis that {n} ranks divide, but got {rows} rows"
+                )
+            return [rows // n * line] * n
+        if len(splits) != n or sum(splits) != rows or min(splits) < 0:
+            raise ArgumentError(
+                f"{name}_split_sizes must be {n} numbers that add up to the {rows} rows of {name}, "
+                f"but got {list(splits)}"
+            )
+        return [int(count) * line for count in splits]
+
+
+def _one(items: Sequence[Any]) -> Any:
+    if len(items) != 1:
+        raise ArgumentError(f"tensors must be one a process, but got {len(items)}")
+    return items[0]
+
+
+def _deal(rows: Any, arrays: Sequence[Array]) -> None:
+    for row, array in zip(rows, arrays, strict=True):
+        array[...] = row
+
+
+def _exchange(group: Group, data: Array, send: list[int], out: Array, receive: list[int]) -> None:
+    """Exchange flat arrays; what comes must be what ``receive`` says."""
+    if sum(send) < data.size:
+        data = data[: sum(send)]
+    rows, counts = group.all_to_all_v(data, send)
+    if counts.tolist() != receive:
+        raise ArgumentError(
+            f"output_split_sizes must fit what the ranks sent, {counts.tolist()} elements, but got "
+            f"{receive}"
+        )
+    out[...] = rows
+
+
+def _operation(opts: Any, *tensors: Tensor) -> str:
+    """Return the World's name of a reduction.
+
+    Raises:
+        ValueError: NCCL has no such reduction, or it is scaled, which is not mapped.
+        TypeError: An average of booleans.
+    """
+    op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+    kind = op.op if isinstance(op, dist.ReduceOp) else op
+    name = _OPS.get(int(kind))
+    if name is None:
+        raise ValueError(
+            f"op must be SUM, AVG, PRODUCT, MIN or MAX with this backend, but got {kind.name}"
+        )
+    if name == "avg" and any(t.dtype is torch.bool for t in tensors):
+        raise TypeError("op must not be AVG for boolean tensors, but got AVG")
+    return name
+
+
+_epoch = itertools.count(1)
+_current_epoch = 0
+
+
+def new_epoch() -> int:
+    """Begin another ``init_process_group``: names of groups made from now on are new ones."""
+    global _current_epoch
+    _current_epoch = next(_epoch)
+    return _current_epoch
+
+
+def find_group(name: str, ranks: Sequence[int]) -> Group:
+    """Return the World's group for the process group that torch calls ``name``.
+
+    Args:
+        name: Torch's name of the group.
+        ranks: Members; none for the group of all.
+    """
+    everyone = world()
+    return everyone.group(f"torch {_current_epoch}.{name}", ranks) if ranks else everyone

@@ -1,0 +1,182 @@
+"""What ``torch.distributed`` is told about our backends, and what of it is replaced.
+
+"hccl" is registered as torch wants it (``Backend.register_backend``). "nccl" torch knows already, as a
+class of its CUDA builds. So these attributes are set, once, by :func:`register`:
+
+=====================================================  ==============================================
+``distributed_c10d.ProcessGroupNCCL``, also in         :class:`NcclProcessGroup`: torch's own code for
+``torch.distributed``                                  "nccl" then makes our process group
+``distributed_c10d._NCCL_AVAILABLE``                   True: ``is_nccl_available()``
+``distributed_c10d.default_pg_nccl_timeout``           10 minutes; None in a CPU build, with a warning
+``torch.distributed.is_hccl_available``                new: answers True
+``init_process_group`` of both modules                 :func:`_init_process_group`: rank, world size and
+                                                       store come from the World; all other backends go
+                                                       to torch's function as they are
+=====================================================  ==============================================
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from emu.accelerator.distributed import process_group, works
+from emu.accelerator.distributed.process_group import WorldProcessGroup
+from emu.accelerator.distributed.store import WorldStore
+from emu.comm.errors import ArgumentError, CommError
+from emu.comm.world import World, world
+
+DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
+"""Our backends and the devices whose tensors they take."""
+
+_registered = False
+
+
+class NcclOptions:
+    """Stands for ``ProcessGroupNCCL.Options``: attributes can be set, and none has an effect."""
+
+    def __init__(self, is_high_priority_stream: bool = False) -> None:
+        self.is_high_priority_stream = is_high_priority_stream
+        self.global_ranks_in_group: list[int] = []
+        self.group_name = ""
+        self._timeout = timedelta(minutes=10)
+
+
+class NcclProcessGroup(WorldProcessGroup):
+    """The process group of backend "nccl", made with the arguments of torch's own."""
+
+    Options = NcclOptions
+
+    def __init__(self, store: Any, rank: int, size: int, options: NcclOptions) -> None:
+        group = process_group.find_group(options.group_name, options.global_ranks_in_group)
+        super().__init__("nccl", DEVICES["nccl"], group)
+
+
+def register() -> None:
+    """Make the backends known; a second call does nothing."""
+    global _registered
+    if _registered:
+        return
+    _registered = True
+    _register_plugin("hccl", DEVICES["hccl"])
+    module: Any = distributed_c10d
+    module._NCCL_AVAILABLE = True
+    module.default_pg_nccl_timeout = timedelta(minutes=10)
+    replaced = _replace(module.init_process_group)
+    for owner in (module, dist):
+        owner.ProcessGroupNCCL = NcclProcessGroup
+        owner.init_process_group = replaced
+        owner.is_hccl_available = lambda: True
+
+
+def _register_plugin(name: str, devices: list[str]) -> None:
+    def create(options: Any, _: Any) -> WorldProcessGroup:
+        group = process_group.find_group(options.group_id, options.global_ranks_in_group)
+        return WorldProcessGroup(name, devices, group)
+
+    dist.Backend.register_backend(name, create, extended_api=True, devices=devices)
+
+
+def _replace(original: Callable[..., None]) -> Callable[..., None]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        backend = _choose(bound.arguments["backend"], bound.arguments["device_id"])
+        if backend is None:
+            original(*args, **kwargs)
+        else:
+            _init_process_group(original, backend, bound)
+
+    return init_process_group
+
+
+def _init_process_group(
+    original: Callable[..., None], backend: str, bound: inspect.BoundArguments
+) -> None:
+    """Initialise torch with one of our backends: rank and world size are those of the World."""
+    everyone = _world(backend)
+    given = bound.arguments
+    device = _device(given["device_id"], backend)
+    for name, value in (("rank", everyone.my_pe), ("world_size", everyone.n_pes)):
+        if given[name] not in (-1, value):
+            raise ArgumentError(
+                f"{name} must be {value}, as the launch of this PE has it, but got {given[name]}"
+            )
+        given[name] = value
+    if dist.is_initialized():
+        raise ValueError("trying to initialize the default process group twice!")
+    number = process_group.new_epoch()
+    if given["store"] is None:
+        given["store"] = WorldStore(everyone, number)
+    given.update(backend=backend, init_method=None, device_id=None)
+    everyone.on_finish(works.flush_collectives)
+    original(*bound.args, **bound.kwargs)
+    if device is not None:
+        dist.group.WORLD.bound_device_id = device
+
+
+def _choose(backend: Any, device_id: Any) -> str | None:
+    """Return the backend to use if it is one of ours, else None.
+
+    Without a backend it is the one of ``device_id``; without that too "hccl" in a script that has
+    loaded torch_npu, else "nccl".
+
+    Raises:
+        ArgumentError: A list of backends that has one of ours for another device.
+    """
+    if backend is None:
+        if isinstance(device_id, torch.device):
+            return {"cuda": "nccl", "npu": "hccl"}.get(device_id.type)
+        return "hccl" if "torch_npu" in sys.modules else "nccl"
+    name = str(backend).lower()
+    if ":" not in name:
+        return name if name in DEVICES else None
+    pairs = dict(pair.split(":", 1) for pair in name.split(",") if ":" in pair)
+    ours = [device for device, each in pairs.items() if each in DEVICES]
+    if not ours:
+        return None
+    for device, each in pairs.items():
+        allowed = DEVICES.get(each, ["cpu"] if each == "gloo" else [])
+        if device not in allowed:
+            raise ArgumentError(
+                "backend must pair cuda with nccl, npu with hccl and cpu with gloo, but got "
+                f"{backend!r}"
+            )
+    if name not in dist.Backend.backend_list:
+        _register_plugin(name, list(pairs))
+    return name
+
+
+def _device(device_id: Any, backend: str) -> torch.device | None:
+    """Return the device that the process group is bound to, checked."""
+    if device_id is None:
+        return None
+    kinds = list(dist.Backend.backend_capability[backend])
+    device = torch.device(kinds[-1], device_id) if isinstance(device_id, int) else device_id
+    if device.type not in kinds or device.index is None:
+        raise ArgumentError(
+            f"device_id must be a device of type {' or '.join(kinds)} with an index for backend "
+            f"{backend!r}, but got {device_id}"
+        )
+    return device
+
+
+def _world(backend: str) -> World:
+    try:
+        return world()
+    except CommError:
+        raise CommError(
+            f"init_process_group with backend {backend!r} must be called in a PE, but this process is "
+            "none: run the script with `emu run -n N script.py`"
+        ) from None
