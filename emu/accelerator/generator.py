@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -21,18 +21,18 @@ class _Meta(type(_Real)):  # type: ignore[misc]
 class Generator(_Real, metaclass=_Meta):
     """As ``torch.Generator``, for emulated devices as well; its random bits are those of the CPU's."""
 
-    def __new__(cls, device: Any = "cpu") -> Generator:
+    def __new__(cls, device: Any = "cpu") -> Self:
         """Make a generator for ``device``."""
         where = resolve(device)
         if where.type not in TYPES:
-            made: Generator = super().__new__(cls, where)
+            made: Self = super().__new__(cls, where)  # type: ignore[call-arg]
             return made
-        made = super().__new__(cls, "cpu")
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
         setattr(made, MARK, where)
         return made
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         """The device that it was made for."""
         mark: torch.device | None = getattr(self, MARK, None)
         return torch.device("cpu") if mark is None else mark

@@ -242,11 +242,16 @@ def _no_stream(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return None
 
 
+def _property(name: str) -> Any:
+    """Return the descriptor behind an attribute of tensors, whose accesses a mode sees as calls."""
+    return getattr(Tensor, name)
+
+
 HANDLERS.update(
     {
-        Tensor.device.__get__: _device,  # type: ignore[attr-defined]
-        Tensor.is_cuda.__get__: _is_on("cuda"),  # type: ignore[attr-defined]
-        Tensor.is_cpu.__get__: _is_cpu,  # type: ignore[attr-defined]
+        _property("device").__get__: _device,
+        _property("is_cuda").__get__: _is_on("cuda"),
+        _property("is_cpu").__get__: _is_cpu,
         Tensor.get_device: _get_device,
         torch.get_device: _get_device,
         Tensor.is_pinned: _is_pinned,
@@ -258,19 +263,19 @@ HANDLERS.update(
         Tensor.copy_: _copy,
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,
-        Tensor.__cuda_array_interface__.__get__: _cuda_array_interface,  # type: ignore[attr-defined]
+        _property("__cuda_array_interface__").__get__: _cuda_array_interface,
         Tensor.__repr__: _repr,
         Tensor.__format__: _format,
         Tensor.type: _type,
-        Tensor.grad.__get__: _grad,  # type: ignore[attr-defined]
-        Tensor.grad.__set__: _set_grad,  # type: ignore[attr-defined]
-        Tensor.data.__set__: _as_it_is,  # type: ignore[attr-defined]
+        _property("grad").__get__: _grad,
+        _property("grad").__set__: _set_grad,
+        _property("data").__set__: _as_it_is,
         Tensor.set_: _as_it_is,
         Tensor.record_stream: _no_stream,
         torch._has_compatible_shallow_copy_type: _as_it_is,
     }
 )
 for _name in ("dim", "size", "stride", "data_ptr", "numel", "element_size", "is_contiguous"):
-    HANDLERS[getattr(Tensor, _name)] = _as_it_is
+    HANDLERS[_property(_name)] = _as_it_is
 for _name in ("shape", "dtype", "ndim", "layout", "requires_grad", "is_leaf", "grad_fn"):
-    HANDLERS[getattr(Tensor, _name).__get__] = _as_it_is
+    HANDLERS[_property(_name).__get__] = _as_it_is

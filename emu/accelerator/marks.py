@@ -135,13 +135,15 @@ def resolve(device: Any) -> torch.device:
     Raises:
         RuntimeError: There is no such device.
     """
+    found: torch.device
     if isinstance(device, int) and not isinstance(device, bool):
-        device = torch.device("cuda", device)
-    elif not isinstance(device, torch.device):
-        device = torch.device(device)
-    if device.type not in TYPES:
-        return device
-    if device.index is None:
-        return torch.device(device.type, _current[device.type])
-    check_index(device.type, device.index)
-    return device
+        found = torch.device("cuda", device)
+    else:
+        found = device if isinstance(device, torch.device) else torch.device(device)
+    if found.type not in TYPES:
+        return found
+    index: int | None = found.index  # torch's stubs say that there always is one
+    if index is None:
+        return torch.device(found.type, _current[found.type])
+    check_index(found.type, index)
+    return found

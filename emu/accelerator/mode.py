@@ -77,7 +77,7 @@ def enter() -> None:
     global _mode
     if _mode is None:
         _mode = Devices()
-    _mode.__enter__()
+    _mode.__enter__()  # type: ignore[no-untyped-call]
 
 
 def inside() -> TorchFunctionMode:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -94,7 +94,7 @@ class Stream:
 
     npu_stream = cuda_stream
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         _streams.setdefault(self.kind, []).append(self)
         return self
 
@@ -164,7 +164,7 @@ def make_namespace(kind: str) -> dict[str, Any]:
 
 
 def _device_functions(kind: str) -> dict[str, Any]:
-    class device:  # noqa: N801 - the name in torch
+    class device:
         """Make a device the current one for a while; None or a negative index: change nothing."""
 
         def __init__(self, device: Any) -> None:
@@ -178,7 +178,7 @@ def _device_functions(kind: str) -> dict[str, Any]:
         def __exit__(self, *_: object) -> None:
             set_current_device(kind, self.prev_idx)
 
-    class device_of(device):  # noqa: N801
+    class device_of(device):
         """Make a tensor's device the current one for a while."""
 
         def __init__(self, tensor: torch.Tensor) -> None:
@@ -322,5 +322,5 @@ def _facts(kind: str) -> dict[str, Any]:
         "get_device_properties": get_device_properties,
         "get_device_capability": lambda device=None: CAPABILITY,
         "is_bf16_supported": lambda including_emulation=True: True,
-        "get_arch_list": lambda: [],
+        "get_arch_list": list,
     }

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils.backend_registration import (
+    generate_methods_for_privateuse1_backend,
+    rename_privateuse1_backend,
+)
 
 
 def set_up() -> None:
@@ -14,9 +18,9 @@ def set_up() -> None:
     from emu.accelerator import autocast, generator, handlers, modules, serialization
     from emu.accelerator.mode import enter
 
-    torch.utils.rename_privateuse1_backend("npu")
+    rename_privateuse1_backend("npu")
     modules.install()
-    torch.utils.generate_methods_for_privateuse1_backend()
+    generate_methods_for_privateuse1_backend()
     handlers.provide_npu()
     serialization.install()
     generator.install()
