@@ -23,17 +23,14 @@ from emu.comm.world import Group, world
 Tensor = torch.Tensor
 Tensors = Sequence[torch.Tensor]
 
-_OPS = {
-    int(dist.ReduceOp.SUM): "sum",
-    int(dist.ReduceOp.AVG): "avg",
-    int(dist.ReduceOp.PRODUCT): "prod",
-    int(dist.ReduceOp.MIN): "min",
-    int(dist.ReduceOp.MAX): "max",
-}
+_OPS = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
 _CALLERS = ("torch.distributed.distributed_c10d",)
 
 
-class WorldProcessGroup(dist.ProcessGroup):
+_ProcessGroup: Any = dist.ProcessGroup  # its stubs have overloads that are not called for Python
+
+
+class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     """Collectives and messages of torch tensors between the PEs of a group.
 
     Tensors are CPU memory marked as lying on an emulated device; that device must be one of the
@@ -500,12 +497,12 @@ def _operation(opts: Any, *tensors: Tensor) -> str:
         ValueError: NCCL has no such reduction, or it is scaled, which is not mapped.
         TypeError: An average of booleans.
     """
-    op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-    kind = op.op if isinstance(op, dist.ReduceOp) else op
-    name = _OPS.get(int(kind))
+    op: Any = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+    kind = getattr(op, "op", op).name  # a ReduceOp, or one of the enumeration in it
+    name = _OPS.get(kind)
     if name is None:
         raise ValueError(
-            f"op must be SUM, AVG, PRODUCT, MIN or MAX with this backend, but got {kind.name}"
+            f"op must be SUM, AVG, PRODUCT, MIN or MAX with this backend, but got {kind}"
         )
     if name == "avg" and any(t.dtype is torch.bool for t in tensors):
         raise TypeError("op must not be AVG for boolean tensors, but got AVG")

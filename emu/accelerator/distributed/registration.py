@@ -8,6 +8,9 @@ class of its CUDA builds. So these attributes are set, once, by :func:`register`
 ``torch.distributed``                                  "nccl" then makes our process group
 ``distributed_c10d._NCCL_AVAILABLE``                   True: ``is_nccl_available()``
 ``distributed_c10d.default_pg_nccl_timeout``           10 minutes; None in a CPU build, with a warning
+``torch.cuda.nccl.version``                            :data:`NCCL_VERSION`; torch puts it into its logs
+``torch._C._get_accelerator``                          the CPU where torch's own raises, as it does once
+                                                       the device type "npu" has its name
 ``torch.distributed.is_hccl_available``                new: answers True
 ``init_process_group`` of both modules                 :func:`_init_process_group`: rank, world size and
                                                        store come from the World; all other backends go
@@ -36,6 +39,9 @@ from emu.comm.world import World, world
 
 DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
 """Our backends and the devices whose tensors they take."""
+
+NCCL_VERSION = (2, 21, 5)
+"""The release of NCCL whose rules are kept: what it has, scripts may use."""
 
 _registered = False
 
@@ -70,11 +76,24 @@ def register() -> None:
     module: Any = distributed_c10d
     module._NCCL_AVAILABLE = True
     module.default_pg_nccl_timeout = timedelta(minutes=10)
+    torch.cuda.nccl.version = lambda: NCCL_VERSION  # type: ignore[assignment, unused-ignore]
+    torch._C._get_accelerator = _accelerator(torch._C._get_accelerator)
     replaced = _replace(module.init_process_group)
-    for owner in (module, dist):
+    both: tuple[Any, Any] = (module, dist)
+    for owner in both:
         owner.ProcessGroupNCCL = NcclProcessGroup
         owner.init_process_group = replaced
         owner.is_hccl_available = lambda: True
+
+
+def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.device]:
+    def get_accelerator(*args: Any, **kwargs: Any) -> torch.device:
+        try:
+            return original(*args, **kwargs)
+        except RuntimeError:
+            return torch.device("cpu")
+
+    return get_accelerator
 
 
 def _register_plugin(name: str, devices: list[str]) -> None:
@@ -123,7 +142,7 @@ def _init_process_group(
     everyone.on_finish(works.flush_collectives)
     original(*bound.args, **bound.kwargs)
     if device is not None:
-        dist.group.WORLD.bound_device_id = device
+        dist.distributed_c10d._get_default_group().bound_device_id = device
 
 
 def _choose(backend: Any, device_id: Any) -> str | None:

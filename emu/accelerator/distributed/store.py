@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 
 from emu.comm.world import World
 
@@ -28,17 +29,17 @@ class WorldStore(dist.Store):
         self._world = world
         self._words = world.alloc(2, np.uint64, key=key, poison=False)
         self._number = number
-        self._made: dist.FileStore | None = None
+        self._made: Any = None
         self._timeout = timedelta(minutes=5)
         world.on_finish(self._finish)
 
     @property
-    def _store(self) -> dist.FileStore:
+    def _store(self) -> Any:
         if self._made is None:
             # PE 0's second word makes the name unlike every other launch's.
             mine = int.from_bytes(os.urandom(8), "little") >> 1 | 1
             seen = self._world.compare_swap(self._words, 0, mine, 0, index=1)
-            self._made = dist.FileStore(self._path(seen or mine), -1)
+            self._made = FileStore(self._path(seen or mine), -1)
             self._made.set_timeout(self._timeout)
         return self._made
 
@@ -62,15 +63,15 @@ class WorldStore(dist.Store):
 
     def get(self, key: str) -> bytes:
         """Return a value; wait for it if it is not there."""
-        return self._store.get(key)
+        return bytes(self._store.get(key))
 
     def add(self, key: str, amount: int) -> int:
         """Add to a counter and return it."""
-        return self._store.add(key, amount)
+        return int(self._store.add(key, amount))
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         """Replace a value if it is the one expected; return what is there then."""
-        return self._store.compare_set(key, expected, desired)
+        return bytes(self._store.compare_set(key, expected, desired))
 
     def check(self, keys: list[str]) -> bool:
         """Return whether all keys are there."""
@@ -82,11 +83,11 @@ class WorldStore(dist.Store):
 
     def delete_key(self, key: str) -> bool:
         """Remove a key; return whether it was there."""
-        return self._store.delete_key(key)
+        return bool(self._store.delete_key(key))
 
     def num_keys(self) -> int:
         """Return the number of keys."""
-        return self._store.num_keys()
+        return int(self._store.num_keys())
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set how long :meth:`get` and :meth:`wait` wait."""
@@ -100,4 +101,4 @@ class WorldStore(dist.Store):
         return self._timeout
 
     # The names of the trampolines.
-    compareSet, deleteKey, getNumKeys = compare_set, delete_key, num_keys  # noqa: N815
+    compareSet, deleteKey, getNumKeys = compare_set, delete_key, num_keys
