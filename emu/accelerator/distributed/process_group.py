@@ -261,6 +261,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
     ) -> Work:
         """Do :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
+        self._check(*sources, *(output for outputs in output_lists for output in outputs))
         columns = list(zip(*output_lists, strict=True))
         pairs = zip(columns, sources, strict=True)
         return JoinedWork([self.allgather([outputs], [source]) for outputs, source in pairs])

@@ -14,13 +14,12 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import torch.distributed as dist
-from torch._C._distributed_c10d import FileStore
+from torch._C._distributed_c10d import FileStore, Store
 
 from emu.comm.world import World
 
 
-class WorldStore(dist.Store):
+class WorldStore(Store):
     """A store shared by the PEs of a launch; it costs nothing until it is used."""
 
     def __init__(self, world: World, number: int) -> None:
