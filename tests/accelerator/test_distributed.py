@@ -384,9 +384,38 @@ def run_data_parallel(backend: str) -> None:
                 x = on_device(given(p, (5, 8), seed=step))
                 net(x).square().sum().backward()
         for got, summed in zip(model.parameters(), alone.parameters(), strict=True):
-            np.testing.assert_allclose(values(got.grad), values(summed.grad) / n, rtol=1e-5)
+            np.testing.assert_allclose(values(got.grad), values(summed.grad) / n, 1e-5, 1e-6)
             assert got.grad.device.type == DEVICES[backend]
     dist.destroy_process_group()
+
+
+def run_functional() -> None:
+    torch, dist, on_device = begin()
+    import torch.distributed._functional_collectives as functional
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    rank, n = dist.get_rank(), dist.get_world_size()
+    total = functional.all_reduce(on_device(given(rank, 5)), "sum", dist.group.WORLD)
+    same(functional.wait_tensor(total), combine("SUM", everything(n, 5)))
+    whole = np.arange(24, dtype=np.float32).reshape(6, 4)
+    mesh = init_device_mesh("cuda", (n,))
+    rows = distribute_tensor(on_device(whole), mesh, [Shard(0)])
+    same(rows.to_local(), np.split(whole, n)[rank])
+    same(rows.full_tensor(), whole)
+    same(rows.redistribute(mesh, [Shard(1)]).to_local(), np.split(whole, n, 1)[rank])
+    columns = distribute_tensor(on_device(whole.T), mesh, [Replicate()])
+    same((rows @ columns).full_tensor(), whole @ whole.T)
+    weights = torch.nn.Parameter(on_device(whole))
+    weights.grad = on_device(np.ones_like(whole))
+    ZeroRedundancyOptimizer([weights], torch.optim.SGD, lr=0.5).step()
+    same(weights, whole - np.float32(0.5))
+    dist.destroy_process_group()
+
+
+def test_functional_collectives_and_dtensor_work() -> None:
+    emu.launch(run_functional, 2)
 
 
 @pytest.mark.parametrize(("backend", "n"), [("nccl", 2), ("hccl", 3)])
@@ -489,13 +518,14 @@ def run_dying_rank() -> None:
     [
         (run_two_sends, DeadlockError, "receives asked for"),
         (run_missing_rank, DeadlockError, "all_reduce"),
-        (run_dying_rank, PEDiedError, "PE 1"),
+        (run_dying_rank, PEDiedError, "1 of 2 PEs failed"),
     ],
 )
 def test_what_never_ends_is_reported(run: Any, error: type[CommError], text: str) -> None:
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(run, 2, timeout=2)
-    assert caught.group_contains(error, match=text)
+    assert caught.group_contains(error)
+    assert text in str(caught.value)
 
 
 def test_a_process_that_is_no_pe_is_told_how_to_become_one() -> None:
