@@ -234,6 +234,13 @@ def _set_grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return func(*args)
 
 
+def _packed(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """Sequences packed or padded: the lengths beside them are on the host."""
+    data, lengths = func(*args, **kwargs)
+    put_mark(data, look(args[0]))
+    return data, lengths
+
+
 def _as_it_is(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return func(*args, **kwargs)
 
@@ -275,6 +282,9 @@ HANDLERS.update(
         torch._has_compatible_shallow_copy_type: _as_it_is,
     }
 )
+for _owner in (torch, torch._C._VariableFunctions):
+    for _name in ("_pack_padded_sequence", "_pad_packed_sequence"):
+        HANDLERS[getattr(_owner, _name)] = _packed
 for _name in ("dim", "size", "stride", "data_ptr", "numel", "element_size", "is_contiguous"):
     HANDLERS[_property(_name)] = _as_it_is
 for _name in ("shape", "dtype", "ndim", "layout", "requires_grad", "is_leaf", "grad_fn"):

@@ -30,8 +30,8 @@ MIXES = {
     getattr(owner, name)
     for owner, names in (
         (Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
-        (torch, ("index_put", "index_put_", "tensor_split", "_pack_padded_sequence")),
-        (torch, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+        (torch, ("index_put", "index_put_", "tensor_split")),
+        (torch._C._VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
     )
     for name in names
     if hasattr(owner, name)
@@ -65,6 +65,7 @@ HANDLERS: dict[Any, Handler] = {}
 """Calls in which devices play a part of their own; :mod:`emu.accelerator.handlers` fills it."""
 
 _mode: Devices | None = None
+_running: torch.device | None = None  # where the call works that is being handled
 
 
 def active() -> bool:
@@ -87,6 +88,12 @@ def inside() -> TorchFunctionMode:
     return _mode
 
 
+def adopt(tensor: Tensor) -> None:
+    """Mark a tensor that torch made on the way to a call's result, and hands out before that."""
+    if _running is not None and look(tensor) is None:
+        put_mark(tensor, _running)
+
+
 def on_stack() -> bool:
     """Return whether the mode is entered here: it is not while a call is handled."""
     depth = torch._C._len_torch_function_stack()
@@ -103,7 +110,12 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return func(*args, **kwargs) if kwargs else func(*args)
     if host and func not in MIXES and torch._C._current_graph_task_id() < 0:
         refuse_mixed(func, device, CPU)
-    result = func(*args, **kwargs) if kwargs else func(*args)
+    global _running
+    before, _running = _running, device
+    try:
+        result = func(*args, **kwargs) if kwargs else func(*args)
+    finally:
+        _running = before
     if isinstance(result, Tensor):
         try:
             setattr(_storage(result), MARK, device)

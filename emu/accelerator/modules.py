@@ -24,6 +24,7 @@ def install() -> None:
     torch.cuda._lazy_init = _refuse_cuda
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
+    torch.backends.cudnn.is_acceptable = lambda tensor: False
     npu = types.ModuleType("torch.npu", "The functions of an emulated NPU.")
     for name, value in make_namespace("npu").items():
         setattr(npu, name, value)

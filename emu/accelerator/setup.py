@@ -26,6 +26,7 @@ def set_up() -> None:
     generator.install()
     autocast.install()
     _cover_backward(handlers.backward_on, handlers.backward_done)
+    _cover_saved_tensors()
     _cover_threads()
     enter()
     if torch.distributed.is_available():
@@ -59,6 +60,32 @@ def _cover_backward(begin: Callable[[Any], None], end: Callable[[], None]) -> No
 
     torch.autograd.graph._engine_run_backward = run_inside
     torch.autograd._engine_run_backward = run_inside  # type: ignore[attr-defined]
+
+
+def _cover_saved_tensors() -> None:
+    """Have hooks on tensors that autograd saves run inside the mode, as checkpoints need.
+
+    They are called in the midst of a call that the mode handles, and a mode is off meanwhile.
+    """
+    from emu.accelerator.mode import adopt, inside, on_stack
+
+    begin = torch.autograd.graph.saved_tensors_hooks.__init__
+
+    def covered(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            if on_stack():
+                return hook(value)
+            if isinstance(value, torch.Tensor):
+                adopt(value)
+            with inside():
+                return hook(value)
+
+        return run
+
+    def begin_inside(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
+        begin(self, covered(pack_hook), covered(unpack_hook))
+
+    torch.autograd.graph.saved_tensors_hooks.__init__ = begin_inside  # type: ignore[method-assign]
 
 
 def _cover_threads() -> None:
