@@ -399,6 +399,12 @@ def run_functional() -> None:
     rank, n = dist.get_rank(), dist.get_world_size()
     total = functional.all_reduce(on_device(given(rank, 5)), "sum", dist.group.WORLD)
     same(functional.wait_tensor(total), combine("SUM", everything(n, 5)))
+    from torch.distributed.nn.functional import all_reduce
+
+    leaf = on_device(given(rank, 5)).requires_grad_()
+    all_reduce(leaf).square().sum().backward()
+    expected = combine("SUM", everything(n, 5)) * 2 * n
+    np.testing.assert_allclose(values(leaf.grad), expected, 1e-5)
     whole = np.arange(24, dtype=np.float32).reshape(6, 4)
     mesh = init_device_mesh("cuda", (n,))
     rows = distribute_tensor(on_device(whole), mesh, [Shard(0)])

@@ -15,7 +15,14 @@ import torch.distributed as dist
 import emu.accelerator
 from emu.accelerator.distributed.memory import Array, elements, flat, number, same_type
 from emu.accelerator.distributed.point_to_point import Channels
-from emu.accelerator.distributed.works import JoinedWork, Queue, QueuedWork, SentWork, Work
+from emu.accelerator.distributed.works import (
+    JoinedWork,
+    Queue,
+    QueuedWork,
+    SentWork,
+    Work,
+    drop_sends,
+)
 from emu.accelerator.marks import device_of
 from emu.comm.errors import ArgumentError
 from emu.comm.world import Group, world
@@ -126,11 +133,16 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return False
 
     def shutdown(self) -> None:
-        """Do what was kept back; ``destroy_process_group`` calls it."""
+        """Do the collectives that were kept back; ``destroy_process_group`` calls it."""
         self._queue.run_all()
+        for queue in self._receives:
+            queue.drop()
+        if self._channels_made is not None:
+            drop_sends(self._channels_made)
 
     def abort(self) -> None:
         """Drop what was kept back."""
+        self._queue.drop()
         self._queue = Queue(collective=True)
 
     # --- how an operation is kept ----------------------------------------------------------
@@ -139,10 +151,12 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Check the tensors' device, for calls through the functions of ``torch.distributed``.
 
         Torch's C++ code (DistributedDataParallel's reducer) brings buffers of its own, which cannot
-        be marked.
+        be marked, and in a backward pass gradients.
         """
         caller = sys._getframe(2).f_globals.get("__name__")
         if caller not in _CALLERS or not emu.accelerator.installed():
+            return
+        if torch._C._current_graph_task_id() >= 0:
             return
         for tensor in tensors:
             kind = device_of(tensor).type
@@ -410,11 +424,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self.emu_group.world_pe(rank)
         data, channels = flat(_one(tensors)), self._channels
         message = channels.send(data, rank)
-        work = SentWork(
-            lambda: channels.is_matched(message, rank),
-            lambda: channels.await_match(message, rank),
-            list(tensors),
-        )
+        work = SentWork(channels, message, rank)
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work

@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch.futures import Future
 
+from emu.accelerator.distributed.point_to_point import Channels
+
 try:
     from torch.distributed import Work as _Work
 except ImportError:  # torch before 2.7
@@ -31,8 +33,9 @@ Run = Callable[[], None]
 
 _pending: dict[int, Work] = {}
 """Collectives and receives that were not done yet, oldest first."""
-_sends: dict[int, Work] = {}
+_sends: dict[int, SentWork] = {}
 """Messages that nobody may have asked for yet."""
+_MANY = 256
 
 
 class Queue:
@@ -59,6 +62,11 @@ class Queue:
         """Do everything."""
         while self._works:
             self._works.popleft().execute()
+
+    def drop(self) -> None:
+        """Have :func:`flush` leave out what is in the queue; who has a work can still wait for it."""
+        for work in self._works:
+            _pending.pop(id(work), None)
 
 
 class Work(_Work):  # type: ignore[misc, unused-ignore]
@@ -160,22 +168,26 @@ class QueuedWork(Work):
 class SentWork(Work):
     """A message on its way: it is done when its receiver has asked for it."""
 
-    def __init__(
-        self, is_matched: Callable[[], bool], await_match: Run, outputs: list[Any]
-    ) -> None:
-        super().__init__(outputs)
-        self._is_matched = is_matched
-        self._await_match = await_match
+    def __init__(self, channels: Channels, number: int, pe: int) -> None:
+        super().__init__([])
+        self.channels = channels
+        self._number, self._pe = number, pe
+        if len(_sends) >= _MANY:  # nobody has to wait for what was sent: forget what is done
+            for work in list(_sends.values()):
+                work.is_completed()
         _sends[id(self)] = self
 
     def complete(self) -> None:
         """Wait for the receiver to ask."""
-        self._await_match()
+        self.channels.await_match(self._number, self._pe)
         _sends.pop(id(self), None)
 
     def is_completed(self) -> bool:
         """Return whether the receiver has asked for it; does not wait."""
-        return self._is_matched()
+        matched = self.channels.is_matched(self._number, self._pe)
+        if matched:
+            _sends.pop(id(self), None)
+        return matched
 
 
 class JoinedWork(Work):
@@ -200,14 +212,15 @@ def flush() -> None:
         work.complete()
 
 
+def drop_sends(channels: Channels) -> None:
+    """Have :func:`flush` wait for no message of these channels any more."""
+    for key, work in list(_sends.items()):
+        if work.channels is channels:
+            del _sends[key]
+
+
 def flush_collectives() -> None:
     """Do the collectives that were kept back, in the order in which they were asked for."""
     for work in list(_pending.values()):
         if isinstance(work, QueuedWork) and work.queue.collective:
             work.complete()
-
-
-def forget() -> None:
-    """Drop all that was kept back."""
-    _pending.clear()
-    _sends.clear()
