@@ -1,0 +1,1 @@
+"""Accelerators of other programs, stood in for by the CPU."""
