@@ -133,6 +133,7 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
         raise ArgumentError(
             f"{name} must be a dtype of NumPy or torch, but got {value!r}"
         ) from None
+    return dtype
 
 
 _QUANTISED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
