@@ -110,6 +110,20 @@ def like(array: Array, source: Any) -> Any:
     return tensor
 
 
+def mark_changed(value: Any) -> None:
+    """Tell torch that a tensor's elements were written, so that a gradient from old ones is refused.
+
+    Args:
+        value: A tensor; a NumPy array needs nothing.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return
+    with torch._C.DisableTorchFunction():
+        if not value.is_inference():
+            torch.autograd.graph.increment_version(value)
+
+
 def as_dtype(name: str, value: Any) -> np.dtype[Any]:
     """Return a NumPy dtype for a NumPy or a torch one; torch's quantised dtypes give their integers.
 
