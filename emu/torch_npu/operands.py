@@ -1,0 +1,154 @@
+"""The tensors of one operator's call as arrays, and what operators refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, is_tensor, like
+from emu.comm.array import SymmetricArray
+from emu.comm.errors import ArgumentError
+from emu.kernels.errors import ArgumentError as AnyArgumentError
+
+
+class Operands:
+    """The tensors of one call by their names, as arrays in the same memory.
+
+    A SymmetricArray stays one, since peers read it where it is.
+    """
+
+    def __init__(self, leader: str, **given: Any) -> None:
+        """Check that tensors are of one kind and on one device.
+
+        Args:
+            leader: Name of the one whose kind and device results get.
+            **given: Tensors; None for one that is left out.
+
+        Raises:
+            ArgumentError: One is no tensor, or they do not belong together.
+        """
+        self._leader = given[leader]
+        check_together(**given)
+        self._arrays = {
+            name: value
+            if value is None or isinstance(value, SymmetricArray)
+            else as_array(name, value)
+            for name, value in given.items()
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._arrays[name]
+
+    def as_rows(self, name: str, beside: str = "") -> Any:
+        """Return a tensor of 3 axes as a matrix on this PE, and others as they are.
+
+        Args:
+            name: The tensor.
+            beside: Another that must have the same axes but the last. Default: none.
+        """
+        tensor: Any = self._arrays[name]
+        if tensor is None:
+            return None
+        if beside:
+            shape = self[beside].shape
+            if tensor.shape[:-1] != shape[:-1]:
+                raise ArgumentError(
+                    f"{name} must have the axes of {beside} but the last, {shape[:-1]}, but got shape "
+                    f"{tensor.shape}"
+                )
+        if len(tensor.shape) != 3:
+            return tensor
+        return as_local(tensor).reshape(-1, tensor.shape[-1])
+
+    def result(self, array: Any) -> Any:
+        """Return a result of the operator as the caller's kind of tensor; None stays None."""
+        return None if array is None else like(array, self._leader)
+
+
+def as_local(value: Any) -> Any:
+    """Return the memory of a SymmetricArray on this PE; others as they are."""
+    return value.local if isinstance(value, SymmetricArray) else value
+
+
+def check_target(name: str, value: Any) -> Array:
+    """Return the memory of a tensor that is to be written in place.
+
+    Raises:
+        ArgumentError: It is no tensor, it is read-only, or elements share memory.
+    """
+    array = as_local(value)
+    if not isinstance(array, np.ndarray):
+        array = as_array(name, array)
+    if not array.flags.writeable:
+        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    reach = array.itemsize
+    for stride, extent in axes:
+        if stride < reach and array.size:
+            raise ArgumentError(
+                f"{name} must have elements that share no memory, but got shape {array.shape} with "
+                f"strides of {array.strides} bytes"
+            )
+        reach += stride * (extent - 1)
+    return array
+
+
+def overwrite(value: Any, result: Any) -> None:
+    """Copy a result of the same shape and dtype to a tensor that :func:`check_target` has let through."""
+    if is_tensor(value):
+        import torch
+
+        # By torch, which then knows that the tensor has changed.
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            value.copy_(result)
+    else:
+        as_local(value)[...] = result
+
+
+def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
+    """Refuse values that cannot be honoured.
+
+    Args:
+        why: The reason, a sentence without a stop.
+        **arguments: The value that an argument has, and those that it may have; None among them is compared
+            by identity.
+
+    Raises:
+        ArgumentError: An argument has another value.
+    """
+    for name, (value, *allowed) in arguments.items():
+        if value is None or isinstance(value, bool | int | float | str):
+            # True is no 1 here, nor 0.0 a 0: what scripts mean by them is unknown.
+            if any(type(value) is type(one) and value == one for one in allowed):
+                continue
+            shown = repr(value)
+        else:
+            shown = type(value).__name__
+        names = " or ".join(repr(one) for one in allowed if one is not None or len(allowed) == 1)
+        raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
+
+
+def numpy_dtype(name: str, value: Any) -> np.dtype[Any] | None:
+    """Return a NumPy dtype for one of NumPy or torch, and None for None."""
+    return None if value is None else as_dtype(name, value)
+
+
+@contextmanager
+def renamed(names: Mapping[str, str], without: str = "") -> Iterator[None]:
+    """Have errors of an operator name the arguments as its caller does.
+
+    Args:
+        names: The caller's name for each of the operator's that differs.
+        without: What the text leaves out.
+    """
+    try:
+        yield
+    except AnyArgumentError as error:
+        text = str(error).replace(without, "")
+        text = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text)
+        error.args = (text, *error.args[1:])
+        raise
