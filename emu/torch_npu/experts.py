@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from emu.accelerator.arrays import as_array
 from emu.comm.errors import ArgumentError
 from emu.comm.world import Group
-from emu.mc2.grouped_matmul import alltoallv_gmm, gmm_alltoallv
-from emu.mc2.moe import moe_distribute_combine, moe_distribute_dispatch
+from emu.mc2 import (
+    alltoallv_gmm,
+    gmm_alltoallv,
+    moe_distribute_combine,
+    moe_distribute_dispatch,
+)
 from emu.torch_npu.operands import Operands, refuse
 from emu.torch_npu.process_groups import check_rank, find_group, integer
 
@@ -192,7 +197,7 @@ def npu_moe_distribute_dispatch(
         shared_expert_rank_num,
     )  # fmt: skip
     group = _expert_group(group_ep, ep_world_size, ep_rank_id)
-    of = Operands("x", x=x, expert_ids=expert_ids, scales=scales, x_active_mask=x_active_mask)
+    of = Operands({"x": x, "expert_ids": expert_ids}, scales=scales, x_active_mask=x_active_mask)
     got = moe_distribute_dispatch(
         of["x"], of["expert_ids"], group=group, moe_expert_num=moe_expert_num,
         quant_mode=quant_mode, scales=of["scales"], x_active_mask=of["x_active_mask"],
@@ -293,9 +298,12 @@ def npu_moe_distribute_combine(
     )  # fmt: skip
     group = _expert_group(group_ep, ep_world_size, ep_rank_id)
     of = Operands(
-        "expand_x", expand_x=expand_x, expert_ids=expert_ids, expand_idx=expand_idx,
-        ep_send_counts=ep_send_counts, expert_scales=expert_scales, tp_send_counts=tp_send_counts,
-        x_active_mask=x_active_mask, expand_scales=expand_scales, shared_expert_x=shared_expert_x,
+        {
+            "expand_x": expand_x, "expert_ids": expert_ids, "expand_idx": expand_idx,
+            "ep_send_counts": ep_send_counts, "expert_scales": expert_scales,
+        },
+        tp_send_counts=tp_send_counts, x_active_mask=x_active_mask, expand_scales=expand_scales,
+        shared_expert_x=shared_expert_x,
     )  # fmt: skip
     for name in ("tp_send_counts", "expand_scales"):
         if of[name] is not None and of[name].size:
@@ -313,7 +321,7 @@ def npu_moe_distribute_combine(
 
 
 def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> Operands:
-    return Operands("gmm_x", gmm_x=gmm_x, gmm_weight=gmm_weight, mm_x=mm_x, mm_weight=mm_weight)
+    return Operands({"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight)
 
 
 def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
@@ -328,7 +336,7 @@ def _counts(name: str, value: Any) -> Any:
     """Return counts, a sequence of integers, as an array."""
     if isinstance(value, list | tuple):
         return np.array([integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
-    return Operands(name, **{name: value})[name]
+    return as_array(name, value)
 
 
 def _expert_group(group_ep: str, ep_world_size: int, ep_rank_id: int) -> Group:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from emu.mc2.all_gather_matmul import all_gather_matmul
-from emu.mc2.all_to_all import all_to_all_matmul, matmul_all_to_all
-from emu.mc2.matmul_reduce import (
+from emu.mc2 import (
+    all_gather_matmul,
+    all_to_all_matmul,
     matmul_all_reduce,
     matmul_all_reduce_add_rms_norm,
+    matmul_all_to_all,
     matmul_reduce_scatter,
 )
 from emu.torch_npu.operands import (
@@ -79,7 +80,7 @@ def npu_all_gather_base_mm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands("input", input=input, x2=x2, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
+    of = Operands({"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
     with renamed(_INPUT, _NO_FLAG):
         y, gathered = all_gather_matmul(
             of["input"], of["x2"], of["bias"], group=group, gather_index=gather_index,
@@ -127,7 +128,7 @@ def npu_mm_reduce_scatter_base(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands("input", input=input, x2=x2, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
+    of = Operands({"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
     with renamed(_INPUT, _NO_FLAG):
         y = matmul_reduce_scatter(
             of["input"], of["x2"], of["bias"], group=group, reduce_op=reduce_op,
@@ -188,7 +189,7 @@ def npu_mm_all_reduce_base(
     )
     group = find_group("hcom", hcom)
     of = Operands(
-        "x1", x1=x1, x2=x2, bias=bias, antiquant_scale=antiquant_scale,
+        {"x1": x1, "x2": x2}, bias=bias, antiquant_scale=antiquant_scale,
         antiquant_offset=antiquant_offset, x3=x3, dequant_scale=dequant_scale,
         pertoken_scale=pertoken_scale,
     )  # fmt: skip
@@ -247,7 +248,7 @@ def npu_mm_all_reduce_add_rms_norm(
     """
     group = find_group("hcom", hcom)
     of = Operands(
-        "residual", x1=x1, x2=x2, residual=residual, gamma=gamma, bias=bias,
+        {"x1": x1, "x2": x2, "residual": residual, "gamma": gamma}, bias=bias,
         antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
         dequant_scale=dequant_scale,
     )  # fmt: skip
@@ -347,7 +348,7 @@ def npu_all_to_all_matmul(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands("x1", x1=x1, x2=x2, bias=bias, x2_scale=x2_scale)
+    of = Operands({"x1": x1, "x2": x2}, bias=bias, x2_scale=x2_scale)
     with renamed(_OUTPUT, _NO_FLAG):
         y = all_to_all_matmul(
             of["x1"], of["x2"], of["bias"], group=group, comm_turn=comm_turn,
@@ -390,7 +391,7 @@ def npu_matmul_all_to_all(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands("x1", x1=x1, x2=x2, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
+    of = Operands({"x1": x1, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
     with renamed(_OUTPUT, _NO_FLAG):
         y = matmul_all_to_all(
             of["x1"], of["x2"], of["bias"], group=group, comm_turn=comm_turn,

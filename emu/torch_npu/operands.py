@@ -21,22 +21,21 @@ class Operands:
     A SymmetricArray stays one, since peers read it where it is.
     """
 
-    def __init__(self, leader: str, **given: Any) -> None:
+    def __init__(self, needed: Mapping[str, Any], **others: Any) -> None:
         """Check that tensors are of one kind and on one device.
 
         Args:
-            leader: Name of the one whose kind and device results get.
-            **given: Tensors; None for one that is left out.
+            needed: Tensors that must be given; results get the kind and the device of the first.
+            **others: More, each a tensor or None.
 
         Raises:
             ArgumentError: One is no tensor, or they do not belong together.
         """
-        self._leader = given[leader]
+        self._leader = next(iter(needed.values()))
+        given = {**needed, **{name: value for name, value in others.items() if value is not None}}
         check_together(**given)
-        self._arrays = {
-            name: value
-            if value is None or isinstance(value, SymmetricArray)
-            else as_array(name, value)
+        self._arrays = dict.fromkeys(others) | {
+            name: value if isinstance(value, SymmetricArray) else as_array(name, value)
             for name, value in given.items()
         }
 
