@@ -20,8 +20,9 @@ from emu.mc2 import (
     moe_distribute_combine,
     moe_distribute_dispatch,
 )
+from emu.torch_npu.checks import integer
 from emu.torch_npu.operands import Operands, refuse
-from emu.torch_npu.process_groups import check_rank, find_group, integer
+from emu.torch_npu.process_groups import check_rank, find_group
 
 
 def npu_alltoallv_gmm(

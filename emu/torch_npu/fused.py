@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.accelerator.arrays import as_array, mark_changed
 from emu.mc2 import (
     all_gather_matmul,
     all_to_all_matmul,
@@ -27,10 +28,9 @@ from emu.torch_npu.operands import (
     Operands,
     as_local,
     check_target,
+    naming,
     numpy_dtype,
-    overwrite,
     refuse,
-    renamed,
 )
 from emu.torch_npu.process_groups import find_group
 
@@ -81,7 +81,7 @@ def npu_all_gather_base_mm(
     """
     group = find_group("hcom", hcom, world_size=world_size)
     of = Operands({"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
-    with renamed(_INPUT, _NO_FLAG):
+    with naming(_INPUT, _NO_FLAG):
         y, gathered = all_gather_matmul(
             of["input"], of["x2"], of["bias"], group=group, gather_index=gather_index,
             comm_turn=comm_turn, is_gather_out=bool(gather_output), x1_scale=of["x1_scale"],
@@ -129,7 +129,7 @@ def npu_mm_reduce_scatter_base(
     """
     group = find_group("hcom", hcom, world_size=world_size)
     of = Operands({"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
-    with renamed(_INPUT, _NO_FLAG):
+    with naming(_INPUT, _NO_FLAG):
         y = matmul_reduce_scatter(
             of["input"], of["x2"], of["bias"], group=group, reduce_op=reduce_op,
             comm_turn=comm_turn, x1_scale=of["x1_scale"], x2_scale=of["x2_scale"],
@@ -194,7 +194,7 @@ def npu_mm_all_reduce_base(
         pertoken_scale=pertoken_scale,
     )  # fmt: skip
     rows = of.as_rows("x1")
-    with renamed({}, _NO_FLAG):
+    with naming(_OUTPUT, _NO_FLAG):
         y = matmul_all_reduce(
             rows, of["x2"], of["bias"], of.as_rows("x3", "x1"), group=group, reduce_op=reduce_op,
             antiquant_scale=of["antiquant_scale"], antiquant_offset=of["antiquant_offset"],
@@ -253,7 +253,7 @@ def npu_mm_all_reduce_add_rms_norm(
         dequant_scale=dequant_scale,
     )  # fmt: skip
     rows, more = of.as_rows("x1"), of.as_rows("residual", "x1")
-    with renamed({}, _NO_FLAG):
+    with naming(_OUTPUT, _NO_FLAG):
         y, normal = matmul_all_reduce_add_rms_norm(
             rows, of["x2"], more, of["gamma"], group=group, reduce_op=reduce_op, epsilon=epsilon,
             bias=of["bias"], antiquant_scale=of["antiquant_scale"],
@@ -304,14 +304,15 @@ def npu_mm_all_reduce_add_rms_norm_(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    check_target("residual", residual)
+    target = check_target("residual", residual)
     y, normal = npu_mm_all_reduce_add_rms_norm(
         x1, x2, residual, gamma, hcom, reduce_op=reduce_op, epsilon=epsilon, bias=bias,
         antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
         dequant_scale=dequant_scale, antiquant_group_size=antiquant_group_size,
         comm_turn=comm_turn,
     )  # fmt: skip
-    overwrite(residual, y)
+    target[...] = as_array("y", y)
+    mark_changed(residual)
     return residual, normal
 
 
@@ -349,7 +350,7 @@ def npu_all_to_all_matmul(
     """
     group = find_group("hcom", hcom, world_size=world_size)
     of = Operands({"x1": x1, "x2": x2}, bias=bias, x2_scale=x2_scale)
-    with renamed(_OUTPUT, _NO_FLAG):
+    with naming(_OUTPUT, _NO_FLAG):
         y = all_to_all_matmul(
             of["x1"], of["x2"], of["bias"], group=group, comm_turn=comm_turn,
             x2_scale=of["x2_scale"], y_dtype=numpy_dtype("output_dtype", output_dtype),
@@ -392,7 +393,7 @@ def npu_matmul_all_to_all(
     """
     group = find_group("hcom", hcom, world_size=world_size)
     of = Operands({"x1": x1, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
-    with renamed(_OUTPUT, _NO_FLAG):
+    with naming(_OUTPUT, _NO_FLAG):
         y = matmul_all_to_all(
             of["x1"], of["x2"], of["bias"], group=group, comm_turn=comm_turn,
             x1_scale=of["x1_scale"], x2_scale=of["x2_scale"],

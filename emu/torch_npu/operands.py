@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, is_tensor, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
-from emu.kernels.errors import ArgumentError as AnyArgumentError
+from emu.kernels.errors import ArgumentError as KernelArgumentError
+from emu.torch_npu.checks import renamed
 
 
 class Operands:
@@ -96,18 +96,6 @@ def check_target(name: str, value: Any) -> Array:
     return array
 
 
-def overwrite(value: Any, result: Any) -> None:
-    """Copy a result of the same shape and dtype to a tensor that :func:`check_target` has let through."""
-    if is_tensor(value):
-        import torch
-
-        # By torch, which then knows that the tensor has changed.
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            value.copy_(result)
-    else:
-        as_local(value)[...] = result
-
-
 def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
     """Refuse values that cannot be honoured.
 
@@ -137,17 +125,14 @@ def numpy_dtype(name: str, value: Any) -> np.dtype[Any] | None:
 
 
 @contextmanager
-def renamed(names: Mapping[str, str], without: str = "") -> Iterator[None]:
-    """Have errors of an operator name the arguments as its caller does.
+def naming(names: Mapping[str, str], without: str = "") -> Iterator[None]:
+    """Have errors of what runs within name the arguments as the operator's caller does.
 
     Args:
-        names: The caller's name for each of the operator's that differs.
+        names: The caller's name for each that differs.
         without: What the text leaves out.
     """
     try:
         yield
-    except AnyArgumentError as error:
-        text = str(error).replace(without, "")
-        text = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text)
-        error.args = (text, *error.args[1:])
-        raise
+    except KernelArgumentError as error:
+        raise ArgumentError(str(renamed(error, names)).replace(without, "")) from None

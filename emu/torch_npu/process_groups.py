@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world import Group, world
+from emu.torch_npu.checks import integer
 
 _NAME_CHARACTERS = 128
 
@@ -51,11 +51,3 @@ def check_rank(name: str, value: Any, group: Group) -> None:
             f"{name} must be {group.my_pe}, the rank of this PE in group {group.name!r}, "
             f"but got {value!r}"
         )
-
-
-def integer(name: str, value: Any) -> int:
-    """Return an argument that must be an integer as one."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"{name} must be an integer, but got {value!r}") from None
