@@ -170,7 +170,7 @@ def npu_moe_distribute_dispatch(
         scales: fp32 [moe_expert_num, h] or [h], with quantisation: what tokens are multiplied by before.
         x_active_mask: bool [bs] or [bs, k]: what is sent. Default: all.
         expert_scales: Must be None: the weights of copies do not travel; the combine has them.
-        group_tp: Must be empty: tensor-parallel groups are not supported.
+        group_tp: Must be empty or None: tensor-parallel groups are not supported.
         tp_world_size: Must be 0 or 1, for the same reason.
         tp_rank_id: Must be 0, for the same reason.
         expert_shard_type: Must be 0. Ranks for shared experts are not supported.
@@ -266,7 +266,7 @@ def npu_moe_distribute_combine(
         group_list: Must be None, for the same reason.
         expand_scales: None or empty, as the dispatch returned it.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``, added to the tokens. Default: nothing is.
-        group_tp: Must be empty: tensor-parallel groups are not supported.
+        group_tp: Must be empty or None: tensor-parallel groups are not supported.
         tp_world_size: Must be 0 or 1, for the same reason.
         tp_rank_id: Must be 0, for the same reason.
         expert_shard_type: Must be 0. Ranks for shared experts are not supported.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -61,7 +62,8 @@ class Operands:
                 )
         if len(tensor.shape) != 3:
             return tensor
-        return as_local(tensor).reshape(-1, tensor.shape[-1])
+        b, rows, columns = tensor.shape
+        return as_local(tensor).reshape(b * rows, columns)
 
     def result(self, array: Any) -> Any:
         """Return a result of the operator as the caller's kind of tensor; None stays None."""
@@ -101,22 +103,27 @@ def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
 
     Args:
         why: The reason, a sentence without a stop.
-        **arguments: The value that an argument has, and those that it may have; None among them is compared
-            by identity.
+        **arguments: The value that an argument has, and those that it may have: None, integers or texts.
 
     Raises:
         ArgumentError: An argument has another value.
     """
     for name, (value, *allowed) in arguments.items():
-        if value is None or isinstance(value, bool | int | float | str):
-            # True is no 1 here, nor 0.0 a 0: what scripts mean by them is unknown.
-            if any(type(value) is type(one) and value == one for one in allowed):
-                continue
-            shown = repr(value)
-        else:
-            shown = type(value).__name__
-        names = " or ".join(repr(one) for one in allowed if one is not None or len(allowed) == 1)
+        if any(_is(value, one) for one in allowed):
+            continue
+        shown = repr(value) if np.isscalar(value) or value is None else type(value).__name__
+        names = " or ".join(repr(one) for one in allowed)
         raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
+
+
+def _is(value: Any, one: Any) -> bool:
+    """Return whether a value is None, this integer or this text."""
+    if not isinstance(one, int):
+        return type(value) is type(one) and bool(value == one)
+    try:
+        return operator.index(value) == one
+    except TypeError:
+        return False
 
 
 def numpy_dtype(name: str, value: Any) -> np.dtype[Any] | None:

@@ -360,6 +360,8 @@ REFUSED = [
     ("npu_mm_all_reduce_base", (X, W, "world"), {"x3": X}, r"x3 must have shape \(4, 8\)"),
     ("npu_mm_all_reduce_base", (X, W, "world"), {"x3": X[:, None]}, "x3 must have the axes of x1"),
     ("npu_mm_all_reduce_base", (X, BYTES, "world"), {}, "antiquant_scale must be given"),
+    ("npu_mm_all_reduce_base", (X[None, :0], W, "world"), {}, "x1 must have elements"),
+    ("npu_mm_all_reduce_base", (X[None, :, :0], W, "world"), {}, "x1 must have elements"),
     ("npu_mm_all_reduce_base", (X[None, None], W, "world"), {}, "x1 must have 2 axes"),
     ("npu_mm_all_reduce_add_rms_norm", (X, W, X, W[0], "world"), {}, "residual must have shape"),
     ("npu_mm_all_reduce_add_rms_norm", (X, W, None, W[0], "world"), {}, "residual must be a NumPy array or a torch tensor, but got NoneType"),
