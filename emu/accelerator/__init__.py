@@ -1,1 +1,46 @@
-"""Accelerators of other programs, stood in for by the CPU."""
+"""PyTorch's accelerators on a machine that has none: ``"cuda"`` and ``"npu"`` tensors in host memory.
+
+A tensor on an emulated device is an ordinary CPU tensor whose *storage* carries a mark; so views,
+parameters, detached and saved tensors are on the device of their memory, as they are on a real one. One
+torch function mode sees every call that Python code makes into torch: it sends ``device=`` arguments to
+the CPU and marks what comes out, answers ``.device`` and ``.is_cuda``, and refuses what a device refuses:
+mixing devices, ``numpy()`` without a copy to the host. Nothing is imported before :func:`install`.
+
+Why a mode, and not tensors of a device of their own: PyTorch's extension point for a device in Python
+serves one device type, and never ``"cuda"``; a wrapper tensor that claims to be on ``"cuda"`` ends the
+process in autograd, where a build for the CPU has no such device.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["NotEmulatedError", "install", "installed"]
+
+_MODE = "emu.accelerator.mode"
+
+
+class NotEmulatedError(NotImplementedError):
+    """A function of an accelerator that has no counterpart here."""
+
+
+def installed() -> bool:
+    """Return whether :func:`install` was called in this process; never imports torch."""
+    mode = sys.modules.get(_MODE)
+    return mode is not None and mode.active()
+
+
+def install() -> None:
+    """Have torch in this process emulate the devices ``"cuda"`` and ``"npu"``, from now on.
+
+    Threads started from now on see them too. ``emu run`` calls this when a script imports torch; calling
+    it again changes nothing.
+
+    Raises:
+        ModuleNotFoundError: torch is not installed.
+    """
+    if installed():
+        return
+    from emu.accelerator.setup import set_up
+
+    set_up()

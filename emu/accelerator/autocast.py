@@ -1,0 +1,31 @@
+"""``torch.autocast("cuda")`` and ``("npu")``: the CPU's autocast, with the device's dtype.
+
+Autocast is decided in C++ by the kind of memory, which is the host's here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.amp import autocast_mode
+
+from emu.accelerator.marks import TYPES
+
+
+def install() -> None:
+    """Have autocast for an emulated device cast on the CPU; its dtype is fp16 unless one is given."""
+    begin = autocast_mode.autocast.__init__
+
+    def begin_on_cpu(
+        self: Any,
+        device_type: str,
+        dtype: torch.dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        if device_type in TYPES:
+            device_type, dtype = "cpu", dtype or torch.float16
+        begin(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+    autocast_mode.autocast.__init__ = begin_on_cpu  # type: ignore[method-assign]

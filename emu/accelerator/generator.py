@@ -1,0 +1,43 @@
+"""``torch.Generator(device="cuda")``: the host's generator, which says that it is another device's."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+
+from emu.accelerator.marks import MARK, TYPES, resolve
+
+_Real = torch._C.Generator
+
+
+class _Meta(type(_Real)):  # type: ignore[misc]
+    """What counts as a generator: those that torch itself makes, too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Real)
+
+
+class Generator(_Real, metaclass=_Meta):
+    """As ``torch.Generator``, for emulated devices as well; its random bits are those of the CPU's."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        """Make a generator for ``device``."""
+        where = resolve(device)
+        if where.type not in TYPES:
+            made: Self = super().__new__(cls, where)  # type: ignore[call-arg]
+            return made
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        setattr(made, MARK, where)
+        return made
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The device that it was made for."""
+        mark: torch.device | None = getattr(self, MARK, None)
+        return torch.device("cpu") if mark is None else mark
+
+
+def install() -> None:
+    """Replace ``torch.Generator``, which has no extension point."""
+    torch.Generator = Generator  # type: ignore[misc]

@@ -1,0 +1,281 @@
+"""Calls into torch in which devices play a part of their own: moving, asking where, showing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from emu.accelerator import NotEmulatedError
+from emu.accelerator.marks import CPU, TYPES, current_device, look, put_mark, resolve
+from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, refuse_mixed
+
+Tensor = torch.Tensor
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+_TO_OPTIONS = ("dtype", "non_blocking", "copy")
+_backward_on: list[torch.device | None] = []
+"""On which device the backward passes that run now were started, outermost first."""
+
+
+def backward_on(device: torch.device | None) -> None:
+    """Note that a backward pass starts from tensors on ``device``."""
+    _backward_on.append(device)
+
+
+def backward_done() -> None:
+    """Note that the innermost backward pass has ended."""
+    _backward_on.pop()
+
+
+# --- where -----------------------------------------------------------------------------------
+
+
+def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """``tensor.device``; gradients that autograd passes to hooks are where the pass was started."""
+    mark = look(args[0])
+    if mark is not None:
+        return mark
+    if _backward_on and _backward_on[-1] is not None and torch._C._current_graph_task_id() >= 0:
+        return _backward_on[-1]
+    return func(*args)
+
+
+def _is_on(kind: str) -> Callable[..., Any]:
+    """Return the handler of ``Tensor.is_cuda`` or ``Tensor.is_npu``."""
+
+    def handle(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        mark = look(args[0])
+        return mark is not None and mark.type == kind
+
+    return handle
+
+
+def _is_cpu(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    return look(args[0]) is None and func(*args)
+
+
+def _get_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    mark = look(args[0])
+    return func(*args, **kwargs) if mark is None else mark.index
+
+
+def _is_pinned(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    return look(args[0]) is None and bool(getattr(args[0].untyped_storage(), PINNED, False))
+
+
+# --- moving ----------------------------------------------------------------------------------
+
+
+def _to(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    tensor, rest = args[0], list(args[1:])
+    options = dict(kwargs)
+    device, other = options.pop("device", None), options.pop("other", None)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device)):
+        device = rest.pop(0)
+    if other is not None:
+        device = look(other) or other.device
+        options["dtype"] = other.dtype
+        options.update(zip(_TO_OPTIONS[1:], rest, strict=False))
+    else:
+        options.update(zip(_TO_OPTIONS, rest, strict=False))
+    return move(tensor, device, options)
+
+
+def move(tensor: Tensor, device: Any, options: Kwargs) -> Any:
+    """Return a tensor on another device: a copy, as it would be; itself where nothing changes.
+
+    Args:
+        tensor: Any tensor.
+        device: Where to; None: where it is.
+        options: What else ``Tensor.to`` takes by name.
+    """
+    here = look(tensor)
+    target = None if device is None else resolve(device)
+    if target is not None and target.type not in (*TYPES, "cpu"):
+        return Tensor.to(tensor, target, **options)
+    emulated = target if target is not None and target.type in TYPES else None
+    if target is None or emulated == here:
+        if not options and target is None:
+            return Tensor.to(tensor)  # which says what is missing
+        result = Tensor.to(tensor, device=CPU, **options)
+        emulated = here
+    else:
+        result = Tensor.to(tensor, device=CPU, **{**options, "copy": True})
+    if result is not tensor:
+        put_mark(result, emulated)
+    return result
+
+
+def _move_to(kind: str) -> Callable[..., Any]:
+    """Return the handler of ``Tensor.cuda`` or ``Tensor.npu``."""
+
+    def handle(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        options = dict(kwargs)
+        device = args[1] if len(args) > 1 else options.pop("device", None)
+        if len(args) > 2:
+            options["non_blocking"] = args[2]
+        if device is None or isinstance(device, int):
+            device = torch.device(kind, current_device(kind) if device is None else device)
+        target = resolve(device)
+        if target.type != kind:
+            raise RuntimeError(f"Invalid device, must be {kind} device, but got {target}")
+        return move(args[0], target, options)
+
+    return handle
+
+
+def provide_npu() -> None:
+    """Handle ``Tensor.npu`` and ``Tensor.is_npu``, once torch has made them."""
+    is_npu = vars(Tensor)["is_npu"]
+    HANDLERS[vars(Tensor)["npu"]] = _move_to("npu")
+    HANDLERS[is_npu.__get__] = _is_on("npu")
+
+
+def _cpu(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    return move(args[0], CPU, dict(kwargs))
+
+
+def _type_as(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    other = args[1] if len(args) > 1 else kwargs["other"]
+    return move(args[0], look(other) or other.device, {"dtype": other.dtype})
+
+
+def _pin_memory(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    if look(args[0]) is not None:
+        raise RuntimeError(f"cannot pin '{args[0].type()}' on {look(args[0])}: only host memory")
+    if getattr(args[0].untyped_storage(), PINNED, False):
+        return args[0]
+    result = args[0].clone()
+    pin(result)
+    return result
+
+
+def _copy(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """A copy into memory that stays where it is, from wherever."""
+    return func(*args, **kwargs)
+
+
+# --- to the host -----------------------------------------------------------------------------
+
+
+def _numpy(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    mark = look(args[0])
+    if mark is not None and not kwargs.get("force", False):
+        raise TypeError(
+            f"can't convert {mark} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first."
+        )
+    result = func(*args, **kwargs)
+    return result if mark is None else result.copy()
+
+
+def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    if look(args[0]) is None:
+        return func(*args, **kwargs)
+    raise NotEmulatedError(
+        "__cuda_array_interface__ is not emulated: the memory is the host's; pass the tensor itself"
+    )
+
+
+# --- showing ---------------------------------------------------------------------------------
+
+
+def _repr(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    if look(args[0]) is None:
+        return func(*args, **kwargs)
+    with inside():  # torch's own printing asks for the device
+        return torch._tensor_str._str(args[0], **kwargs)
+
+
+def _format(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    tensor, spec = args
+    if look(tensor) is None or tensor.dim() == 0:
+        return func(*args, **kwargs)
+    return format(_repr(func, (tensor,), {}), spec)
+
+
+def _type(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+    mark = look(args[0])
+    if wanted is None:
+        name: str = func(args[0])
+        return name if mark is None else name.replace("torch.", f"torch.{mark.type}.", 1)
+    if isinstance(wanted, str) and any(f".{kind}." in wanted for kind in TYPES):
+        raise NotEmulatedError(
+            f"Tensor.type({wanted!r}) is not emulated: use Tensor.to(device, dtype)"
+        )
+    return follow(func, args, kwargs)
+
+
+# --- autograd --------------------------------------------------------------------------------
+
+
+def _grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """``tensor.grad``, which autograd made: it is where the tensor is."""
+    grad = func(*args)
+    if grad is not None:
+        mark = look(args[0])
+        if mark is not None and look(grad) is None:
+            put_mark(grad, mark)
+    return grad
+
+
+def _set_grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    tensor, grad = args
+    if grad is not None and torch._C._current_graph_task_id() < 0:
+        here, there = look(tensor), look(grad)
+        if here != there:
+            refuse_mixed(func, here or CPU, there or CPU)
+    return func(*args)
+
+
+def _as_it_is(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    return func(*args, **kwargs)
+
+
+def _no_stream(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    return None
+
+
+def _property(name: str) -> Any:
+    """Return the descriptor behind an attribute of tensors, whose accesses a mode sees as calls."""
+    return getattr(Tensor, name)
+
+
+HANDLERS.update(
+    {
+        _property("device").__get__: _device,
+        _property("is_cuda").__get__: _is_on("cuda"),
+        _property("is_cpu").__get__: _is_cpu,
+        Tensor.get_device: _get_device,
+        torch.get_device: _get_device,
+        Tensor.is_pinned: _is_pinned,
+        Tensor.to: _to,
+        Tensor.cuda: _move_to("cuda"),
+        Tensor.cpu: _cpu,
+        Tensor.type_as: _type_as,
+        Tensor.pin_memory: _pin_memory,
+        Tensor.copy_: _copy,
+        Tensor.numpy: _numpy,
+        Tensor.__array__: _numpy,
+        _property("__cuda_array_interface__").__get__: _cuda_array_interface,
+        Tensor.__repr__: _repr,
+        Tensor.__format__: _format,
+        Tensor.type: _type,
+        _property("grad").__get__: _grad,
+        _property("grad").__set__: _set_grad,
+        _property("data").__set__: _as_it_is,
+        Tensor.set_: _as_it_is,
+        Tensor.record_stream: _no_stream,
+        torch._has_compatible_shallow_copy_type: _as_it_is,
+    }
+)
+for _name in ("dim", "size", "stride", "data_ptr", "numel", "element_size", "is_contiguous"):
+    HANDLERS[_property(_name)] = _as_it_is
+for _name in ("shape", "dtype", "ndim", "layout", "requires_grad", "is_leaf", "grad_fn"):
+    HANDLERS[_property(_name).__get__] = _as_it_is

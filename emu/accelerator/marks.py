@@ -1,0 +1,149 @@
+"""On which device a tensor is: the mark that its storage carries.
+
+Every function here is meant for code of ours that runs with torch's function modes switched off.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+TYPES = ("cuda", "npu")
+"""The device types that are emulated."""
+CPU = torch.device("cpu")
+MARK = "_emu_device"
+
+_storage = torch.Tensor.untyped_storage
+_current = dict.fromkeys(TYPES, 0)
+
+
+def device_of(tensor: Tensor) -> torch.device:
+    """Return the device that a tensor is on as the program sees it: emulated, or the real one."""
+    mark = mark_of(tensor)
+    if mark is not None:
+        return mark
+    with torch._C.DisableTorchFunction():
+        return tensor.device
+
+
+def place(tensor: Tensor, device: torch.device) -> Tensor:
+    """Say that a tensor's memory is on ``device``; views of it follow. ``cpu`` takes the mark away.
+
+    Returns:
+        The tensor.
+    """
+    with torch._C.DisableTorchFunction():
+        put_mark(tensor, resolve(device) if device.type in TYPES else None)
+    return tensor
+
+
+def mark_of(tensor: Tensor) -> torch.device | None:
+    """Return the emulated device of a tensor; None when it is on a real one."""
+    try:
+        with torch._C.DisableTorchFunction():
+            return getattr(_storage(tensor), MARK, None)
+    except (NotImplementedError, RuntimeError):
+        return getattr(_inner(tensor), MARK, None)
+
+
+def look(tensor: Tensor) -> torch.device | None:
+    """The same as :func:`mark_of` for callers inside a torch function mode, where it is faster."""
+    try:
+        return getattr(_storage(tensor), MARK, None)
+    except (NotImplementedError, RuntimeError):
+        return getattr(_inner(tensor), MARK, None)
+
+
+def put_mark(tensor: Tensor, device: torch.device | None) -> None:
+    """Mark a tensor's storage, or the tensor itself where it has none (sparse tensors)."""
+    holder: Any
+    try:
+        holder = _storage(tensor)
+    except (NotImplementedError, RuntimeError):
+        holder = _inner(tensor)
+    setattr(holder, MARK, device)
+
+
+def _inner(tensor: Tensor) -> Any:
+    """What carries the mark of a tensor without a storage: of a wrapper of ``vmap`` its content's."""
+    functorch = torch._C._functorch
+    unwrapped = tensor
+    while functorch.is_functorch_wrapped_tensor(unwrapped):
+        unwrapped = functorch.get_unwrapped(unwrapped)
+    if unwrapped is tensor:
+        return tensor
+    try:
+        return _storage(unwrapped)
+    except (NotImplementedError, RuntimeError):
+        return unwrapped
+
+
+@functools.cache
+def device_count() -> int:
+    """Return how many devices of each type there are: ``EMU_DEVICES``, or as many as PEs, or one."""
+    given = os.environ.get("EMU_DEVICES", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    from emu.comm.errors import CommError
+    from emu.comm.world import world
+
+    try:
+        return world().n_pes
+    except CommError:
+        return 1
+
+
+def current_device(kind: str) -> int:
+    """Return the index of the current device of a type."""
+    return _current[kind]
+
+
+def set_current_device(kind: str, index: int) -> None:
+    """Make another device of a type the current one.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    _current[kind] = check_index(kind, index)
+
+
+def check_index(kind: str, index: int) -> int:
+    """Return ``index`` if there is such a device.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    count = device_count()
+    if not 0 <= index < count:
+        raise RuntimeError(
+            f"invalid device ordinal: {kind} device must be in [0, {count}), but got {index} (the "
+            "environment's EMU_DEVICES, or the number of PEs, says how many there are)"
+        )
+    return index
+
+
+def resolve(device: Any) -> torch.device:
+    """Return the device that an argument means; an emulated one always with its index.
+
+    Args:
+        device: A device, its name, or an index, which counts CUDA devices as it does in torch.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    found: torch.device
+    if isinstance(device, int) and not isinstance(device, bool):
+        found = torch.device("cuda", device)
+    else:
+        found = device if isinstance(device, torch.device) else torch.device(device)
+    if found.type not in TYPES:
+        return found
+    index: int | None = found.index  # torch's stubs say that there always is one
+    if index is None:
+        return torch.device(found.type, _current[found.type])
+    check_index(found.type, index)
+    return found

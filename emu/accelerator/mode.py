@@ -1,0 +1,219 @@
+"""The torch function mode: what happens to a call into torch while devices are emulated.
+
+Most calls follow the general rule: all tensors must be on one device, and so is what comes out. Calls
+in which devices play another part have a handler of their own in :mod:`emu.accelerator.handlers`; calls
+with ``device=`` make tensors.
+
+Two things keep right programs from being refused. A zero-dimensional host tensor goes with any device,
+as in torch. And inside a backward pass tensors without a mark are let through: the gradients that
+autograd hands to hooks and to functions in Python are made in C++, where no mode sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device
+
+from emu.accelerator.marks import CPU, MARK, TYPES, look, put_mark, resolve
+
+Tensor = torch.Tensor
+Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+_storage = torch.Tensor.untyped_storage
+_SEQUENCES = (list, tuple)
+
+MIXES = {
+    getattr(owner, name)
+    for owner, names in (
+        (Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
+        (torch, ("index_put", "index_put_", "tensor_split", "_pack_padded_sequence")),
+        (torch, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+    )
+    for name in names
+    if hasattr(owner, name)
+}
+"""Functions that take host tensors beside those of a device: indices, lengths of sequences."""
+
+
+class Devices(TorchFunctionMode):
+    """See the top of this module. One is entered per thread, at the bottom, and never left."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run one call into torch."""
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs or {})
+        if kwargs:
+            if kwargs.get("device") is not None:
+                return create(func, args, kwargs)
+            if kwargs.get("pin_memory"):
+                return _pinned(func, args, kwargs)
+        return follow(func, args, kwargs)
+
+
+HANDLERS: dict[Any, Handler] = {}
+"""Calls in which devices play a part of their own; :mod:`emu.accelerator.handlers` fills it."""
+
+_mode: Devices | None = None
+
+
+def active() -> bool:
+    """Return whether devices are emulated in this process."""
+    return _mode is not None
+
+
+def enter() -> None:
+    """Enter the mode in this thread."""
+    global _mode
+    if _mode is None:
+        _mode = Devices()
+    _mode.__enter__()  # type: ignore[no-untyped-call]
+
+
+def inside() -> TorchFunctionMode:
+    """Return the mode, to be entered for a while by code that runs outside it."""
+    if _mode is None:
+        raise RuntimeError("emu.accelerator.install() must be called first")
+    return _mode
+
+
+def on_stack() -> bool:
+    """Return whether the mode is entered here: it is not while a call is handled."""
+    depth = torch._C._len_torch_function_stack()
+    return any(torch._C._get_function_stack_at(i) is _mode for i in range(depth))
+
+
+def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """Run a call by the general rule."""
+    device, host = find_devices(args, kwargs)
+    if device is None:
+        default = _device.CURRENT_DEVICE
+        if default is not None and default.type in TYPES and func in _device._device_constructors():
+            return create(func, args, {**(kwargs or {}), "device": default})
+        return func(*args, **kwargs) if kwargs else func(*args)
+    if host and func not in MIXES and torch._C._current_graph_task_id() < 0:
+        refuse_mixed(func, device, CPU)
+    result = func(*args, **kwargs) if kwargs else func(*args)
+    if isinstance(result, Tensor):
+        try:
+            setattr(_storage(result), MARK, device)
+        except (NotImplementedError, RuntimeError):
+            put_mark(result, device)
+    elif isinstance(result, _SEQUENCES):
+        mark_all(result, device)
+    return result
+
+
+def find_devices(
+    args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> tuple[torch.device | None, bool]:
+    """Return the one emulated device of the tensors among the arguments, and whether some are on the host.
+
+    Raises:
+        RuntimeError: They are on two emulated devices.
+    """
+    device = None
+    host = False
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(value, Tensor):
+            found = look(value)
+            if found is None:
+                host = host or value.dim() > 0
+            elif device is None:
+                device = found
+            elif found != device:
+                refuse_mixed(None, device, found)
+        elif isinstance(value, _SEQUENCES):
+            for item in value:
+                if isinstance(item, Tensor):
+                    found = look(item)
+                    if found is None:
+                        host = host or item.dim() > 0
+                    elif device is None:
+                        device = found
+                    elif found != device:
+                        refuse_mixed(None, device, found)
+    return device, host
+
+
+def refuse_mixed(func: Any, one: torch.device, other: torch.device) -> None:
+    """Say that tensors are on two devices, in the words that torch users know.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    name = getattr(func, "__name__", "")
+    where = f" (when checking arguments of {name})" if name else ""
+    raise RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{one} and {other}!{where}"
+    )
+
+
+def mark_all(result: Any, device: torch.device | None) -> None:
+    """Mark every tensor of a nested list or tuple."""
+    for value in result:
+        if isinstance(value, Tensor):
+            put_mark(value, device)
+        elif isinstance(value, _SEQUENCES):
+            mark_all(value, device)
+
+
+_ALIASING = {torch.as_tensor, torch.asarray}
+
+
+def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call that says on which ``device`` its result shall be."""
+    device = resolve(kwargs["device"])
+    emulated = device.type in TYPES
+    generator = kwargs.get("generator")
+    if generator is not None:
+        _check_generator(generator, device)
+        kwargs = {**kwargs, "generator": generator}
+    if emulated:
+        kwargs = {**kwargs, "device": CPU}
+    if kwargs.get("pin_memory"):
+        return _pinned(func, args, kwargs)
+    source = args[0] if args and func in _ALIASING else None
+    result = func(*args, **kwargs)
+    if source is not None:
+        here = look(source) if isinstance(source, Tensor) else None
+        if here == (device if emulated else None):
+            return result  # the same memory, or memory on the host
+        result = result.clone()
+    if isinstance(result, Tensor):
+        put_mark(result, device if emulated else None)
+    return result
+
+
+def _check_generator(generator: torch.Generator, device: torch.device) -> None:
+    kind = getattr(generator, MARK, CPU).type
+    if kind != device.type and device.type in (*TYPES, "cpu"):
+        raise RuntimeError(
+            f"Expected a '{device.type}' device type for generator but found '{kind}'"
+        )
+
+
+def _pinned(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call that asks for page-locked memory, which a device that is the host does not need."""
+    result = func(*args, **{k: v for k, v in kwargs.items() if k != "pin_memory"})
+    pin(result)
+    return result
+
+
+def pin(tensor: Tensor) -> None:
+    """Say that a host tensor's memory is page-locked."""
+    setattr(_storage(tensor), PINNED, True)
+
+
+PINNED = "_emu_pinned"

@@ -1,0 +1,74 @@
+"""What :func:`emu.accelerator.install` does. The table of what is changed in torch is docs/torch.md."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.backend_registration import (
+    generate_methods_for_privateuse1_backend,
+    rename_privateuse1_backend,
+)
+
+
+def set_up() -> None:
+    """Enter the mode, and register or replace what a mode cannot see."""
+    from emu.accelerator import autocast, generator, handlers, modules, serialization
+    from emu.accelerator.mode import enter
+
+    rename_privateuse1_backend("npu")
+    modules.install()
+    generate_methods_for_privateuse1_backend()
+    handlers.provide_npu()
+    serialization.install()
+    generator.install()
+    autocast.install()
+    _cover_backward(handlers.backward_on, handlers.backward_done)
+    _cover_threads()
+    enter()
+    if torch.distributed.is_available():
+        try:
+            from emu.accelerator.distributed import register
+        except ModuleNotFoundError:
+            return
+        register()
+
+
+def _cover_backward(begin: Callable[[Any], None], end: Callable[[], None]) -> None:
+    """Have hooks and functions in Python that a backward pass calls run inside the mode.
+
+    ``Tensor.backward`` is itself a call that the mode handles, and a mode is off meanwhile.
+    """
+    from emu.accelerator.marks import mark_of
+    from emu.accelerator.mode import inside, on_stack
+
+    run = torch.autograd.graph._engine_run_backward
+
+    def run_inside(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        device = next((mark_of(t) for t in t_outputs if isinstance(t, torch.Tensor)), None)
+        begin(device)
+        try:
+            if on_stack():
+                return run(t_outputs, *args, **kwargs)
+            with inside():
+                return run(t_outputs, *args, **kwargs)
+        finally:
+            end()
+
+    torch.autograd.graph._engine_run_backward = run_inside
+    torch.autograd._engine_run_backward = run_inside  # type: ignore[attr-defined]
+
+
+def _cover_threads() -> None:
+    """Have threads started from now on enter the mode: a torch function mode belongs to a thread."""
+    from emu.accelerator.mode import enter
+
+    run = threading.Thread.run
+
+    def run_inside(self: threading.Thread) -> None:
+        enter()
+        run(self)
+
+    threading.Thread.run = run_inside  # type: ignore[method-assign]
