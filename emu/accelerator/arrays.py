@@ -1,0 +1,214 @@
+"""NumPy arrays over the memory of torch tensors, and results of the kind that the caller uses.
+
+Operators take NumPy arrays and torch tensors alike, on the CPU or on an emulated device. Nothing
+here copies elements except where it says so, and torch is not loaded for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from emu.comm.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+
+# Dtypes that NumPy has from ml_dtypes: between the libraries they go as integers.
+_EXTENDED = {
+    np.dtype(getattr(ml_dtypes, name)): name
+    for name in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    )
+}
+_WORDS = {1: "uint8", 2: "int16"}
+
+# torch dtype: (torch dtype of the integers, NumPy dtype); filled when torch is met.
+_carried: dict[Any, tuple[Any, np.dtype[Any]]] = {}
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether ``value`` is a torch tensor; never loads torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
+    """Return a NumPy array of the elements of ``value``, in the same memory.
+
+    Args:
+        name: What an error calls it.
+        value: A NumPy array, which is returned, or a torch tensor in host memory or on an emulated
+            device; any strides. bf16 and the 8-bit floating dtypes come as those of ml_dtypes.
+        detach: Read a tensor that requires grad without recording it, as an operator may whose results
+            have no gradient. Default: refuse it while torch records gradients.
+
+    Raises:
+        ArgumentError: It is something else, requires grad, or NumPy has no such dtype or layout.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        raise ArgumentError(
+            f"{name} must be a NumPy array or a torch tensor, but got {type(value).__name__}"
+        )
+    with torch._C.DisableTorchFunction():
+        if value.requires_grad:
+            if not detach and torch.is_grad_enabled():
+                raise ArgumentError(
+                    f"{name} must not require grad, since the operator has no derivative (detach it, "
+                    f"or call under torch.no_grad()), but got a tensor that does"
+                )
+            value = value.detach()
+        carried = (_carried or _fill(torch)).get(value.dtype)
+        try:
+            if carried is None:
+                array: Array = value.numpy()
+                return array
+            array = value.view(carried[0]).numpy()
+            return array.view(carried[1])
+        except (TypeError, RuntimeError, ValueError) as error:
+            raise ArgumentError(
+                f"{name} must be a dense tensor in host memory, of a dtype that NumPy has, but got "
+                f"{value.dtype}, {value.layout}, on {value.device}: {error}"
+            ) from None
+
+
+def like(array: Array, source: Any) -> Any:
+    """Return ``array`` as what ``source`` is: the array itself, or a tensor in its memory.
+
+    Args:
+        array: The result of an operator. Where a tensor is wanted it is copied only if torch cannot
+            have it as it is: negative strides, or read-only.
+        source: A NumPy array, or a tensor whose device the result gets.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(source, torch.Tensor):
+        return array
+    with torch._C.DisableTorchFunction():
+        if min(array.strides, default=0) < 0 or not array.flags.writeable:
+            array = array.copy()
+        name = _EXTENDED.get(array.dtype)
+        if name is None:
+            tensor = torch.from_numpy(array)
+        else:
+            words = array.view(_WORDS[array.itemsize])
+            tensor = torch.from_numpy(words).view(getattr(torch, name))
+        marks = sys.modules.get("emu.accelerator.marks")
+        if marks is not None:
+            device = marks.device_of(source)
+            if device.type != "cpu":
+                marks.place(tensor, device)
+    return tensor
+
+
+def mark_changed(value: Any) -> None:
+    """Tell torch that a tensor's elements were written, so that a gradient from old ones is refused.
+
+    Args:
+        value: A tensor; a NumPy array needs nothing.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return
+    with torch._C.DisableTorchFunction():
+        if not value.is_inference():
+            torch.autograd.graph.increment_version(value)
+
+
+def as_dtype(name: str, value: Any) -> np.dtype[Any]:
+    """Return a NumPy dtype for a NumPy or a torch one; torch's quantised dtypes give their integers.
+
+    Args:
+        name: What an error calls it.
+        value: Anything that ``numpy.dtype`` takes, or a ``torch.dtype``.
+
+    Raises:
+        ArgumentError: It is no such thing, or NumPy has no such dtype.
+    """
+    text = str(value)
+    known = value
+    if text.startswith("torch."):
+        plain = text.removeprefix("torch.")
+        known = _QUANTISED.get(plain) or getattr(ml_dtypes, plain, plain)
+    try:
+        if value is None:
+            raise TypeError
+        dtype: np.dtype[Any] = np.dtype(known)
+    except TypeError:
+        raise ArgumentError(
+            f"{name} must be a dtype of NumPy or torch, but got {value!r}"
+        ) from None
+    return dtype
+
+
+_QUANTISED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
+
+
+def check_together(**arguments: Any) -> None:
+    """Check that the arguments of one operator belong together; None is left out.
+
+    They are all NumPy arrays, or all torch tensors on one device. In a program whose devices are
+    emulated that device is not the CPU, as the operator runs on none.
+
+    Args:
+        **arguments: Arrays and tensors by the names that errors call them. What is neither is left to
+            :func:`as_array`.
+
+    Raises:
+        ArgumentError: An argument is of the other kind, or on another device.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    tensors: dict[str, Any] = {}
+    arrays = []
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor):
+            tensors[name] = value
+        elif isinstance(value, np.ndarray):
+            arrays.append(name)
+    if not tensors:
+        return
+    if arrays:
+        raise ArgumentError(
+            f"{arrays[0]} must be a torch tensor as {next(iter(tensors))} is, but got a NumPy array"
+        )
+    marks = sys.modules.get("emu.accelerator.marks")
+    installed = getattr(sys.modules["emu.accelerator"], "installed", None)
+    if marks is None or installed is None or not installed():
+        return
+    with torch._C.DisableTorchFunction():
+        devices = {name: marks.device_of(tensor) for name, tensor in tensors.items()}
+        if len(set(devices.values())) > 1 or next(iter(devices.values())).type == "cpu":
+            _refuse_devices(devices)
+
+
+def _refuse_devices(devices: dict[str, Any]) -> None:
+    emulated = [(name, device) for name, device in devices.items() if device.type != "cpu"]
+    if not emulated:
+        raise ArgumentError(
+            f"{next(iter(devices))} must be on an emulated device, but got a tensor on cpu"
+        )
+    lead, wanted = emulated[0]
+    for name, device in devices.items():
+        if device != wanted:
+            raise ArgumentError(
+                f"{name} must be on {wanted} as {lead} is, but got a tensor on {device}"
+            )
+
+
+def _fill(torch: Any) -> dict[Any, tuple[Any, np.dtype[Any]]]:
+    for dtype, name in _EXTENDED.items():
+        theirs = getattr(torch, name, None)
+        if theirs is not None:
+            _carried[theirs] = (getattr(torch, _WORDS[dtype.itemsize]), dtype)
+    return _carried

@@ -1,0 +1,377 @@
+"""Mixture of experts under the names of torch_npu: tokens to their experts' ranks, products, and back.
+
+Groups and tensors are what they are for :mod:`emu.torch_npu.fused`; the order of rows is described in
+:mod:`emu.mc2.moe` and :mod:`emu.mc2.grouped_matmul`, whose bits these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from emu.accelerator.arrays import as_array
+from emu.comm.errors import ArgumentError
+from emu.comm.world import Group
+from emu.mc2 import (
+    alltoallv_gmm,
+    gmm_alltoallv,
+    moe_distribute_combine,
+    moe_distribute_dispatch,
+)
+from emu.torch_npu.checks import integer
+from emu.torch_npu.operands import Operands, refuse
+from emu.torch_npu.process_groups import check_rank, find_group
+
+
+def npu_alltoallv_gmm(
+    gmm_x: Any,
+    gmm_weight: Any,
+    hcom: str,
+    ep_world_size: int,
+    send_counts: Sequence[int],
+    recv_counts: Sequence[int],
+    *,
+    send_counts_tensor: Any = None,
+    recv_counts_tensor: Any = None,
+    mm_x: Any = None,
+    mm_weight: Any = None,
+    trans_gmm_weight: bool = False,
+    trans_mm_weight: bool = False,
+    permute_out_flag: bool = False,
+) -> tuple[Any, Any | None, Any | None]:
+    """Send rows to their experts' ranks, and multiply there each expert's rows by its weight.
+
+    As :func:`emu.mc2.alltoallv_gmm`. R is the group's size, e the number of experts of a rank.
+
+    Args:
+        gmm_x: [bsk, h] of fp16 or bf16: this rank's rows, in the order of (rank, expert).
+        gmm_weight: [e, h, n] of that dtype: this rank's experts.
+        hcom: Name of the group.
+        ep_world_size: Its size.
+        send_counts: R * e numbers; at rank * e + expert, rows for that expert of that rank.
+        recv_counts: R * e numbers; at rank * e + expert, rows that come from that rank for that expert
+            of this one.
+        send_counts_tensor: Must be None: counts are needed on the host.
+        recv_counts_tensor: Must be None, for the same reason.
+        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: there is none.
+        mm_weight: [k, n2] of that dtype; given with ``mm_x``.
+        trans_gmm_weight: ``gmm_weight`` is [e, n, h].
+        trans_mm_weight: ``mm_weight`` is [n2, k].
+        permute_out_flag: Return the rows that came, too.
+
+    Returns:
+        ``gmm_y`` [a, n], the products of this rank's experts, by expert; ``mm_y`` [m, n2] or None; and
+        ``permute_out`` [a, h] or None.
+
+    Raises:
+        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+    """
+    _refuse_counts(send_counts_tensor, recv_counts_tensor)
+    group = find_group("hcom", hcom, ep_world_size=ep_world_size)
+    of = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
+    got = alltoallv_gmm(
+        of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
+        _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
+        mm_weight=of["mm_weight"], trans_gmm_weight=bool(trans_gmm_weight),
+        trans_mm_weight=bool(trans_mm_weight), permute_out=bool(permute_out_flag),
+    )  # fmt: skip
+    return of.result(got.gmm_y), of.result(got.mm_y), of.result(got.permute_out)
+
+
+def npu_gmm_alltoallv(
+    gmm_x: Any,
+    gmm_weight: Any,
+    hcom: str,
+    ep_world_size: int,
+    send_counts: Sequence[int],
+    recv_counts: Sequence[int],
+    *,
+    send_counts_tensor: Any = None,
+    recv_counts_tensor: Any = None,
+    mm_x: Any = None,
+    mm_weight: Any = None,
+    trans_gmm_weight: bool = False,
+    trans_mm_weight: bool = False,
+) -> tuple[Any, Any | None]:
+    """Multiply each expert's rows by its weight, and send the products back to the rows' ranks.
+
+    The way back of :func:`npu_alltoallv_gmm`, whose ``recv_counts`` are the ``send_counts`` here. As
+    :func:`emu.mc2.gmm_alltoallv`.
+
+    Args:
+        gmm_x: [a, h] of fp16 or bf16: the rows of this rank's experts, by expert.
+        gmm_weight: [e, h, n] of that dtype: this rank's experts.
+        hcom: Name of the group.
+        ep_world_size: Its size.
+        send_counts: R * e numbers; at rank * e + expert, rows of that expert of this rank whose products
+            go back to that rank.
+        recv_counts: R * e numbers; at rank * e + expert, products that come back from that expert of
+            that rank.
+        send_counts_tensor: Must be None: counts are needed on the host.
+        recv_counts_tensor: Must be None, for the same reason.
+        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: there is none.
+        mm_weight: [k, n2] of that dtype; given with ``mm_x``.
+        trans_gmm_weight: ``gmm_weight`` is [e, n, h].
+        trans_mm_weight: ``mm_weight`` is [n2, k].
+
+    Returns:
+        ``y`` [bsk, n], the products of this rank's rows in the order of (rank, expert), and ``mm_y`` [m, n2]
+        or None.
+
+    Raises:
+        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+    """
+    _refuse_counts(send_counts_tensor, recv_counts_tensor)
+    group = find_group("hcom", hcom, ep_world_size=ep_world_size)
+    of = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
+    got = gmm_alltoallv(
+        of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
+        _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
+        mm_weight=of["mm_weight"], trans_gmm_weight=bool(trans_gmm_weight),
+        trans_mm_weight=bool(trans_mm_weight),
+    )  # fmt: skip
+    return of.result(got.y), of.result(got.mm_y)
+
+
+def npu_moe_distribute_dispatch(
+    x: Any,
+    expert_ids: Any,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    *,
+    scales: Any = None,
+    x_active_mask: Any = None,
+    expert_scales: Any = None,
+    group_tp: str = "",
+    tp_world_size: int = 0,
+    tp_rank_id: int = 0,
+    expert_shard_type: int = 0,
+    shared_expert_num: int = 1,
+    shared_expert_rank_num: int = 0,
+    quant_mode: int = 0,
+    global_bs: int = 0,
+    expert_token_nums_type: int = 1,
+) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """Send each copy of each token to the rank of its expert, quantised where asked for.
+
+    As :func:`emu.mc2.moe_distribute_dispatch`.
+
+    Args:
+        x: [bs, h] of fp16 or bf16: this rank's tokens.
+        expert_ids: [bs, k] of int32, each in [0, moe_expert_num).
+        group_ep: Name of the group.
+        ep_world_size: Its size.
+        ep_rank_id: This PE's rank in it.
+        moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
+        scales: fp32 [moe_expert_num, h] or [h], with quantisation: what tokens are multiplied by before.
+        x_active_mask: bool [bs] or [bs, k]: what is sent. Default: all.
+        expert_scales: Must be None: the weights of copies do not travel; the combine has them.
+        group_tp: Must be empty or None: tensor-parallel groups are not supported.
+        tp_world_size: Must be 0 or 1, for the same reason.
+        tp_rank_id: Must be 0, for the same reason.
+        expert_shard_type: Must be 0. Ranks for shared experts are not supported.
+        shared_expert_num: Must be 0 or 1, which mean the same without such ranks.
+        shared_expert_rank_num: Must be 0.
+        quant_mode: 0 none, 1 static, 2 dynamic: a scale for each row.
+        global_bs: At most so many tokens on all ranks; 0, any.
+        expert_token_nums_type: 1 has ``expert_token_nums`` count, 0 has it cumulated.
+
+    Returns:
+        ``(expand_x, dynamic_scales, expand_idx, expert_token_nums, ep_recv_counts, tp_recv_counts,
+        expand_scales)``; ``tp_recv_counts``, ``expand_scales`` and, unless quant_mode is 2,
+        ``dynamic_scales`` are empty tensors of shape [0].
+
+    Raises:
+        ArgumentError: An argument breaks a rule, or ranks differ in what must be the same; no row has
+            moved.
+    """
+    refuse(
+        "the weights of copies do not travel: give them to the combine",
+        expert_scales=(expert_scales, None),
+    )
+    _refuse_layout(
+        group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num,
+        shared_expert_rank_num,
+    )  # fmt: skip
+    group = _expert_group(group_ep, ep_world_size, ep_rank_id)
+    of = Operands({"x": x, "expert_ids": expert_ids}, scales=scales, x_active_mask=x_active_mask)
+    got = moe_distribute_dispatch(
+        of["x"], of["expert_ids"], group=group, moe_expert_num=moe_expert_num,
+        quant_mode=quant_mode, scales=of["scales"], x_active_mask=of["x_active_mask"],
+        expert_token_nums_type=expert_token_nums_type, global_bs=global_bs,
+    )  # fmt: skip
+    dynamic = np.empty(0, np.float32) if got.dynamic_scales is None else got.dynamic_scales
+    return (
+        of.result(got.expand_x),
+        of.result(dynamic),
+        of.result(got.expand_idx),
+        of.result(got.expert_token_nums),
+        of.result(got.ep_recv_counts),
+        of.result(np.empty(0, np.int32)),
+        of.result(np.empty(0, np.float32)),
+    )
+
+
+def npu_moe_distribute_combine(
+    expand_x: Any,
+    expert_ids: Any,
+    expand_idx: Any,
+    ep_send_counts: Any,
+    expert_scales: Any,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    *,
+    tp_send_counts: Any = None,
+    x_active_mask: Any = None,
+    activation_scale: Any = None,
+    weight_scale: Any = None,
+    group_list: Any = None,
+    expand_scales: Any = None,
+    shared_expert_x: Any = None,
+    group_tp: str = "",
+    tp_world_size: int = 0,
+    tp_rank_id: int = 0,
+    expert_shard_type: int = 0,
+    shared_expert_num: int = 1,
+    shared_expert_rank_num: int = 0,
+    global_bs: int = 0,
+    out_dtype: int = 0,
+    comm_quant_mode: int = 0,
+    group_list_type: int = 0,
+) -> Any:
+    """Send the experts' rows back, and add up those of each token, weighted.
+
+    As :func:`emu.mc2.moe_distribute_combine`.
+
+    Args:
+        expand_x: [a, h] of fp16 or bf16: rows in the order of the dispatch's ``expand_x``.
+        expert_ids: [bs, k] of int32, as the dispatch was given them.
+        expand_idx: [bs * k] of int32, as the dispatch returned it.
+        ep_send_counts: The dispatch's ``ep_recv_counts``.
+        expert_scales: fp32 [bs, k]: the weight of each copy.
+        group_ep: Name of the group.
+        ep_world_size: Its size.
+        ep_rank_id: This PE's rank in it.
+        moe_expert_num: Number of experts of all ranks.
+        tp_send_counts: None or empty, as the dispatch returned it.
+        x_active_mask: As the dispatch was given it.
+        activation_scale: Must be None: rows are not restored from int8.
+        weight_scale: Must be None, for the same reason.
+        group_list: Must be None, for the same reason.
+        expand_scales: None or empty, as the dispatch returned it.
+        shared_expert_x: [bs, h] of the dtype of ``expand_x``, added to the tokens. Default: nothing is.
+        group_tp: Must be empty or None: tensor-parallel groups are not supported.
+        tp_world_size: Must be 0 or 1, for the same reason.
+        tp_rank_id: Must be 0, for the same reason.
+        expert_shard_type: Must be 0. Ranks for shared experts are not supported.
+        shared_expert_num: Must be 0 or 1, which mean the same without such ranks.
+        shared_expert_rank_num: Must be 0.
+        global_bs: As for the dispatch.
+        out_dtype: Must be 0: the result has the dtype of ``expand_x``.
+        comm_quant_mode: Must be 0: what is sent is not quantised.
+        group_list_type: Must be 0, since there is no ``group_list``.
+
+    Returns:
+        The tokens, [bs, h], of the dtype of ``expand_x``.
+
+    Raises:
+        ArgumentError: An argument breaks a rule, ranks differ in what must be the same, or ``expand_idx``
+            or ``ep_send_counts`` do not belong to this routing; no row has moved.
+    """
+    refuse(
+        "rows are neither restored from int8 nor quantised",
+        activation_scale=(activation_scale, None),
+        weight_scale=(weight_scale, None),
+        group_list=(group_list, None),
+        out_dtype=(out_dtype, 0),
+        comm_quant_mode=(comm_quant_mode, 0),
+        group_list_type=(group_list_type, 0),
+    )
+    _refuse_layout(
+        group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num,
+        shared_expert_rank_num,
+    )  # fmt: skip
+    group = _expert_group(group_ep, ep_world_size, ep_rank_id)
+    of = Operands(
+        {
+            "expand_x": expand_x, "expert_ids": expert_ids, "expand_idx": expand_idx,
+            "ep_send_counts": ep_send_counts, "expert_scales": expert_scales,
+        },
+        tp_send_counts=tp_send_counts, x_active_mask=x_active_mask, expand_scales=expand_scales,
+        shared_expert_x=shared_expert_x,
+    )  # fmt: skip
+    for name in ("tp_send_counts", "expand_scales"):
+        if of[name] is not None and of[name].size:
+            raise ArgumentError(
+                f"{name} must be None or empty, as the dispatch returns it, but got shape "
+                f"{of[name].shape}"
+            )
+    y = moe_distribute_combine(
+        of["expand_x"], of["expert_ids"], of["expand_idx"], of["ep_send_counts"],
+        of["expert_scales"], group=group, moe_expert_num=moe_expert_num,
+        shared_expert_x=of["shared_expert_x"], x_active_mask=of["x_active_mask"],
+        global_bs=global_bs,
+    )  # fmt: skip
+    return of.result(y)
+
+
+def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> Operands:
+    return Operands({"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight)
+
+
+def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
+    refuse(
+        "counts are needed on the host: give send_counts and recv_counts",
+        send_counts_tensor=(send_counts_tensor, None),
+        recv_counts_tensor=(recv_counts_tensor, None),
+    )
+
+
+def _counts(name: str, value: Any) -> Any:
+    """Return counts, a sequence of integers, as an array."""
+    if isinstance(value, list | tuple):
+        return np.array([integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
+    return as_array(name, value)
+
+
+def _expert_group(group_ep: str, ep_world_size: int, ep_rank_id: int) -> Group:
+    group = find_group("group_ep", group_ep, ep_world_size=ep_world_size)
+    check_rank("ep_rank_id", ep_rank_id, group)
+    return group
+
+
+def _refuse_layout(
+    group_tp: Any,
+    tp_world_size: Any,
+    tp_rank_id: Any,
+    expert_shard_type: Any,
+    shared_expert_num: Any,
+    shared_expert_rank_num: Any,
+) -> None:
+    """Refuse what would give other results if it were ignored."""
+    refuse(
+        "tensor-parallel groups are not supported",
+        group_tp=(group_tp, "", None),
+        tp_world_size=(tp_world_size, 0, 1),
+        tp_rank_id=(tp_rank_id, 0),
+    )
+    refuse(
+        "no ranks are set apart for shared experts: give the combine shared_expert_x",
+        expert_shard_type=(expert_shard_type, 0),
+        shared_expert_num=(shared_expert_num, 1, 0),
+        shared_expert_rank_num=(shared_expert_rank_num, 0),
+    )
+
+
+__all__ = [
+    "npu_alltoallv_gmm",
+    "npu_gmm_alltoallv",
+    "npu_moe_distribute_combine",
+    "npu_moe_distribute_dispatch",
+]

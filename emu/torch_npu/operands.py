@@ -1,0 +1,145 @@
+"""The tensors of one operator's call as arrays, and what operators refuse."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.comm.array import SymmetricArray
+from emu.comm.errors import ArgumentError
+from emu.kernels.errors import ArgumentError as KernelArgumentError
+from emu.torch_npu.checks import renamed
+
+
+class Operands:
+    """The tensors of one call by their names, as arrays in the same memory.
+
+    A SymmetricArray stays one, since peers read it where it is.
+    """
+
+    def __init__(self, needed: Mapping[str, Any], **others: Any) -> None:
+        """Check that tensors are of one kind and on one device.
+
+        Args:
+            needed: Tensors that must be given; results get the kind and the device of the first.
+            **others: More, each a tensor or None.
+
+        Raises:
+            ArgumentError: One is no tensor, or they do not belong together.
+        """
+        self._leader = next(iter(needed.values()))
+        given = {**needed, **{name: value for name, value in others.items() if value is not None}}
+        check_together(**given)
+        self._arrays = dict.fromkeys(others) | {
+            name: value if isinstance(value, SymmetricArray) else as_array(name, value)
+            for name, value in given.items()
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._arrays[name]
+
+    def as_rows(self, name: str, beside: str = "") -> Any:
+        """Return a tensor of 3 axes as a matrix on this PE, and others as they are.
+
+        Args:
+            name: The tensor.
+            beside: Another that must have the same axes but the last. Default: none.
+        """
+        tensor: Any = self._arrays[name]
+        if tensor is None:
+            return None
+        if beside:
+            shape = self[beside].shape
+            if tensor.shape[:-1] != shape[:-1]:
+                raise ArgumentError(
+                    f"{name} must have the axes of {beside} but the last, {shape[:-1]}, but got shape "
+                    f"{tensor.shape}"
+                )
+        if len(tensor.shape) != 3:
+            return tensor
+        b, rows, columns = tensor.shape
+        return as_local(tensor).reshape(b * rows, columns)
+
+    def result(self, array: Any) -> Any:
+        """Return a result of the operator as the caller's kind of tensor; None stays None."""
+        return None if array is None else like(array, self._leader)
+
+
+def as_local(value: Any) -> Any:
+    """Return the memory of a SymmetricArray on this PE; others as they are."""
+    return value.local if isinstance(value, SymmetricArray) else value
+
+
+def check_target(name: str, value: Any) -> Array:
+    """Return the memory of a tensor that is to be written in place.
+
+    Raises:
+        ArgumentError: It is no tensor, it is read-only, or elements share memory.
+    """
+    array = as_local(value)
+    if not isinstance(array, np.ndarray):
+        array = as_array(name, array)
+    if not array.flags.writeable:
+        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    reach = array.itemsize
+    for stride, extent in axes:
+        if stride < reach and array.size:
+            raise ArgumentError(
+                f"{name} must have elements that share no memory, but got shape {array.shape} with "
+                f"strides of {array.strides} bytes"
+            )
+        reach += stride * (extent - 1)
+    return array
+
+
+def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
+    """Refuse values that cannot be honoured.
+
+    Args:
+        why: The reason, a sentence without a stop.
+        **arguments: The value that an argument has, and those that it may have: None, integers or texts.
+
+    Raises:
+        ArgumentError: An argument has another value.
+    """
+    for name, (value, *allowed) in arguments.items():
+        if any(_is(value, one) for one in allowed):
+            continue
+        shown = repr(value) if np.isscalar(value) or value is None else type(value).__name__
+        names = " or ".join(repr(one) for one in allowed)
+        raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
+
+
+def _is(value: Any, one: Any) -> bool:
+    """Return whether a value is None, this integer or this text."""
+    if not isinstance(one, int):
+        return type(value) is type(one) and bool(value == one)
+    try:
+        return operator.index(value) == one
+    except TypeError:
+        return False
+
+
+def numpy_dtype(name: str, value: Any) -> np.dtype[Any] | None:
+    """Return a NumPy dtype for one of NumPy or torch, and None for None."""
+    return None if value is None else as_dtype(name, value)
+
+
+@contextmanager
+def naming(names: Mapping[str, str], without: str = "") -> Iterator[None]:
+    """Have errors of what runs within name the arguments as the operator's caller does.
+
+    Args:
+        names: The caller's name for each that differs.
+        without: What the text leaves out.
+    """
+    try:
+        yield
+    except KernelArgumentError as error:
+        raise ArgumentError(str(renamed(error, names)).replace(without, "")) from None

@@ -1,0 +1,53 @@
+"""Process groups by the names that scripts hand to operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emu.comm.errors import ArgumentError, UnknownGroupError
+from emu.comm.world import Group, world
+from emu.torch_npu.checks import integer
+
+_NAME_CHARACTERS = 128
+
+
+def find_group(name: str, value: Any, **size: Any) -> Group:
+    """Return the World's group of a name, "world" for all PEs.
+
+    Args:
+        name: What errors call the name.
+        value: The name.
+        **size: How many PEs the script takes the group to have, under the name that errors call it.
+
+    Raises:
+        ArgumentError: There is no such group, or it has another size.
+    """
+    if not isinstance(value, str):
+        raise ArgumentError(
+            f"{name} must be the name of a process group, but got {type(value).__name__}"
+        )
+    if not 1 <= len(value) <= _NAME_CHARACTERS:
+        raise ArgumentError(
+            f"{name} must have 1 to {_NAME_CHARACTERS} characters, but got {len(value)}"
+        )
+    try:
+        group = world().group(value)
+    except UnknownGroupError:
+        raise ArgumentError(
+            f"{name} must be the name of a process group of this PE, but got {value!r}"
+        ) from None
+    for size_name, given in size.items():
+        if integer(size_name, given) != group.n_pes:
+            raise ArgumentError(
+                f"{size_name} must be {group.n_pes}, the size of group {value!r}, but got {given!r}"
+            )
+    return group
+
+
+def check_rank(name: str, value: Any, group: Group) -> None:
+    """Refuse a rank that is not this PE's in the group."""
+    if integer(name, value) != group.my_pe:
+        raise ArgumentError(
+            f"{name} must be {group.my_pe}, the rank of this PE in group {group.name!r}, "
+            f"but got {value!r}"
+        )

@@ -1,0 +1,217 @@
+"""Quantisation of tensors, with scales that are given or found, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.comm.errors import ArgumentError
+from emu.kernels import errors
+from emu.kernels.quant import dequantize, dynamic_quantize, quantize
+from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
+
+_INT8, _INT32, _UINT8 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint8)
+_F16, _F32 = np.dtype(np.float16), np.dtype(np.float32)
+_BF16 = np.dtype(ml_dtypes.bfloat16)
+_VALUES = (_F32, _F16, _BF16)
+_BLOCK = 1 << 16
+"""Elements that are quantised at once where NumPy does it: what stays in the L2 cache."""
+
+
+def npu_quantize(
+    input: Any,
+    scales: Any,
+    zero_points: Any,
+    dtype: Any,
+    axis: int = 1,
+    div_mode: bool = True,
+) -> Any:
+    """Quantise: ``clip(rint(input / scales + zero_points))``, or ``input * scales`` in its place.
+
+    Every operation is fp32 and rounded by itself, halves go to even, NaN to 0.
+
+    Args:
+        input: fp32, fp16 or bf16, any shape and strides.
+        scales: One element, or one for each index along ``axis``; fp32, fp16 or bf16.
+        zero_points: The same, or int32 or the dtype of the result. None: 0.
+        dtype: int8, uint8 or int32, to whose range the result is clipped; of NumPy or of torch, where
+            the quantised dtypes qint8, quint8 and qint32 stand for these.
+        axis: The axis of ``input`` that scales and zero points lie along, where they are not single.
+            Default: 1.
+        div_mode: Divide by the scales; False: multiply. Default: divide.
+
+    Returns:
+        The result, of the shape, kind and device of ``input``.
+
+    Raises:
+        ArgumentError: An argument has another dtype or shape.
+    """
+    check_together(input=input, scales=scales, zero_points=zero_points)
+    only("div_mode", div_mode, True, False)
+    x = of_dtype("input", as_array("input", input, detach=True), *_VALUES)
+    wanted = as_dtype("dtype", dtype)
+    if wanted not in (_INT8, _UINT8, _INT32):
+        raise ArgumentError(f"dtype must be int8, uint8 or int32, but got {wanted}")
+    scale = of_dtype("scales", as_array("scales", scales, detach=True), *_VALUES)
+    zero = None
+    if zero_points is not None:
+        zero = as_array("zero_points", zero_points, detach=True)
+        of_dtype("zero_points", zero, *_VALUES, *dict.fromkeys((_INT32, wanted)))
+    along = -1 if scale.size == 1 and (zero is None or zero.size == 1) else integer("axis", axis)
+    extent = x.shape[along] if -x.ndim <= along < x.ndim else 1
+    for name, factor in (("scales", scale), ("zero_points", zero)):
+        if factor is not None and (factor.ndim > 1 or factor.size not in (1, extent)):
+            raise ArgumentError(
+                f"{name} must have one element, or one for each of the {extent} along axis {along} of "
+                f"input, but got shape {factor.shape}"
+            )
+    if wanted != _INT8:
+        return like(_quantize(x, scale, zero, along, not div_mode, wanted), input)
+    try:
+        result = quantize(x, scale, zero, axis=along, multiply=not div_mode)
+    except errors.ArgumentError as error:
+        raise renamed(error, {"x": "input"}) from None
+    return like(result, input)
+
+
+def _quantize(
+    x: Array, scale: Array, zero: Array | None, along: int, multiply: bool, dtype: np.dtype[Any]
+) -> Array:
+    """Quantise to a dtype that the kernel does not write; the arguments are checked."""
+    if x.ndim and not -x.ndim <= along < x.ndim:
+        raise ArgumentError(
+            f"axis must be in {-x.ndim}..{x.ndim - 1} for shape {x.shape}, but got {along}"
+        )
+    moved = np.moveaxis(x, along, -1) if x.ndim else x.reshape(1)
+    extent = moved.shape[-1]
+    result = np.empty(moved.shape, dtype)
+    if result.size:
+        factor = np.broadcast_to(scale.astype(_F32), (extent,))
+        offset = None if zero is None else np.broadcast_to(zero.astype(_F32), (extent,))
+        rows, target = moved.reshape(-1, extent), result.reshape(-1, extent)
+        step = max(1, _BLOCK // extent)
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            _quantize_block(target[block], rows[block], factor, offset, multiply)
+    return np.moveaxis(result, -1, along) if x.ndim else result.reshape(())
+
+
+def _quantize_block(
+    target: Array, rows: Array, scale: Array, zero: Array | None, multiply: bool
+) -> None:
+    with np.errstate(all="ignore"):
+        work = rows.astype(_F32)
+        (np.multiply if multiply else np.divide)(work, scale, out=work)
+        if zero is not None:
+            work += zero
+    np.rint(work, out=work)
+    work[np.isnan(work)] = 0
+    limits = np.iinfo(target.dtype)
+    # The upper bound of int32 is not an fp32 number: the one above it is cut off as an integer.
+    np.clip(work, np.float32(limits.min), np.float32(limits.max), out=work)
+    target[...] = np.minimum(work.astype(np.int64), limits.max)
+
+
+def npu_dynamic_quant(
+    x: Any, *, smooth_scales: Any = None, group_index: Any = None, dst_type: Any = None
+) -> tuple[Any, Any]:
+    """Quantise each row along the last axis to int8 by its own scale, ``max(abs(row)) / 127``.
+
+    The values are ``rint(x / scale)`` in fp32. A row of zeros gets scale 0 and zeros; a row with an
+    infinity or NaN gets that as its scale (NaN before infinity) and zeros.
+
+    Args:
+        x: fp32, fp16 or bf16, at least one axis, the last of at least one element; any strides.
+        smooth_scales: What rows are multiplied by first, in fp32: [h] of the dtype of ``x``, h being its
+            last extent; with ``group_index`` [groups, h]. Default: nothing.
+        group_index: Where groups of rows end: [groups] of int32 or int64 that do not decrease, the last
+            the number of rows. Default: all rows are one group.
+        dst_type: int8, which is also the default.
+
+    Returns:
+        The values, of the shape of ``x``, and the scales, fp32, of that shape less its last axis; of the
+        kind and on the device of ``x``.
+
+    Raises:
+        ArgumentError: An argument has another dtype, shape or value, or requires grad while torch
+            records gradients.
+    """
+    check_together(x=x, smooth_scales=smooth_scales, group_index=group_index)
+    values = of_dtype("x", as_array("x", x), *_VALUES)
+    if dst_type is not None and as_dtype("dst_type", dst_type) != _INT8:
+        raise ArgumentError(f"dst_type must be int8 or None, but got {dst_type!r}")
+    if values.ndim == 0 or values.shape[-1] == 0:
+        raise ArgumentError(
+            f"x must have at least one element in a row, but got shape {values.shape}"
+        )
+    if smooth_scales is not None:
+        values = _smooth(values, smooth_scales, group_index)
+    elif group_index is not None:
+        raise ArgumentError("group_index must be None without smooth_scales, but got one")
+    try:
+        result, scales = dynamic_quantize(values)
+    except errors.ArgumentError as error:
+        raise ArgumentError(str(error)) from None
+    return like(result, x), like(scales, x)
+
+
+def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
+    """Return the rows in fp32, each times the factors of its group."""
+    width = values.shape[-1]
+    factors = of_dtype("smooth_scales", as_array("smooth_scales", smooth_scales), values.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if group_index is None:
+            of_shape("smooth_scales", factors, (width,))
+            return values.astype(_F32) * factors.astype(_F32)
+        ends = as_array("group_index", group_index)
+        of_dtype("group_index", ends, _INT32, np.dtype(np.int64))
+        rows = values.reshape(-1, width).astype(_F32)
+        sizes = np.diff(ends, prepend=ends.dtype.type(0))
+        if ends.ndim != 1 or not len(ends) or (sizes < 0).any() or ends[-1] != len(rows):
+            raise ArgumentError(
+                f"group_index must have shape [groups], not decrease and end at {len(rows)}, the "
+                f"number of rows of x, but got {ends.tolist()}"
+            )
+        of_shape("smooth_scales", factors, (len(ends), width))
+        rows *= np.repeat(factors.astype(_F32), sizes, axis=0)
+        return rows.reshape(values.shape)
+
+
+def npu_anti_quant(
+    x: Any, scale: Any, *, offset: Any = None, dst_dtype: Any = None, src_dtype: Any = None
+) -> Any:
+    """Turn int8 back into values: ``(x + offset) * scale`` in fp32, then rounded once.
+
+    Args:
+        x: int8, any shape and strides.
+        scale: One element, or one for each along the last axis of ``x``; fp32, fp16 or bf16.
+        offset: As many elements as ``scale`` may have, of its dtype. It is added. Default: 0.
+        dst_dtype: dtype of the result: fp16, bf16 or fp32. Default: fp16.
+        src_dtype: int8, which is also the default.
+
+    Returns:
+        The values, of the shape, kind and device of ``x``.
+
+    Raises:
+        ArgumentError: An argument has another dtype or shape, or requires grad while torch records
+            gradients.
+    """
+    check_together(x=x, scale=scale, offset=offset)
+    values = of_dtype("x", as_array("x", x), _INT8)
+    factor = of_dtype("scale", as_array("scale", scale), *_VALUES)
+    added = None
+    if offset is not None:
+        added = of_dtype("offset", as_array("offset", offset), factor.dtype)
+    wanted = _F16 if dst_dtype is None else as_dtype("dst_dtype", dst_dtype)
+    if wanted not in _VALUES:
+        raise ArgumentError(f"dst_dtype must be float16, bfloat16 or float32, but got {wanted}")
+    if src_dtype is not None and as_dtype("src_dtype", src_dtype) != _INT8:
+        raise ArgumentError(f"src_dtype must be int8 or None, but got {src_dtype!r}")
+    try:
+        result = dequantize(values, factor, added, dtype=wanted)
+    except errors.ArgumentError as error:
+        raise renamed(error, {"scales": "scale", "offsets": "offset", "q": "x"}) from None
+    return like(result, x)
