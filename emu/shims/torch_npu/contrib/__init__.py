@@ -1,3 +1,3 @@
 """What scripts import from ``torch_npu.contrib``."""
 
-from torch_npu.contrib import transfer_to_npu as transfer_to_npu
+from . import transfer_to_npu as transfer_to_npu
