@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import runpy
 import socket
 import sys
@@ -63,7 +64,16 @@ def run_script(
         timeout=timeout,
         prefix_output=prefix_output,
         link=link,
+        preload=("torch",) if _names_torch(path) else (),  # a second, once rather than on every PE
     )
+
+
+def _names_torch(path: Path) -> bool:
+    """Say whether the script imports torch, and has none of its own beside it."""
+    if path.with_name("torch.py").exists() or path.with_name("torch").exists():
+        return False
+    imports = rb"^\s*(?:from|import)\b.*\btorch"
+    return re.search(imports, path.read_bytes(), re.MULTILINE) is not None
 
 
 def _device_count(devices: int | None, n_pes: int) -> int:
