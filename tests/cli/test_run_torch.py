@@ -2,7 +2,6 @@
 
 import ast
 import os
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -232,7 +231,6 @@ def test_an_error_while_torch_is_imported_is_the_scripts(command):
 def test_torch_npu_is_the_operators_with_the_devices(command):
     script = """
 import torch_npu
-import sys
 torch = sys.modules["torch"]
 import emu.torch_npu
 from torch_npu.npu import current_device, set_device
@@ -249,7 +247,6 @@ print(current_device(), torch.ones(1).npu().device, torch.ones(1).cuda().device)
 
 
 WITHOUT_TORCH = """
-import sys
 
 class NoTorch:
     def find_spec(self, name, path=None, target=None):
