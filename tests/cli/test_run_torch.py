@@ -231,6 +231,7 @@ def test_an_error_while_torch_is_imported_is_the_scripts(command):
 def test_torch_npu_is_the_operators_with_the_devices(command):
     script = """
 import torch_npu
+import sys
 torch = sys.modules["torch"]
 import emu.torch_npu
 from torch_npu.npu import current_device, set_device
@@ -247,6 +248,7 @@ print(current_device(), torch.ones(1).npu().device, torch.ones(1).cuda().device)
 
 
 WITHOUT_TORCH = """
+import sys
 
 class NoTorch:
     def find_spec(self, name, path=None, target=None):
@@ -307,9 +309,9 @@ import torch.distributed as dist
 rank = int(os.environ["RANK"])
 torch.npu.set_device(rank)
 dist.init_process_group("hccl", rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
-gathered = torch.zeros(2, dtype=torch.int32).npu()
-dist.all_gather_into_tensor(gathered, torch.tensor([rank + 4], dtype=torch.int32).npu())
-print(gathered.device, gathered.tolist())
+gathered = [torch.zeros(1, dtype=torch.int32).npu() for _ in range(2)]
+dist.all_gather(gathered, torch.tensor([rank + 4], dtype=torch.int32).npu())
+print(gathered[1].device, torch.cat(gathered).tolist())
 dist.destroy_process_group()
 """
     lines = output(command, script, n_pes=2)
