@@ -31,13 +31,22 @@ class _TorchFinder:
     ) -> ModuleSpec | None:
         if name != "torch":
             return None
-        for finder in sys.meta_path:
-            if not isinstance(finder, _TorchFinder):
-                spec = finder.find_spec(name, path, target)
-                if spec is not None:
-                    _install_after(spec)
-                    return spec
-        return None
+        spec = _find_with_others(name, path, target)
+        if spec is not None:
+            _install_after(spec)
+        return spec
+
+
+def _find_with_others(
+    name: str, path: Sequence[str] | None, target: ModuleType | None = None
+) -> ModuleSpec | None:
+    """Return what the finders that are not this file's find."""
+    for finder in sys.meta_path:
+        if not isinstance(finder, (_TorchFinder, _EmuFinder)):
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    return None
 
 
 def _install_after(spec: ModuleSpec) -> None:
@@ -93,10 +102,8 @@ def install() -> None:
 
 def run_next_sitecustomize() -> None:
     """Execute the `sitecustomize` that would have been the only one, if there is one."""
-    from importlib.machinery import PathFinder
-
     folders = [folder for folder in sys.path if os.path.abspath(folder) != FOLDER]
-    spec = PathFinder.find_spec("sitecustomize", folders)
+    spec = _find_with_others("sitecustomize", folders)
     if spec is None or spec.loader is None:
         return
     from importlib.util import module_from_spec
