@@ -66,6 +66,7 @@ def launch(
     poison: bool = False,
     prefix_output: bool = True,
     link: Link | None = None,
+    preload: Sequence[str] = (),
 ) -> list[T]:
     """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
 
@@ -87,6 +88,8 @@ def launch(
         prefix_output: Put the PE's number before each line of its output.
         link: Emulated link between each two PEs: what passes between them then takes at least the time
             that it models. Default: none, as fast as memory is.
+        preload: Modules that are imported once for all PEs rather than in each. Only the first launch
+            of a process looks at it; what cannot be imported is left out.
 
     Returns:
         The results, in PE order.
@@ -102,7 +105,7 @@ def launch(
     segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_size), link=link)
     world = _Launch(segment, DEFAULT_TIMEOUT if timeout is None else timeout, prefix_output)
     try:
-        world.start(call, poison)
+        world.start(call, poison, preload)
         world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
@@ -155,11 +158,11 @@ class _Launch:
 
     # --- start -----------------------------------------------------------------------------
 
-    def start(self, call: Any, poison: bool) -> None:
+    def start(self, call: Any, poison: bool, preload: Sequence[str]) -> None:
         """Start every PE."""
         _allow_descriptors(self._n_pes)
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["emu.comm.warm"])
+        context.set_forkserver_preload(["emu.comm.warm", *preload])
         cores = (
             len(os.sched_getaffinity(0))
             if hasattr(os, "sched_getaffinity")

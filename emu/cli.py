@@ -110,6 +110,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="BANDWIDTH[,LATENCY]",
         help="emulate a link between each two PEs, as in 25GB/s,2us (default: as fast as memory is)",
     )
+    run.add_argument(
+        "--devices",
+        type=_count,
+        metavar="D",
+        help="how many emulated npu and cuda devices a PE sees "
+        "(default: EMU_DEVICES, or as many as there are PEs)",
+    )
     run.add_argument("script", help="the Python file")
     run.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
@@ -230,6 +237,7 @@ def _run(options: argparse.Namespace) -> int:
             timeout=options.timeout,
             prefix_output=options.prefix,
             link=options.link,
+            devices=options.devices,
         )
     except (CommError, FileNotFoundError) as error:  # nothing was started
         _complain(error)

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,8 @@ def test_the_reference_is_up_to_date():
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_example_runs_as_it_says(example, command):
+    if re.search("^import torch$", example.read_text(), re.MULTILINE) and not find_spec("torch"):
+        pytest.skip("torch is not installed")
     name = re.escape(str(example.relative_to(ROOT)))
     how = rf"(?:(\w+)=(\w+) )?(?:emu run -n (\d+)|python) {name}"
     variable, value, n_pes = re.search(how, example.read_text()).groups()

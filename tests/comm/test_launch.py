@@ -222,6 +222,28 @@ def test_functions_of_a_main_script(tmp_path: Path) -> None:
     assert done.stdout == "[0, 1, 2]\n", done.stderr
 
 
+def test_modules_are_loaded_once_for_all_pes_and_absent_ones_left_out(tmp_path: Path) -> None:
+    (tmp_path / "loads.py").write_text("import os\nLOADED_BY = os.getpid()\n")
+    script = tmp_path / "guarded.py"
+    script.write_text(
+        "import emu, sys\n\n"
+        "def f(): return sys.modules['loads'].LOADED_BY\n\n"
+        'if __name__ == "__main__":\n'
+        "    one, other = emu.launch(f, 2, preload=('absent_module', 'loads'))\n"
+        "    print(one == other, 'loads' in sys.modules)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "True False\n", done.stderr
+
+
 def test_an_interactive_session_works_or_gives_a_clear_error() -> None:
     code = "import emu\ndef f(): return 5\n\nprint(emu.launch(f, 2))\n"
     done = subprocess.run(
