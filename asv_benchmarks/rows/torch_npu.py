@@ -70,9 +70,16 @@ def _cache_write() -> tuple[Callable[[], object], Calls]:
 def _run(make: Callable[[], tuple[Callable[[], object], Calls]], settings: Settings) -> Outcome:
     if not torch_or_none():
         return Outcome(note=NO_TORCH)
+    import numba
+
     ours, calls = make()
-    with on_one_thread():
-        return duel(settings, clock(ours), clock(calls["torch"]))
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)  # the product would otherwise share its work
+    try:
+        with on_one_thread():
+            return duel(settings, clock(ours), clock(calls["torch"]))
+    finally:
+        numba.set_num_threads(before)
 
 
 def _memory(settings: Settings) -> Outcome:
