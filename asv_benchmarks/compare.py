@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         startup,
         store,
         tiles,
+        torch_npu,
         waiting,
     )
     from rows.measure import Settings
@@ -54,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         tiles,
         cast,
         quant,
+        torch_npu,
         matmul,
         kernel_start,
         cuda,

@@ -123,7 +123,7 @@ def _dynamic() -> tuple[Callable[[], object], Calls]:
     return lambda: dynamic_quantize(x, out=out, scales_out=scales), calls
 
 
-def _cache(batches: int, length: int, run: int) -> tuple[Any, ...]:
+def cache_case(batches: int, length: int, run: int) -> tuple[Any, ...]:
     """An int8 cache, starts, bf16 updates, scales and zero points: pages all touched."""
     import ml_dtypes
     import numpy as np
@@ -140,11 +140,10 @@ def _cache(batches: int, length: int, run: int) -> tuple[Any, ...]:
     return cache, starts, updates, scales, zeros
 
 
-def _scatter() -> tuple[Callable[[], object], Calls]:
-    from emu.kernels.quant import quant_scatter
-
+def scatter_case() -> tuple[tuple[Any, ...], Calls]:
+    """Half of a cache of 24 batches; composites that write it."""
     run = 4096
-    case = _cache(24, 2 * run, run)
+    case = cache_case(24, 2 * run, run)
     calls: Calls = {}
     torch = torch_or_none()
     if torch:
@@ -166,13 +165,12 @@ def _scatter() -> tuple[Callable[[], object], Calls]:
                 cache[i, start : start + run].copy_(batch_work)
 
         calls = {"torch": at_once, "torch, batch by batch": batch_by_batch}
-    return lambda: quant_scatter(*case), calls
+    return case, calls
 
 
-def _token() -> tuple[Callable[[], object], Calls]:
-    from emu.kernels.quant import quant_scatter
-
-    case = _cache(24, 4096, 64)
+def token_case() -> tuple[tuple[Any, ...], Calls]:
+    """One token in each batch of a cache; the composite that writes it."""
+    case = cache_case(24, 4096, 64)
     case = (*case[:2], case[2][:, :1].copy(), *case[3:])
     calls: Calls = {}
     torch = torch_or_none()
@@ -186,26 +184,45 @@ def _token() -> tuple[Callable[[], object], Calls]:
             cache[rows, starts] = wide.to(torch.int8)[:, 0]
 
         calls["torch"] = composite
+    return case, calls
+
+
+def _scatter() -> tuple[Callable[[], object], Calls]:
+    from emu.kernels.quant import quant_scatter
+
+    case, calls = scatter_case()
+    return lambda: quant_scatter(*case), calls
+
+
+def _token() -> tuple[Callable[[], object], Calls]:
+    from emu.kernels.quant import quant_scatter
+
+    case, calls = token_case()
     return lambda: quant_scatter(*case), calls
 
 
 def _against_memory(settings: Settings) -> Outcome:
-    """Bytes read and written a second, beside a copy that reads and writes as many."""
-    import numpy as np
-
     from emu.kernels.quant import quant_scatter
 
+    return against_memory(settings, lambda case: quant_scatter(*case))
+
+
+def against_memory(settings: Settings, scatter: Callable[[tuple[Any, ...]], object]) -> Outcome:
+    """Bytes read and written a second, beside a copy that reads and writes as many.
+
+    ``scatter`` is given what :func:`cache_case` makes.
+    """
+    import numpy as np
+
     batches, length = (2, 4096) if settings.quick else (32, 65536)
-    case = _cache(batches, length, length * 3 // 4)
+    case = cache_case(batches, length, length * 3 // 4)
     moved = case[2].nbytes + case[2].size
     source = np.ones(moved // 2, np.uint8)
     target = np.ones(moved // 2, np.uint8)
     seconds: list[list[float]] = [[], []]
     for turn in range(settings.rounds // 2 + 2):
         for samples, call in zip(
-            seconds,
-            (lambda: quant_scatter(*case), lambda: np.copyto(target, source)),
-            strict=True,
+            seconds, (lambda: scatter(case), lambda: np.copyto(target, source)), strict=True
         ):
             start = time.perf_counter()
             call()
@@ -215,7 +232,7 @@ def _against_memory(settings: Settings) -> Outcome:
     return Outcome(ours, theirs, "a cache of 1 MiB" if settings.quick else "")
 
 
-def _run(
+def run(
     make: Callable[[], tuple[Callable[[], object], Calls]], peer: str, settings: Settings
 ) -> Outcome:
     ours, calls = make()
@@ -228,7 +245,7 @@ def _run(
 
 
 def _row(name: str, peer: str, goal: float | None, make: Any) -> Bench:
-    return Bench(f"quant/{name}", peer, "us", Goal(goal), functools.partial(_run, make, peer))
+    return Bench(f"quant/{name}", peer, "us", Goal(goal), functools.partial(run, make, peer))
 
 
 ROWS = [

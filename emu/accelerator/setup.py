@@ -27,6 +27,8 @@ def set_up() -> None:
     autocast.install()
     _cover_backward(handlers.backward_on, handlers.backward_done)
     _cover_saved_tensors()
+    # A compiled function is no call that a mode sees: what it makes would count as the host's.
+    torch.jit._state.disable()
     _cover_threads()
     enter()
     if torch.distributed.is_available():

@@ -61,7 +61,11 @@ def npu_quantize(
         zero = as_array("zero_points", zero_points, detach=True)
         of_dtype("zero_points", zero, *_VALUES, *dict.fromkeys((_INT32, wanted)))
     along = -1 if scale.size == 1 and (zero is None or zero.size == 1) else integer("axis", axis)
-    extent = x.shape[along] if -x.ndim <= along < x.ndim else 1
+    if x.ndim and not -x.ndim <= along < x.ndim:
+        raise ArgumentError(
+            f"axis must be in {-x.ndim}..{x.ndim - 1} for shape {x.shape}, but got {along}"
+        )
+    extent = x.shape[along] if x.ndim else 1
     for name, factor in (("scales", scale), ("zero_points", zero)):
         if factor is not None and (factor.ndim > 1 or factor.size not in (1, extent)):
             raise ArgumentError(
@@ -81,10 +85,6 @@ def _quantize(
     x: Array, scale: Array, zero: Array | None, along: int, multiply: bool, dtype: np.dtype[Any]
 ) -> Array:
     """Quantise to a dtype that the kernel does not write; the arguments are checked."""
-    if x.ndim and not -x.ndim <= along < x.ndim:
-        raise ArgumentError(
-            f"axis must be in {-x.ndim}..{x.ndim - 1} for shape {x.shape}, but got {along}"
-        )
     moved = np.moveaxis(x, along, -1) if x.ndim else x.reshape(1)
     extent = moved.shape[-1]
     result = np.empty(moved.shape, dtype)

@@ -194,6 +194,15 @@ def shown():
     assert repr(x.cpu()) == "tensor([0., 0.])"
 
 
+def scripted_functions_run_eagerly():
+    scripted = torch.jit.script(plus_one)
+    assert scripted(torch.zeros(2, device="cuda")).is_cuda
+
+
+def plus_one(x):
+    return x + 1
+
+
 # --- training ----------------------------------------------------------------------------------
 
 
@@ -426,6 +435,7 @@ CHECKS = [
     memory_is_apart,
     between_devices,
     shown,
+    scripted_functions_run_eagerly,
     training_is_as_on_the_cpu,
     optimizers,
     modules_move,

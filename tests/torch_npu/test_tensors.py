@@ -1,0 +1,247 @@
+"""Tensors of torch as arguments: their memory, devices, gradients, and the sample that was published."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import emu.accelerator
+from emu import torch_npu
+from emu.accelerator.arrays import as_array, as_dtype, check_together, like
+from emu.comm.errors import ArgumentError
+
+torch = pytest.importorskip("torch")
+
+DTYPES = [
+    "bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16",
+    "float8_e4m3fn", "float8_e5m2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_an_array_and_its_tensor_share_memory_and_strides(name: str) -> None:
+    base = torch.zeros(4, 6, dtype=getattr(torch, name))
+    for tensor in (base, base.t(), base[1:, ::2], base[0, 0]):
+        array = as_array("x", tensor)
+        assert array.dtype.name == name
+        assert array.shape == tuple(tensor.shape)
+        assert tuple(s // array.itemsize for s in array.strides) == tensor.stride()
+        again = like(array, tensor)
+        assert again.dtype == tensor.dtype
+        assert again.stride() == tensor.stride()
+        assert again.data_ptr() == tensor.data_ptr()
+    assert like(as_array("x", base[:0]), base).shape == (0, 6)
+    as_array("x", base)[1, 2] = 1
+    assert base.double().sum() == base[1, 2].double() == 1
+
+
+def test_what_torch_cannot_hold_is_copied() -> None:
+    source = torch.zeros(1)
+    backwards = np.arange(4)[::-1]
+    assert like(backwards, source).tolist() == [3, 2, 1, 0]
+    fixed = np.arange(4)
+    fixed.flags.writeable = False
+    result = like(fixed, source)
+    result[0] = 9
+    assert fixed[0] == 0
+    assert like(fixed, fixed) is fixed
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(3).to_sparse(),
+        lambda: torch.zeros(3, device="meta"),
+        lambda: torch.zeros(3, dtype=torch.complex64).conj(),
+    ],
+    ids=["sparse", "meta", "lazy conjugate"],
+)
+def test_tensors_without_plain_memory_are_refused(make: Any) -> None:
+    with pytest.raises(ArgumentError, match="x must be a dense tensor in host memory"):
+        as_array("x", make())
+
+
+def test_dtypes_of_both_libraries_are_understood() -> None:
+    assert as_dtype("d", torch.bfloat16) == ml_dtypes.bfloat16
+    assert as_dtype("d", torch.float16) == as_dtype("d", np.float16) == np.float16
+    quantised = [torch.qint8, torch.quint8, torch.qint32]
+    assert [as_dtype("d", q).name for q in quantised] == ["int8", "uint8", "int32"]
+    for wrong in (None, "nonsense", torch.strided):
+        with pytest.raises(ArgumentError, match="d must be a dtype of NumPy or torch"):
+            as_dtype("d", wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.int8, torch.quint8, torch.int32])
+def test_quantize_takes_torch_dtypes(dtype: Any) -> None:
+    x = torch.tensor([[-1.0, 3.3]])
+    result = torch_npu.npu_quantize(x, torch.tensor([0.5]), torch.tensor([0.0]), dtype)
+    plain = {torch.qint8: torch.int8, torch.quint8: torch.uint8}.get(dtype, dtype)
+    assert result.dtype == plain
+    assert result.tolist() == [[0 if plain == torch.uint8 else -2, 7]]
+
+
+def test_an_array_among_tensors_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="b must be a torch tensor as a is, but got a NumPy"):
+        check_together(a=torch.zeros(1), b=np.zeros(1), c=None)
+
+
+@pytest.fixture
+def devices(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Emulated devices as far as the operators look at them; gives a function that places a tensor."""
+
+    def device_of(tensor: Any) -> Any:
+        return getattr(tensor, "_emu_device", tensor.device)
+
+    def place(tensor: Any, device: Any) -> Any:
+        tensor._emu_device = torch.device(device)
+        return tensor
+
+    marks = SimpleNamespace(device_of=device_of, place=place)
+    monkeypatch.setitem(sys.modules, "emu.accelerator.marks", marks)
+    monkeypatch.setattr(emu.accelerator, "installed", lambda: True, raising=False)
+    return marks
+
+
+def arguments() -> dict[str, Any]:
+    return {
+        "self": torch.zeros(2, 4, 32, dtype=torch.int8),
+        "indices": torch.tensor([1, 2]),
+        "updates": torch.ones(2, 1, 32, dtype=torch.bfloat16),
+        "quant_scales": torch.ones(32, dtype=torch.bfloat16),
+        "quant_zero_points": torch.ones(32, dtype=torch.bfloat16),
+    }
+
+
+AXES = {"axis": -2, "quant_axis": -1}
+
+
+@pytest.mark.parametrize("stray", list(arguments()))
+def test_each_tensor_must_be_on_the_device_of_the_others(devices: Any, stray: str) -> None:
+    given = arguments()
+    for name, tensor in given.items():
+        if name != stray:
+            devices.place(tensor, "cuda:1")
+    with pytest.raises(
+        ArgumentError, match=rf"{stray} must be on cuda:1 as \w+ is, but got a tensor on cpu"
+    ):
+        torch_npu.npu_quant_scatter_(**given, **AXES)
+    devices.place(given[stray], "cuda:0")
+    with pytest.raises(
+        ArgumentError, match=r"must be on cuda:[01] as .* got a tensor on cuda:[01]"
+    ):
+        torch_npu.npu_quant_scatter_(**given, **AXES)
+    assert not given["self"].any()
+    devices.place(given[stray], "cuda:1")
+    torch_npu.npu_quant_scatter_(**given, **AXES)
+    assert given["self"].any()
+
+
+def test_tensors_all_on_the_cpu_are_refused_where_devices_are_emulated(devices: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"self must be on an emulated device, but got .* cpu"):
+        torch_npu.npu_quant_scatter_(**arguments(), **AXES)
+    array = np.ones((2, 32), np.float32)
+    assert torch_npu.npu_dynamic_quant(array)[0].dtype == np.int8
+
+
+def test_results_are_on_the_device_of_the_arguments(devices: Any) -> None:
+    x = devices.place(torch.randn(3, 8), "cuda:1")
+    y, scale = torch_npu.npu_dynamic_quant(x)
+    factor = devices.place(torch.ones(1), "cuda:1")
+    results = [
+        y,
+        scale,
+        torch_npu.npu_quantize(x, factor, None, torch.int8),
+        torch_npu.npu_anti_quant(y, factor),
+        torch_npu.npu_quant_matmul(y, devices.place(y.t(), "cuda:1"), factor),
+        torch_npu.npu_scatter_nd_update(
+            x, devices.place(torch.tensor([[1]]), "cuda:1"), devices.place(x[:1], "cuda:1")
+        ),
+    ]
+    assert [devices.device_of(result) for result in results] == [torch.device("cuda:1")] * 6
+
+
+def test_tensors_that_require_grad_are_refused_where_a_gradient_would_be_lost() -> None:
+    x = torch.ones(2, 4, requires_grad=True)
+    with pytest.raises(ArgumentError, match="x must not require grad"):
+        torch_npu.npu_dynamic_quant(x)
+    with torch.no_grad():
+        assert torch_npu.npu_dynamic_quant(x)[0].tolist() == [[127] * 4] * 2
+    # An integer result has no gradient to lose.
+    assert torch_npu.npu_quantize(x, torch.ones(1), None, torch.int8).tolist() == [[1] * 4] * 2
+    target = torch.zeros(2, 4)
+    with pytest.raises(ArgumentError, match="updates must not require grad"):
+        torch_npu.npu_scatter_nd_update_(target, torch.tensor([[0], [1]]), x)
+    assert not target.any()
+
+
+def test_torch_learns_of_writes_in_place() -> None:
+    weight = torch.ones(2, 4, requires_grad=True)
+    saved = torch.full((2, 4), 3.0)
+    product = weight * saved
+    torch_npu.npu_scatter_nd_update_(saved, torch.tensor([[0]]), torch.zeros(1, 4))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():
+        fixed = torch.ones(2, 4)
+        torch_npu.npu_scatter_nd_update_(fixed, torch.tensor([[0]]), torch.zeros(1, 4))
+    assert fixed[0].tolist() == [0] * 4
+
+
+def test_torch_function_modes_do_not_see_the_operators() -> None:
+    seen = []
+
+    class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    given = arguments()
+    with Mode():
+        torch_npu.npu_quant_scatter_(**given, **AXES)
+        torch_npu.npu_dynamic_quant(given["updates"])
+    assert seen == []
+
+
+def test_the_published_sample() -> None:
+    """Its shapes, dtypes and casts, less the devices; its indices are all zeros and every row has its own batch."""
+    rng = np.random.default_rng(0)
+    var = torch.from_numpy(rng.uniform(0, 1, [24, 4096, 128]).astype(np.int8))
+    indices = torch.from_numpy(rng.uniform(0, 1, [24]).astype(np.int32))
+    draws = [([24, 1, 128], 1, 2), ([1, 1, 128], 0.01, 1), ([1, 1, 128], 0, 1)]
+    updates, scales, zeros = (
+        torch.from_numpy(rng.uniform(low, high, shape).astype(np.float16)).to(torch.bfloat16)
+        for shape, low, high in draws
+    )
+    torch_npu.npu_quant_scatter_(
+        var, indices, updates, scales, zeros, axis=-2, quant_axis=-1, reduce="update"
+    )
+    wanted = (updates.float() / scales.float() + zeros.float()).round().clamp(-128, 127)
+    assert torch.equal(var[:, 0], wanted[:, 0].to(torch.int8))
+    assert not var[:, 1:].any()
+
+
+def test_the_operators_load_no_torch_for_numpy_arrays() -> None:
+    program = (
+        "import sys, numpy as np\n"
+        "from emu import torch_npu\n"
+        "assert 'numba' not in sys.modules\n"
+        "assert set(torch_npu.__all__) <= set(dir(torch_npu))\n"
+        "y, scale = torch_npu.npu_dynamic_quant(np.ones((2, 4), np.float32))\n"
+        "assert y.tolist() == [[127] * 4] * 2\n"
+        "torch_npu.npu_anti_quant(y, scale[:1])\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="npu_no_such_thing"):
+        _ = torch_npu.npu_no_such_thing
