@@ -195,7 +195,9 @@ def shown():
 
 
 def scripted_functions_run_eagerly():
-    scripted = torch.jit.script(plus_one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, for every script
+        scripted = torch.jit.script(plus_one)
     assert scripted(torch.zeros(2, device="cuda")).is_cuda
 
 
