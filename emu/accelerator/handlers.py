@@ -182,6 +182,14 @@ def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) 
     )
 
 
+def _dlpack(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    if look(args[0]) is None:
+        return func(*args, **kwargs)
+    raise NotEmulatedError(
+        f"DLPack of a tensor on {look(args[0])} is not emulated: the memory is the host's; use Tensor.cpu()"
+    )
+
+
 # --- showing ---------------------------------------------------------------------------------
 
 
@@ -271,6 +279,8 @@ HANDLERS.update(
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,
         _property("__cuda_array_interface__").__get__: _cuda_array_interface,
+        Tensor.__dlpack__: _dlpack,
+        Tensor.__dlpack_device__: _dlpack,
         Tensor.__repr__: _repr,
         Tensor.__format__: _format,
         Tensor.type: _type,

@@ -22,6 +22,7 @@ def install() -> None:
     for name, value in make_namespace("cuda").items():
         setattr(torch.cuda, name, value)
     torch.cuda._lazy_init = _refuse_cuda
+    torch._C.__getattr__ = _missing  # type: ignore[method-assign]
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
     torch.backends.cudnn.is_acceptable = lambda tensor: False
@@ -32,6 +33,22 @@ def install() -> None:
     torch._register_device_module("npu", npu)
     for name, value in _accelerator().items():
         setattr(torch.accelerator, name, value)
+
+
+class MissingFunctionError(NotEmulatedError, AttributeError):
+    """A function in C++ that only torch's builds for CUDA have; ``hasattr`` stays False."""
+
+
+_ONLY_WITH_CUDA = ("_cuda", "_cudnn", "_nccl", "_scatter", "_gather", "_broadcast")
+
+
+def _missing(name: str) -> Any:
+    """Answer for what ``torch._C`` has not: say so where a build for CUDA would have it."""
+    if name.startswith(_ONLY_WITH_CUDA):
+        raise MissingFunctionError(
+            f"torch._C.{name} is not emulated: it is a function of CUDA builds"
+        )
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 
 
 def _refuse_cuda() -> None:

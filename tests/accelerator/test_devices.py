@@ -177,6 +177,8 @@ def between_devices():
     refused(lambda: x.numpy(), TypeError, r"Use Tensor.cpu\(\)")
     refused(lambda: x.__array__(), TypeError, r"Use Tensor.cpu\(\)")
     assert x.numpy(force=True).shape == (4, 6)
+    refused(lambda: torch.from_dlpack(x), NotImplementedError, "DLPack of a tensor on cuda:0")
+    refused(lambda: np.from_dlpack(x), NotImplementedError, "DLPack of a tensor on cuda:0")
     refused(
         lambda: torch.randn(2, device="cuda", generator=torch.Generator()),
         RuntimeError,
@@ -421,6 +423,10 @@ def device_modules():
         assert torch.equal(first, torch.randn(3, device=kind))
         module.manual_seed_all(5)
         assert module.initial_seed() == 5
+    refused(torch.cuda.get_sync_debug_mode, NotImplementedError, "is not emulated")
+    spread = nn.DataParallel(nn.Linear(3, 3).cuda())
+    refused(lambda: spread(torch.ones(2, 3).cuda()), NotImplementedError, "is not emulated")
+    assert not hasattr(torch._C, "_cuda_setDevice")
     generator = torch.Generator(device="cuda").manual_seed(3)
     assert generator.device.type == "cuda"
     assert torch.randn(2, device="cuda", generator=generator).is_cuda
