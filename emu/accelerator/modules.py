@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -23,6 +24,8 @@ def install() -> None:
         setattr(torch.cuda, name, value)
     torch.cuda._lazy_init = _refuse_cuda
     torch._C.__getattr__ = _missing  # type: ignore[method-assign]
+    for name in _BETWEEN_DEVICES:
+        setattr(torch._C, name, functools.partial(_refuse_between, name))
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
     torch.backends.cudnn.is_acceptable = lambda tensor: False
@@ -39,7 +42,23 @@ class MissingFunctionError(NotEmulatedError, AttributeError):
     """A function in C++ that only torch's builds for CUDA have; ``hasattr`` stays False."""
 
 
-_ONLY_WITH_CUDA = ("_cuda", "_cudnn", "_nccl", "_scatter", "_gather", "_broadcast")
+_ONLY_WITH_CUDA = ("_cuda", "_cudnn", "_nccl")
+_BETWEEN_DEVICES = (
+    "_broadcast",
+    "_broadcast_coalesced",
+    "_broadcast_out",
+    "_gather",
+    "_gather_out",
+    "_scatter",
+    "_scatter_out",
+)
+"""What ``DataParallel`` calls; builds for CUDA have these functions, also where there is no GPU."""
+
+
+def _refuse_between(name: str, *_: Any, **__: Any) -> None:
+    raise NotEmulatedError(
+        f"torch._C.{name} is not emulated: DataParallel is made of such functions"
+    )
 
 
 def _missing(name: str) -> Any:

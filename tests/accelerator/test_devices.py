@@ -426,7 +426,7 @@ def device_modules():
     refused(torch.cuda.get_sync_debug_mode, NotImplementedError, "is not emulated")
     spread = nn.DataParallel(nn.Linear(3, 3).cuda())
     refused(lambda: spread(torch.ones(2, 3).cuda()), NotImplementedError, "is not emulated")
-    assert not hasattr(torch._C, "_cuda_setDevice")
+    assert not hasattr(torch._C, "_cuda_of_no_build")
     generator = torch.Generator(device="cuda").manual_seed(3)
     assert generator.device.type == "cuda"
     assert torch.randn(2, device="cuda", generator=generator).is_cuda
