@@ -155,11 +155,6 @@ def _pin_memory(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return result
 
 
-def _copy(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """A copy into memory that stays where it is, from wherever."""
-    return func(*args, **kwargs)
-
-
 # --- to the host -----------------------------------------------------------------------------
 
 
@@ -275,7 +270,7 @@ HANDLERS.update(
         Tensor.cpu: _cpu,
         Tensor.type_as: _type_as,
         Tensor.pin_memory: _pin_memory,
-        Tensor.copy_: _copy,
+        Tensor.copy_: _as_it_is,  # into memory that stays where it is, from wherever
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,
         _property("__cuda_array_interface__").__get__: _cuda_array_interface,

@@ -43,11 +43,8 @@ def place(tensor: Tensor, device: torch.device) -> Tensor:
 
 def mark_of(tensor: Tensor) -> torch.device | None:
     """Return the emulated device of a tensor; None when it is on a real one."""
-    try:
-        with torch._C.DisableTorchFunction():
-            return getattr(_storage(tensor), MARK, None)
-    except (NotImplementedError, RuntimeError):
-        return getattr(_inner(tensor), MARK, None)
+    with torch._C.DisableTorchFunction():
+        return look(tensor)
 
 
 def look(tensor: Tensor) -> torch.device | None:

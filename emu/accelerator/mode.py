@@ -191,7 +191,6 @@ def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     generator = kwargs.get("generator")
     if generator is not None:
         _check_generator(generator, device)
-        kwargs = {**kwargs, "generator": generator}
     if emulated:
         kwargs = {**kwargs, "device": CPU}
     if kwargs.get("pin_memory"):

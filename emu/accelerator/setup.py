@@ -15,7 +15,7 @@ from torch.utils.backend_registration import (
 
 def set_up() -> None:
     """Enter the mode, and register or replace what a mode cannot see."""
-    from emu.accelerator import autocast, generator, handlers, modules, serialization
+    from emu.accelerator import autocast, distributed, generator, handlers, modules, serialization
     from emu.accelerator.mode import enter
 
     rename_privateuse1_backend("npu")
@@ -31,12 +31,7 @@ def set_up() -> None:
     torch.jit._state.disable()
     _cover_threads()
     enter()
-    if torch.distributed.is_available():
-        try:
-            from emu.accelerator.distributed import register
-        except ModuleNotFoundError:
-            return
-        register()
+    distributed.register()
 
 
 def _cover_backward(begin: Callable[[Any], None], end: Callable[[], None]) -> None:
