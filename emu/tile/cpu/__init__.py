@@ -1,0 +1,1 @@
+"""The CPU compiler: tile IR to native code, through LLVM."""

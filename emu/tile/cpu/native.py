@@ -1,0 +1,112 @@
+"""From LLVM IR to native code in this process, by the LLVM that Numba brings (llvmlite).
+
+Numba itself is not needed here, and not loaded: a kernel of the tile IR is typed already, and is
+vectorised by its own compiler, so that what Numba does between Python source and LLVM would only cost
+time.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import binding
+
+_lock = threading.Lock()  # LLVM's engine is not made for two threads at once
+_next_number = 0
+
+
+@dataclass(frozen=True)
+class Target:
+    """The CPU that code is compiled for.
+
+    Attributes:
+        cpu: LLVM's name of it.
+        features: LLVM's feature string.
+    """
+
+    cpu: str
+    features: str
+
+
+@functools.cache
+def host() -> Target:
+    """Return the CPU of this machine."""
+    return Target(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+
+
+@functools.cache
+def _machine(target: Target) -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, jit=True
+    )
+
+
+@functools.cache
+def _engine() -> Any:
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(host()))
+
+
+def new_name(prefix: str) -> str:
+    """Return a symbol that no other code loaded into this process has."""
+    global _next_number
+    with _lock:
+        _next_number += 1
+        return f"{prefix}.{_next_number}"
+
+
+def to_object(text: str, target: Target | None = None) -> bytes:
+    """Optimise a module of LLVM IR and compile it to an object file.
+
+    Args:
+        text: The module. It says itself which operations may be reassociated or contracted.
+        target: Default: this machine.
+
+    Returns:
+        The object file.
+    """
+    with _lock:
+        machine = _machine(target or host())
+        module = binding.parse_assembly(text)
+        module.triple, module.data_layout = machine.triple, str(machine.target_data)
+        module.verify()
+        options = binding.create_pipeline_tuning_options(speed_level=3)
+        # The compiler above chose the vectors; loops that it left scalar are meant to be.
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return bytes(machine.emit_object(module))
+
+
+def to_assembly(text: str, target: Target | None = None) -> str:
+    """Do as :func:`to_object`, for a reader."""
+    with _lock:
+        machine = _machine(target or host())
+        module = binding.parse_assembly(text)
+        module.triple, module.data_layout = machine.triple, str(machine.target_data)
+        options = binding.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = options.slp_vectorization = False
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return str(machine.emit_assembly(module))
+
+
+def load(code: bytes, symbol: str) -> int:
+    """Load an object file and return the address of one of its functions.
+
+    Code stays loaded for the rest of the process. A symbol that was loaded before keeps its meaning: two
+    object files of one process must not define the same (:func:`new_name`), or be the same file.
+    """
+    with _lock:
+        engine = _engine()
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address = int(engine.get_function_address(symbol))
+    if not address:
+        raise LookupError(f"the object file must define {symbol!r}, but does not")
+    return address

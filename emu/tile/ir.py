@@ -1,0 +1,515 @@
+"""Values, operations, regions, functions: the tile IR as Python objects, and the builder that makes it.
+
+A program is in SSA form with structured control: an operation owns its regions, a region is one list of
+operations that ends with ``yield`` (a function's body with ``return``). A value is defined once, and is
+visible in the rest of its region and in what is nested there. The builder derives the types of results
+and refuses what cannot be; ``emu.tile.verify`` checks whole programs, whoever made them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from emu.tile import ops
+from emu.tile.ops import Code
+from emu.tile.types import (
+    I1,
+    I32,
+    DType,
+    Pointer,
+    ScalarType,
+    Tile,
+    Token,
+    Type,
+    dtype_of,
+    element_of,
+    shape_of,
+    with_element,
+    with_shape,
+)
+
+
+class TileError(Exception):
+    """A program of the tile IR breaks a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where in a source an operation comes from.
+
+    Attributes:
+        file: Path of the file.
+        line: First line is 1.
+        column: First column is 1.
+        function: Name of the function in whose source that is.
+        caller: Where that function was called from, if it was inlined.
+    """
+
+    file: str
+    line: int
+    column: int
+    function: str = ""
+    caller: Location | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Value:
+    """One result of an operation, or one argument of a region.
+
+    Attributes:
+        type: Its type.
+        owner: The operation that defines it; ``None`` for an argument.
+        name: A hint for readers; may be empty, need not be unique.
+    """
+
+    __slots__ = ("name", "owner", "type")
+
+    def __init__(self, type_: Type, owner: Operation | None = None, name: str = "") -> None:
+        self.type = type_
+        self.owner = owner
+        self.name = name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tile, ``()`` for a scalar."""
+        return shape_of(self.type)
+
+    @property
+    def dtype(self) -> DType:
+        """Dtype of the elements; TypeError for pointers and tokens."""
+        return dtype_of(self.type)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name or '?'}: {self.type})"
+
+
+class Operation:
+    """One operation.
+
+    Attributes:
+        code: Which.
+        operands: The values that it takes.
+        results: The values that it defines.
+        attributes: Python values that belong to the code, as ``ops.Code`` says.
+        regions: Its regions.
+        location: Where it comes from, if known.
+    """
+
+    __slots__ = ("attributes", "code", "location", "operands", "regions", "results")
+
+    def __init__(
+        self,
+        code: Code,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+        location: Location | None = None,
+    ) -> None:
+        self.code = code
+        self.operands = tuple(operands)
+        self.results = tuple(Value(t, self) for t in result_types)
+        self.attributes = attributes or {}
+        self.regions = tuple(regions)
+        self.location = location
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (result,) = self.results
+        return result
+
+    def __repr__(self) -> str:
+        return f"Operation({self.code.name.lower()} at {self.location})"
+
+
+@dataclass(slots=True)
+class Region:
+    """Arguments and a list of operations, the last of which is a terminator."""
+
+    arguments: list[Value] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+
+    @property
+    def terminator(self) -> Operation:
+        """The last operation."""
+        return self.operations[-1]
+
+    def walk(self) -> Iterator[Operation]:
+        """Yield every operation, those of nested regions after the one that owns them."""
+        for operation in self.operations:
+            yield operation
+            for region in operation.regions:
+                yield from region.walk()
+
+
+@dataclass(slots=True)
+class Function:
+    """A function: the kernel itself, or one that it calls.
+
+    Attributes:
+        name: Unique in its module.
+        body: Its arguments are the function's; ends with RETURN.
+        results: Types of what it returns.
+    """
+
+    name: str
+    body: Region
+    results: tuple[Type, ...] = ()
+
+
+@dataclass(slots=True)
+class Module:
+    """Functions by name; the first is the kernel, which returns nothing."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> Function:
+        """The first function."""
+        return next(iter(self.functions.values()))
+
+
+@dataclass(slots=True)
+class Loop:
+    """A FOR under construction: what the body sees, and after it what the loop gives."""
+
+    index: Value
+    carried: list[Value]
+    results: list[Value] = field(default_factory=list)
+
+
+class Builder:
+    """Appends operations to a region; each method returns the result's value.
+
+    Attributes:
+        region: Where operations go.
+        location: What they are given as their location.
+    """
+
+    def __init__(self, region: Region | None = None) -> None:
+        self.region = region if region is not None else Region()
+        self.location: Location | None = None
+
+    def append(
+        self,
+        code: Code,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """Append an operation whose types the caller answers for."""
+        operation = Operation(code, operands, result_types, attributes, regions, self.location)
+        self.region.operations.append(operation)
+        return operation
+
+    @contextlib.contextmanager
+    def into(self, region: Region) -> Iterator[Region]:
+        """Append to another region for the time being."""
+        before, self.region = self.region, region
+        try:
+            yield region
+        finally:
+            self.region = before
+
+    def _one(self, code: Code, operands: Sequence[Value], type_: Type, **attributes: Any) -> Value:
+        return self.append(code, operands, (type_,), attributes).result
+
+    # ---- values from nothing
+
+    def constant(self, value: bool | float, type_: Type) -> Value:
+        """A scalar, or a tile all of whose elements have the value."""
+        return self._one(Code.CONSTANT, (), type_, value=value)
+
+    def program_id(self, axis: int) -> Value:
+        """Number of this program along an axis of the grid, i32."""
+        return self._one(Code.PROGRAM_ID, (), I32, axis=axis)
+
+    def num_programs(self, axis: int) -> Value:
+        """Extent of the grid along an axis, i32."""
+        return self._one(Code.NUM_PROGRAMS, (), I32, axis=axis)
+
+    def arange(self, start: int, end: int) -> Value:
+        """The i32 numbers from ``start`` to before ``end``."""
+        return self._one(Code.ARANGE, (), Tile((end - start,), I32), start=start, end=end)
+
+    # ---- shape
+
+    def splat(self, value: Value, shape: Sequence[int]) -> Value:
+        """A tile of one scalar; the scalar itself where the shape is ``()``."""
+        if not shape:
+            return value
+        return self._one(Code.SPLAT, (value,), Tile(tuple(shape), element_of(value.type)))
+
+    def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
+        """Repeat the axes of extent 1; the tile itself where nothing is to do."""
+        if value.shape == tuple(shape):
+            return value
+        fits = len(value.shape) == len(shape) and all(
+            v in (1, s) for v, s in zip(value.shape, shape, strict=True)
+        )
+        if not fits:
+            raise TileError(f"a tile of shape {value.shape} cannot be broadcast to {tuple(shape)}")
+        return self._one(Code.BROADCAST, (value,), Tile(tuple(shape), element_of(value.type)))
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """The same elements in row-major order under another shape; a scalar counts as one element."""
+        if value.shape == tuple(shape):
+            return value
+        if not value.shape:
+            return self.splat(value, shape)
+        type_ = Tile(tuple(shape), element_of(value.type))
+        assert isinstance(value.type, Tile)
+        if type_.size != value.type.size:
+            raise TileError(f"a tile of shape {value.shape} cannot be reshaped to {tuple(shape)}")
+        return self._one(Code.RESHAPE, (value,), type_)
+
+    def permute(self, value: Value, order: Sequence[int]) -> Value:
+        """Axis i of the result is axis ``order[i]`` of the tile."""
+        if sorted(order) != list(range(len(value.shape))):
+            raise TileError(f"order must permute {len(value.shape)} axes, but got {tuple(order)}")
+        shape = tuple(value.shape[a] for a in order)
+        type_ = Tile(shape, element_of(value.type))
+        return self._one(Code.PERMUTE, (value,), type_, order=tuple(order))
+
+    def join(self, first: Value, second: Value) -> Value:
+        """A new last axis of extent 2; of two scalars a tile of shape (2,)."""
+        self._same(first, second)
+        type_ = Tile((*first.shape, 2), element_of(first.type))
+        return self._one(Code.JOIN, (first, second), type_)
+
+    def split(self, value: Value) -> tuple[Value, Value]:
+        """The two halves of a last axis of extent 2."""
+        if not value.shape or value.shape[-1] != 2:
+            raise TileError(f"split needs a last axis of extent 2, but got shape {value.shape}")
+        type_ = with_shape(value.shape[:-1], element_of(value.type))
+        first, second = self.append(Code.SPLIT, (value,), (type_, type_)).results
+        return first, second
+
+    def cat(self, first: Value, second: Value, axis: int = 0) -> Value:
+        """One tile behind the other along an axis."""
+        shape = list(first.shape)
+        shape[axis] += second.shape[axis]
+        type_ = Tile(tuple(shape), element_of(first.type))
+        return self._one(Code.CAT, (first, second), type_, axis=axis)
+
+    def gather(self, value: Value, index: Value, axis: int) -> Value:
+        """Pick along an axis: the result has the index's shape."""
+        type_ = Tile(index.shape, element_of(value.type))
+        return self._one(Code.GATHER, (value, index), type_, axis=axis)
+
+    def flip(self, value: Value, axis: int) -> Value:
+        """Reverse an axis."""
+        return self._one(Code.FLIP, (value,), value.type, axis=axis)
+
+    # ---- element by element
+
+    def _same(self, *values: Value) -> None:
+        if any(v.type != values[0].type for v in values):
+            found = ", ".join(str(v.type) for v in values)
+            raise TileError(f"operands must have one type, but got {found}")
+
+    def unary(self, code: Code, value: Value) -> Value:
+        """NEG to RINT."""
+        assert code in ops.UNARY
+        if code in ops.FLOAT_UNARY and not value.dtype.is_float:
+            raise TileError(
+                f"{code.name.lower()} takes floating-point values, but got {value.type}"
+            )
+        return self._one(code, (value,), value.type)
+
+    def binary(self, code: Code, first: Value, second: Value, **attributes: Any) -> Value:
+        """ADD to MULHI; both operands have one type."""
+        assert code in ops.BINARY
+        self._same(first, second)
+        return self._one(code, (first, second), first.type, **attributes)
+
+    def compare(self, code: Code, first: Value, second: Value) -> Value:
+        """EQ to GE; pointers may be compared too."""
+        assert code in ops.COMPARISONS
+        self._same(first, second)
+        return self._one(code, (first, second), with_element(first.type, I1))
+
+    def select(self, condition: Value, first: Value, second: Value) -> Value:
+        """``first`` where the condition is true; shapes of all three are one."""
+        self._same(first, second)
+        if condition.type != with_element(first.type, I1):
+            raise TileError(f"the condition must be i1 of {first.type}, but got {condition.type}")
+        return self._one(Code.SELECT, (condition, first, second), first.type)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """``a * b + c`` with one rounding."""
+        self._same(a, b, c)
+        return self._one(Code.FMA, (a, b, c), a.type)
+
+    def cast(self, value: Value, element: ScalarType, rounding: str = "rtne") -> Value:
+        """Convert the elements; nothing is appended where they have that type."""
+        if element_of(value.type) == element:
+            return value
+        return self._one(Code.CAST, (value,), with_element(value.type, element), rounding=rounding)
+
+    def bitcast(self, value: Value, element: ScalarType) -> Value:
+        """Read the same bits as another type of the same width."""
+        if element_of(value.type) == element:
+            return value
+        return self._one(Code.BITCAST, (value,), with_element(value.type, element))
+
+    # ---- memory
+
+    def ptr_add(self, pointer: Value, offset: Value) -> Value:
+        """Move a pointer by elements; both are scalars or tiles of one shape."""
+        if pointer.shape != offset.shape:
+            raise TileError(f"ptr_add needs one shape, but got {pointer.type} and {offset.type}")
+        return self._one(Code.PTR_ADD, (pointer, offset), pointer.type)
+
+    def load(self, pointer: Value, mask: Value | None = None, other: Value | None = None) -> Value:
+        """Read what a pointer, or each of a tile of pointers, points to."""
+        element = element_of(pointer.type)
+        if not isinstance(element, Pointer):
+            raise TileError(f"load needs pointers, but got {pointer.type}")
+        given = [v for v in (mask, other) if v is not None]
+        return self._one(Code.LOAD, (pointer, *given), with_shape(pointer.shape, element.element))
+
+    def store(self, pointer: Value, value: Value, mask: Value | None = None) -> None:
+        """Write; of lanes with one address the last in row-major order is kept."""
+        self.append(Code.STORE, (pointer, value) if mask is None else (pointer, value, mask))
+
+    def atomic_rmw(
+        self, kind: ops.Rmw, pointer: Value, value: Value, mask: Value | None = None
+    ) -> Value:
+        """Read, modify and write each element at once; gives what was there before."""
+        operands = (pointer, value) if mask is None else (pointer, value, mask)
+        return self._one(Code.ATOMIC_RMW, operands, value.type, kind=kind.value)
+
+    def atomic_cas(self, pointer: Value, expected: Value, new: Value) -> Value:
+        """Write ``new`` where there is ``expected``; gives what was there before."""
+        self._same(expected, new)
+        return self._one(Code.ATOMIC_CAS, (pointer, expected, new), new.type)
+
+    # ---- control
+
+    @contextlib.contextmanager
+    def for_(
+        self, start: Value, end: Value, step: Value, carried: Sequence[Value]
+    ) -> Iterator[Loop]:
+        """Build a loop; the body must end with :meth:`yield_` of as many values as are carried.
+
+        The body runs while ``index < end`` (for a negative step: ``>``). After the ``with`` the
+        ``results`` of what it gave are the values that the loop leaves.
+        """
+        index = Value(start.type)
+        loop = Loop(index, [Value(v.type) for v in carried])
+        region = Region([index, *loop.carried])
+        with self.into(region):
+            yield loop
+        types = [v.type for v in carried]
+        operation = self.append(Code.FOR, (start, end, step, *carried), types, {}, (region,))
+        loop.results = list(operation.results)
+
+    def while_(self, carried: Sequence[Value], before: Region, after: Region) -> tuple[Value, ...]:
+        """Append a WHILE of two finished regions."""
+        passed = [v.type for v in before.terminator.operands[1:]]
+        return self.append(Code.WHILE, carried, passed, {}, (before, after)).results
+
+    def if_(self, condition: Value, then: Region, other: Region) -> tuple[Value, ...]:
+        """Append an IF of two finished regions."""
+        types = [v.type for v in then.terminator.operands]
+        return self.append(Code.IF, (condition,), types, {}, (then, other)).results
+
+    def yield_(self, *values: Value) -> None:
+        """End a region."""
+        self.append(Code.YIELD, values)
+
+    def call(self, callee: Function, arguments: Sequence[Value]) -> tuple[Value, ...]:
+        """Call another function of the module."""
+        attributes = {"callee": callee.name}
+        return self.append(Code.CALL, arguments, callee.results, attributes).results
+
+    def return_(self, *values: Value) -> None:
+        """End a function's body."""
+        self.append(Code.RETURN, values)
+
+    # ---- along an axis
+
+    def _combining(self, tiles: Sequence[Value], combine: Callable[..., Sequence[Value]]) -> Region:
+        elements = [element_of(t.type) for t in tiles]
+        arguments = [Value(e) for e in (*elements, *elements)]
+        region = Region(arguments)
+        with self.into(region):
+            self.yield_(*combine(*arguments))
+        found = [v.type for v in region.terminator.operands]
+        if found != elements:
+            raise TileError(
+                f"a combine function of {elements} must give the same, but gives {found}"
+            )
+        return region
+
+    def reduce(
+        self, tiles: Sequence[Value], axis: int, combine: Callable[..., Sequence[Value]]
+    ) -> tuple[Value, ...]:
+        """Combine the elements along an axis, in any order.
+
+        Args:
+            tiles: One or more of the same shape, which are reduced together.
+            axis: From 0.
+            combine: Called once with scalar values (those of one side, then those of the other); builds
+                and returns as many values of the same types.
+        """
+        region = self._combining(tiles, combine)
+        shape = tiles[0].shape[:axis] + tiles[0].shape[axis + 1 :]
+        types = [with_shape(shape, element_of(t.type)) for t in tiles]
+        return self.append(Code.REDUCE, tiles, types, {"axis": axis}, (region,)).results
+
+    def scan(
+        self,
+        tiles: Sequence[Value],
+        axis: int,
+        combine: Callable[..., Sequence[Value]],
+        reverse: bool = False,
+    ) -> tuple[Value, ...]:
+        """Combine each element with all before it along an axis (``reverse``: after it), itself included."""
+        region = self._combining(tiles, combine)
+        types = [t.type for t in tiles]
+        attributes = {"axis": axis, "reverse": reverse}
+        return self.append(Code.SCAN, tiles, types, attributes, (region,)).results
+
+    def histogram(self, values: Value, bins: int, mask: Value | None = None) -> Value:
+        """How many elements equal 0, 1, ... ``bins - 1``; others are not counted."""
+        operands = (values,) if mask is None else (values, mask)
+        return self._one(Code.HISTOGRAM, operands, Tile((bins,), I32), bins=bins)
+
+    def dot(self, a: Value, b: Value, c: Value) -> Value:
+        """``a @ b + c``: floats accumulate in c's dtype (at least fp32), integers in i32."""
+        *batch, m, k = a.shape
+        *_, n = b.shape
+        if b.shape != (*batch, k, n) or c.shape != (*batch, m, n):
+            raise TileError(f"dot cannot multiply {a.type} by {b.type} and add {c.type}")
+        return self._one(Code.DOT, (a, b, c), c.type)
+
+    # ---- order and diagnosis
+
+    def barrier(self) -> None:
+        """All memory operations of the program before it are done before those after it."""
+        self.append(Code.BARRIER)
+
+    def join_tokens(self, *values: Value) -> Value:
+        """A token that is there when the values are."""
+        return self._one(Code.JOIN_TOKENS, values, Token())
+
+    def after(self, value: Value, token: Value) -> Value:
+        """The value, not before the token."""
+        return self._one(Code.AFTER, (value, token), value.type)
+
+    def assert_(self, condition: Value, message: str) -> None:
+        """Stop the program with an error unless every element is true."""
+        self.append(Code.ASSERT, (condition,), (), {"message": message})
+
+    def print_(self, prefix: str, values: Sequence[Value], hex_: bool = False) -> None:
+        """Print the values of this program."""
+        self.append(Code.PRINT, values, (), {"prefix": prefix, "hex": hex_})

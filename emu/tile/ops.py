@@ -1,0 +1,158 @@
+"""Every operation of the tile IR: one enum in numbered groups, and the facts that hold of each.
+
+What an operation *means* is said once, by ``emu.tile.reference``; the comments here say its form.
+``T`` is any scalar or tile type; operands of one operation that are tiles have one shape (there is no
+implicit broadcasting: ``splat`` and ``broadcast`` say it).
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Code(enum.IntEnum):
+    """Operation codes."""
+
+    # 100: values from nothing
+    CONSTANT = 100  # {value} -> T                      every element has the value
+    PROGRAM_ID = 101  # {axis} -> i32                   axis 0, 1, 2
+    NUM_PROGRAMS = 102  # {axis} -> i32
+    ARANGE = 103  # {start, end} -> tile<n x i32>       start, start + 1, ... end - 1
+
+    # 200: shape; elements keep their values
+    SPLAT = 200  # scalar -> tile
+    BROADCAST = 201  # tile -> tile of the same rank    axes of extent 1 are repeated
+    RESHAPE = 202  # tile -> tile of as many elements   row-major order is kept
+    PERMUTE = 203  # {order} tile -> tile               axis i of the result is axis order[i]
+    JOIN = 204  # tile, tile -> tile                    a new last axis of extent 2
+    SPLIT = 205  # tile -> tile, tile                   undoes JOIN; rank 1 gives scalars
+    CAT = 206  # {axis} tile, tile -> tile              one behind the other along an axis
+    GATHER = 207  # {axis} tile, tile of integers -> tile of the index's shape
+    FLIP = 208  # {axis} tile -> tile
+
+    # 300: one operand, element by element: T -> T
+    NEG = 300
+    NOT = 301  # bitwise; of i1 logical
+    ABS = 302
+    EXP = 303  # from here to RINT: floating point only
+    EXP2 = 304
+    EXPM1 = 305
+    LOG = 306
+    LOG2 = 307
+    LOG10 = 308
+    LOG1P = 309
+    SQRT = 310
+    RSQRT = 311
+    SIN = 312
+    COS = 313
+    TAN = 314
+    ASIN = 315
+    ACOS = 316
+    ATAN = 317
+    SINH = 318
+    COSH = 319
+    TANH = 320
+    ERF = 321
+    SIGMOID = 322
+    FLOOR = 323
+    CEIL = 324
+    TRUNC = 325
+    RINT = 326  # ties to even
+
+    # 350: conversions: T -> T with another element
+    CAST = 350  # {rounding = "rtne" | "rtz"} any element to any; also pointer <-> i64 / u64, pointer -> pointer
+    BITCAST = 351  # same width
+
+    # 400: two operands, element by element: T, T -> T
+    ADD = 400
+    SUB = 401
+    MUL = 402
+    DIV = 403  # integers: toward zero, as C
+    REM = 404  # sign of the dividend, as C and fmod
+    MIN = 405  # {propagate_nan: bool}
+    MAX = 406  # {propagate_nan: bool}
+    POW = 407  # floating point
+    ATAN2 = 408  # floating point
+    AND = 409  # integers and i1
+    OR = 410
+    XOR = 411
+    SHL = 412
+    SHR = 413  # arithmetic of signed, logical of unsigned
+    MULHI = 414  # upper half of an integer product
+
+    # 440: comparisons: T, T -> the same shape of i1
+    EQ = 440
+    NE = 441
+    LT = 442
+    LE = 443
+    GT = 444
+    GE = 445
+
+    # 460: three operands
+    SELECT = 460  # i1, T, T -> T                       the second where the first is true
+    FMA = 461  # T, T, T -> T                           one rounding
+
+    # 500: memory
+    PTR_ADD = (
+        500  # pointer, integer -> pointer        in elements; the integer is sign- or zero-extended
+    )
+    LOAD = 501  # pointer[, i1[, T]] -> T               where the mask is false: the other, by default 0
+    STORE = 502  # pointer, T[, i1]
+    ATOMIC_RMW = (
+        503  # {kind} pointer, T[, i1] -> T    what was there before; 0 where the mask is false
+    )
+    ATOMIC_CAS = 504  # pointer, T expected, T new -> T
+
+    # 600: structured control; every region ends with YIELD
+    FOR = 600  # i, i, i, carried... -> carried...      region: (i, carried...) yields carried...
+    WHILE = 601  # carried... -> carried...             regions: (carried...) yields i1, passed...; (passed...) yields carried...
+    IF = 602  # i1 -> results...                        regions: then and else, each yields results...
+    YIELD = 603
+    CALL = 604  # {callee} arguments... -> results...
+    RETURN = 605  # ends a function's body, in place of YIELD
+
+    # 700: along an axis; the region says how two become one: (a..., b...) yields c...
+    REDUCE = 700  # {axis} tiles -> tiles without the axis, or scalars
+    SCAN = 701  # {axis, reverse} tiles -> tiles
+    HISTOGRAM = 702  # {bins} tile of integers[, i1] -> tile<bins x i32>
+
+    # 800: products
+    DOT = 800  # [.., m, k], [.., k, n], [.., m, n] -> [.., m, n]   a @ b + c
+
+    # 900: order and diagnosis
+    BARRIER = 900
+    JOIN_TOKENS = 901  # values... -> token             there when all the values are
+    AFTER = 902  # T, token -> T                        the same value, not before the token
+    ASSERT = 903  # {message} T of i1
+    PRINT = 904  # {prefix, hex} values...
+
+
+class Rmw(enum.Enum):
+    """What an atomic read-modify-write does; the attribute ``kind`` is the value."""
+
+    ADD = "add"
+    MIN = "min"
+    MAX = "max"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    EXCHANGE = "xchg"
+
+
+UNARY = frozenset(Code(n) for n in range(Code.NEG, Code.RINT + 1))
+FLOAT_UNARY = frozenset(Code(n) for n in range(Code.EXP, Code.RINT + 1))
+BINARY = frozenset(Code(n) for n in range(Code.ADD, Code.MULHI + 1))
+COMPARISONS = frozenset(Code(n) for n in range(Code.EQ, Code.GE + 1))
+CONVERSIONS = frozenset({Code.CAST, Code.BITCAST})
+FLOAT_BINARY = frozenset({Code.POW, Code.ATAN2})
+BITWISE = frozenset({Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR, Code.MULHI})
+
+ELEMENTWISE = UNARY | BINARY | COMPARISONS | CONVERSIONS | {Code.SELECT, Code.FMA, Code.PTR_ADD}
+"""Pure, and each element of the result depends on that element of the operands alone."""
+
+MEMORY = frozenset({Code.LOAD, Code.STORE, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
+CONTROL = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.CALL})
+TERMINATORS = frozenset({Code.YIELD, Code.RETURN})
+
+IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT}
+"""What may not be dropped, copied or moved past others freely; a region's contents count besides."""
