@@ -29,11 +29,11 @@ from emu.tile.types import (
     F16,
     F32,
     F64,
+    U64,
     DType,
     Kind,
     Pointer,
     ScalarType,
-    U64,
 )
 
 NEAREST, TOWARD_ZERO = "rtne", "rtz"

@@ -13,8 +13,8 @@ from typing import Any
 from llvmlite import ir
 
 from emu.tile.cpu import conversions, mathematics
-from emu.tile.cpu.mathematics import library
 from emu.tile.cpu.conversions import NARROW, NEAREST, narrow, narrow_exact, widen
+from emu.tile.cpu.mathematics import library
 from emu.tile.cpu.registers import (
     BIT,
     DOUBLE,
@@ -133,7 +133,7 @@ def _advance(
 ) -> Any:
     """Address + index * size of what the pointer points to."""
     if not isinstance(pointer, Pointer) or not isinstance(index, DType):
-        raise ValueError(f"ptr_add must have a pointer and an integer, but got {pointer}, {index}")
+        raise TypeError(f"ptr_add must have a pointer and an integer, but got {pointer}, {index}")
     address, offset = values
     wide = vector(I64, lanes_of(offset.type))
     if index.bits < 64:

@@ -24,7 +24,7 @@ _MANGLED = {HALF: "f16", FLOAT: "f32", DOUBLE: "f64"}
 _SPLAT_SYNTAX = binding.llvm_version_info[0] >= 19  # ``splat (float 1.0)`` in the text of LLVM IR
 
 
-class Literal(ir.Constant):
+class Literal(ir.Constant):  # type: ignore[misc]
     """A constant by its text in LLVM IR."""
 
     def __init__(self, type_: Any, text: str) -> None:
