@@ -73,6 +73,8 @@ def convert(
         return _to_bool(lanes, value, source)
     if target.is_float:
         if source.is_float:
+            if source.bits <= target.bits:
+                rounding = NEAREST
             return _float_to_float(lanes, value, source, target, rounding)
         return _integer_to_float(lanes, value, source, target)
     if source.is_float:
@@ -247,6 +249,9 @@ def _to_byte(lanes: Lanes, value: Any, target: DType, rounding: str) -> Any:
         small = build.lshr(bits, lanes.like(bits, dropped))
     else:
         small = _nearest_even(lanes, bits, dropped)
-    if target == F8E4M3FN:  # no infinity: what is too large is NaN
-        small = intrinsic(build, "umin", (small, lanes.like(small, 0x7F)))
+    if target == F8E4M3FN:  # no infinity: what is too large is NaN, toward zero the largest
+        largest = 0x7E if rounding == TOWARD_ZERO else 0x7F
+        small = intrinsic(build, "umin", (small, lanes.like(small, largest)))
+        finite = build.icmp_unsigned("<", bits, lanes.like(bits, 0x7C00))
+        small = build.select(finite, small, lanes.like(small, 0x7F))
     return build.trunc(build.or_(small, sign), lanes.type(BYTE))

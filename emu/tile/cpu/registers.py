@@ -7,7 +7,6 @@ address. In memory only ``i1`` differs: a byte.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ BIT, BYTE, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 
 _FLOATS = {F16: HALF, F32: FLOAT, F64: DOUBLE}
 _MANGLED = {HALF: "f16", FLOAT: "f32", DOUBLE: "f64"}
+_NUMPY = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
 _SPLAT_SYNTAX = binding.llvm_version_info[0] >= 19  # ``splat (float 1.0)`` in the text of LLVM IR
 
 
@@ -99,11 +99,11 @@ def _text(type_: Any, value: Any) -> str:
     if isinstance(type_, ir.IntType):
         bits = int(value) & ((1 << type_.width) - 1)
         return str(bits) if type_.width > 1 else ("false", "true")[bits]
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(value, np.float64).astype(_NUMPY[type_])
     if type_ == HALF:
-        return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
-    if type_ == FLOAT:
-        value = float(np.float32(value))
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+        return f"0xH{int(rounded.view(np.uint16)):04X}"
+    return f"0x{int(rounded.astype(np.float64).view(np.uint64)):016X}"
 
 
 def number(type_: Any, value: Any) -> Any:
