@@ -132,14 +132,12 @@ def _extract(builder: ir.IRBuilder, vector: Any, lane: int) -> Any:
 
 
 def _slice(builder: ir.IRBuilder, vector: Any, start: int, count: int) -> Any:
-    order = ", ".join(f"i32 {lane}" for lane in range(start, start + count))
-    mask = ir.FormattedConstant(r.vector(r.I32, count), f"<{order}>")
-    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask)
+    nothing = ir.Constant(vector.type, ir.Undefined)
+    return _shuffle(builder, vector, nothing, range(start, start + count))
 
 
 def _shuffle(builder: ir.IRBuilder, a: Any, b: Any, order: Sequence[int]) -> Any:
-    lanes = ", ".join(f"i32 {lane}" for lane in order)
-    mask = ir.FormattedConstant(r.vector(r.I32, len(order)), f"<{lanes}>")
+    mask = ir.Constant(r.vector(r.I32, len(order)), list(order))
     return builder.shuffle_vector(a, b, mask)
 
 
