@@ -1,0 +1,1 @@
+"""What runs a kernel: its source, its arguments, its launch."""
