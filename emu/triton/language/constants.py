@@ -105,6 +105,7 @@ class constexpr(base_value):
         return unwrap(item) in self.value
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the value."""
         return self.value(*arguments, **keywords)
 
     def __getitem__(self, index: Any) -> Any:
