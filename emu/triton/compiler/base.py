@@ -49,15 +49,14 @@ class Base:
             CompilationError: It cannot be; the innermost node is the one at fault.
         """
         kind = type(node)
-        method = self._methods.get(kind)
-        if method is None:
-            method = getattr(self, f"_visit_{kind.__name__.lower()}", self._unknown)
-            self._methods[kind] = method
+        if kind not in self._methods:
+            name = f"_visit_{kind.__name__.lower()}"
+            self._methods[kind] = getattr(self, name, self._unknown)
         before = self.builder.location
         if not isinstance(node, _QUIET) and hasattr(node, "lineno"):
             self.builder.location = self.frame.location(node)
         try:
-            return method(node)
+            return self._methods[kind](node)
         except CompilationError:
             raise
         except RecursionError:

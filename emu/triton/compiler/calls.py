@@ -29,7 +29,7 @@ from emu.triton.compiler.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.tensor import unflatten
+from emu.triton.language.values import unflatten
 from emu.triton.runtime.source import ConstexprFunction, JITCallable
 
 MAX_DEPTH = 40

@@ -12,7 +12,7 @@ from emu.triton.compiler.calls import frame_of
 from emu.triton.compiler.control import Control
 from emu.triton.compiler.errors import CompilationError
 from emu.triton.compiler.values import constexpr, flatten, normalize, tensor, tuple, unwrap
-from emu.triton.language.constexpr import constexpr_type
+from emu.triton.language.constants import constexpr_type
 from emu.triton.language.context import Context, building
 from emu.triton.language.types import dtype, str_to_ty, tuple_type
 from emu.triton.runtime.source import JITCallable

@@ -30,7 +30,7 @@ from emu.triton.compiler.values import (
     tensor,
     type_of,
 )
-from emu.triton.language.tensor import unflatten
+from emu.triton.language.values import unflatten
 
 
 class Control(Loops):

@@ -27,7 +27,7 @@ from emu.triton.compiler.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.tensor import slice, unflatten
+from emu.triton.language.values import slice, unflatten
 
 Function = Callable[..., Any]
 
@@ -78,6 +78,8 @@ _UNARY: dict[type[ast.AST], Function] = {
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
+
+_CONVERSIONS: dict[int, Function] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 
 CONDITIONS = (bool, int, type(None))
 """Types of known values that may decide an ``if``; no subclasses."""
@@ -152,7 +154,8 @@ class Expressions(Base):
                 f"conversion of type {describe(value)}",
             )
         value = unwrap(value)
-        converted = {114: repr, 115: str, 97: ascii}.get(node.conversion, lambda v: v)(value)
+        convert = _CONVERSIONS.get(node.conversion)
+        converted = value if convert is None else convert(value)
         spec = "" if node.format_spec is None else self.visit(node.format_spec).value
         return format(converted, spec)
 

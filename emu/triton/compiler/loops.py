@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,8 @@ from emu.triton.compiler.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.tensor import unflatten
-from emu.triton.language.types import dtype
+from emu.triton.language.values import unflatten
+from emu.triton.language.promotion import integer_promote
 
 
 class _Again(Exception):
@@ -179,7 +179,7 @@ class Loops(Statements):
                 raise TypeError(f"For {what} must be a scalar, got {bound.type}")
         type_ = bounds[0].dtype
         for bound in bounds[1:]:
-            type_ = _promoted(type_, bound.dtype)
+            type_ = integer_promote(type_, bound.dtype)
         return [cast_to(b, type_) for b in bounds]
 
     # ---- while
@@ -265,7 +265,7 @@ class Loops(Statements):
         self,
         node: ast.For | ast.While,
         region: Region,
-        scope: Mapping[str, Any],
+        scope: dict[str, Any],
         carried: _Carried,
     ) -> list[Value]:
         """Visit a body into a region; return the carried handles at its end."""
@@ -323,13 +323,6 @@ def _assigned(node: ast.For | ast.While) -> frozenset[str]:
     for statement in node.body:
         found |= stored(statement)
     return found
-
-
-def _promoted(first: dtype, second: dtype) -> dtype:
-    """Return the integer dtype that holds both: the wider, of one width the unsigned."""
-    if first.int_bitwidth != second.int_bitwidth:
-        return first if first.int_bitwidth > second.int_bitwidth else second
-    return first if first.is_int_unsigned() else second
 
 
 def _prune(operation: Operation, regions: list[Region], handles: Sequence[Value]) -> list[int]:

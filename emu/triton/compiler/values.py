@@ -7,10 +7,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeGuard
 
-from emu.triton.language.constexpr import base_value, constexpr, constexpr_type, unwrap
+from emu.triton.language.constants import base_value, constexpr, constexpr_type, unwrap
 from emu.triton.language.conversion import cast_to, to_tensor
-from emu.triton.language.tensor import flatten, tensor, tuple
+from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, tuple_type
+from emu.triton.language.values import flatten, tensor, tuple
 from emu.triton.runtime.source import JITCallable
 
 LANGUAGE = ("emu.triton", "triton.language")
@@ -113,9 +114,9 @@ def common_type(first: Any, second: Any) -> Any:
         return tuple_type(
             [common_type(a, b) for a, b in zip(first, second, strict=True)], first.fields
         )
-    if isinstance(first, constexpr_type) and isinstance(second, constexpr_type):
-        if _equal(first.value, second.value):
-            return first
+    known = isinstance(first, constexpr_type) and isinstance(second, constexpr_type)
+    if known and _equal(first.value, second.value):
+        return first
     first, second = _tensor_type(first), _tensor_type(second)
     if first != second:
         raise Mismatch(f"{first} and {second}")
@@ -124,8 +125,6 @@ def common_type(first: Any, second: Any) -> Any:
 
 def _tensor_type(type_: Any) -> Any:
     if isinstance(type_, constexpr_type) and is_number(type_.value):
-        from emu.triton.language.promotion import scalar_dtype
-
         return scalar_dtype(type_.value)
     return type_
 
