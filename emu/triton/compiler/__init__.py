@@ -1,0 +1,1 @@
+"""Compiles the Python source of a kernel to the tile IR."""
