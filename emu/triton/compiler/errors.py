@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-
-class TritonError(Exception):
-    """Base of the errors of Triton's language."""
+from emu.triton.errors import TritonError
 
 
 class CompilationError(TritonError):
