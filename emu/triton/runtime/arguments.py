@@ -94,7 +94,7 @@ def describe(value: Any) -> tuple[Any, Any]:
         return (type(value), *(k for k, _ in pairs)), tuple(v for _, v in pairs)
     for kind, take in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
         if isinstance(value, kind):
-            return describe(take(value))  # type: ignore[operator]
+            return describe(take(value))
     return _foreign(value)
 
 
@@ -129,7 +129,9 @@ def _integer(value: int) -> tuple[Any, Any]:
     return (1, 1) if value == 1 else (integer_key(value), value)
 
 
-_DATA = object.__basicsize__  # of an ndarray object: its data pointer, as NumPy's C API publishes it
+_DATA = (
+    object.__basicsize__
+)  # of an ndarray object: its data pointer, as NumPy's C API publishes it
 _word_at = ctypes.c_size_t.from_address
 
 
@@ -364,11 +366,10 @@ def _meaning(key: Any, value: Any, keep_values: bool) -> Specialised:
         return Specialised(key)
     if isinstance(key, tuple):
         if isinstance(key[0], type):
-            parts = [
-                _meaning(k, v, keep_values) for k, v in zip(key[1:], value, strict=True)
-            ]
+            parts = [_meaning(k, v, keep_values) for k, v in zip(key[1:], value, strict=True)]
+            named = getattr(key[0], "_make", tuple)
             return Specialised(
-                tuple(p.type for p in parts),
+                named(p.type for p in parts),
                 tuple(p.value for p in parts),
                 any(p.read_only for p in parts),
             )

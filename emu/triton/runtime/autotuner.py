@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -148,7 +149,7 @@ class Autotuner(KernelInterface[Any]):
     @functools.cached_property
     def do_bench(self) -> Callable[..., Any]:
         """What measures a launch: ``do_bench(launch, quantiles=...)``."""
-        return self._do_bench or driver.active.get_benchmarker()  # type: ignore[no-any-return]
+        return self._do_bench or driver.active.get_benchmarker()
 
     # ---- memory between measurements
 
@@ -249,10 +250,8 @@ class Autotuner(KernelInterface[Any]):
         self.bench_time = time.perf_counter() - start
         if path is not None:
             times = [self.configs_timings[c] for c in configs]
-            try:
+            with contextlib.suppress(OSError):  # a cache that cannot be written costs time only
                 cache.write(path, json.dumps(times).encode())
-            except OSError:  # a cache that cannot be written costs time only
-                pass
         return False
 
     def _measure(
@@ -323,7 +322,9 @@ class Autotuner(KernelInterface[Any]):
         if self.early_config_prune is not None:
             configs = list(self.early_config_prune(self.configs, nargs, **kwargs))
             if not configs:
-                raise AutotunerError("early_config_prune must return at least one Config, but got none")
+                raise AutotunerError(
+                    "early_config_prune must return at least one Config, but got none"
+                )
         if self.perf_model is None:
             return configs
         top_k = self.configs_top_k

@@ -11,6 +11,7 @@ Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -21,11 +22,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-try:
-    import fcntl
-except ImportError:  # not POSIX: processes compile side by side
-    fcntl = None  # type: ignore[assignment]
 
 _UNUSED_AFTER_S = 30 * 24 * 3600.0
 _DAY_S = 24 * 3600.0
@@ -125,9 +121,6 @@ def _sweep(here: Path) -> None:
 @contextlib.contextmanager
 def alone(key: str) -> Iterator[None]:
     """Keep other processes from compiling the kernel of this key; a lost lock costs time only."""
-    if fcntl is None:
-        yield
-        return
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             here = folder()

@@ -87,7 +87,9 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
-        self.run: Callable[[int, int, int, tuple[Any, ...]], None] = make_run(program, self, threads)
+        self.run: Callable[[int, int, int, tuple[Any, ...]], None] = make_run(
+            program, self, threads
+        )
 
     @property
     def asm(self) -> Any:
@@ -119,9 +121,7 @@ class CompiledKernel:
             values = args
             if len(args) == len(signature):
                 values = tuple(
-                    a
-                    for a, p in zip(args, self.src.fn.params, strict=True)
-                    if not p.is_constexpr
+                    a for a, p in zip(args, self.src.fn.params, strict=True) if not p.is_constexpr
                 )
             wanted = [p.name for p in self.src.fn.params if not p.is_constexpr]
             if len(values) != len(wanted):

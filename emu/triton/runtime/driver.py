@@ -207,7 +207,7 @@ class Driver:
         """Return the C++ type of an argument's type in a signature."""
         if ty.startswith("*"):
             return "void*"
-        if ty.startswith("fp") or ty.startswith("bf"):
+        if ty.startswith(("fp", "bf")):
             return "double" if ty == "fp64" else "float"
         return f"{'u' if ty.startswith('u') else ''}int{max(int(ty[1:]), 8)}_t"
 

@@ -190,7 +190,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
         facts = {
             "key": str(key),
             "repr": f"{self.__name__}({names})",
-            "fn": SimpleNamespace(module=self.__module__, name=self.__qualname__, jit_function=self),
+            "fn": SimpleNamespace(
+                module=self.__module__, name=self.__qualname__, jit_function=self
+            ),
             "compile": {
                 "key": key,
                 "signature": request.signature,
@@ -206,9 +208,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             knobs.runtime.jit_post_compile_hook(**facts, already_compiled=program.from_disk)
         return program
 
-    def _check_read_only(
-        self, program: Program, met: dict[str, arguments.Specialised]
-    ) -> None:
+    def _check_read_only(self, program: Program, met: dict[str, arguments.Specialised]) -> None:
         """Refuse memory that must not be written where the kernel may store to it."""
         position = 0
         for name, one in met.items():

@@ -157,7 +157,7 @@ def make(
         values=values,
         bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
     )
-    exec(compile(text, f"<launcher of {name}>", "exec"), space)  # from names of parameters alone
+    exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
     launcher: Callable[..., Any] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name
     return launcher

@@ -58,15 +58,25 @@ class Request:
             CompilationError: The source breaks a rule of the language.
         """
         from emu.triton.compiler.code_generator import build_module
-        from emu.triton.language.types import str_to_ty
 
         types = {
-            name: str_to_ty(type_, self.constants.get(name))
+            name: _type(type_, self.constants.get(name))
             for name, type_ in self.signature.items()
             if type_ != CONSTANT
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
-        return build_module(self.fn, types, constants, {"debug": self.debug})  # type: ignore[no-any-return]
+        return build_module(self.fn, types, constants, {"debug": self.debug})
+
+
+def _type(spelled: Any, constant: Any) -> Any:
+    """Return the language's type for its spelling; inside tuples that of a constant, too."""
+    from emu.triton.language.constants import constexpr_type
+    from emu.triton.language.types import str_to_ty, tuple_type
+
+    if isinstance(spelled, tuple):
+        items = [_type(s, c) for s, c in zip(spelled, constant, strict=True)]
+        return tuple_type(items, getattr(spelled, "_fields", None))
+    return constexpr_type(constant) if spelled == CONSTANT else str_to_ty(spelled)
 
 
 def _spelling(value: Any) -> str | None:

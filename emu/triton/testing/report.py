@@ -116,9 +116,7 @@ def _cell(value: Any) -> str:
 class Mark:
     """A function with the benchmarks that it is measured in; :func:`perf_report` makes it."""
 
-    def __init__(
-        self, fn: Callable[..., Any], benchmarks: Benchmark | Sequence[Benchmark]
-    ) -> None:
+    def __init__(self, fn: Callable[..., Any], benchmarks: Benchmark | Sequence[Benchmark]) -> None:
         self.fn = fn
         self.benchmarks = benchmarks
 

@@ -122,10 +122,10 @@ def _summary(times: list[float], quantiles: Sequence[float] | None, return_mode:
         return found[0] if len(found) == 1 else found
     if return_mode == "all":
         return times
-    summary: Callable[[list[float]], float] = {
+    summary: dict[str, Callable[[list[float]], float]] = {
         "min": min,
         "max": max,
         "mean": statistics.fmean,
         "median": statistics.median,
-    }[return_mode]
-    return summary(times)
+    }
+    return summary[return_mode](times)
