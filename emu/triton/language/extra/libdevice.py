@@ -320,5 +320,3 @@ def __getattr__(name: str) -> Any:
         return _refused(name)
     raise AttributeError(f"libdevice has no function {name!r}")
 
-
-__all__ = [*_functions]

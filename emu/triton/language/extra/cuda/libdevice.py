@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from emu.triton.language.extra import libdevice as _libdevice
-from emu.triton.language.extra.libdevice import *
 
 
 def __getattr__(name: str) -> Any:
