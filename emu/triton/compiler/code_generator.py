@@ -117,6 +117,9 @@ def build_module(
     with building(context):
         try:
             kernel = generator.kernel(arguments)
+        except CompilationError as error:
+            # Where the compiler noticed it is of no interest; the error says where the fault is.
+            raise error.with_traceback(None) from error.__cause__
         except RecursionError as error:
             raise generator.error(
                 CompilationError, definition, f"the code is nested too deeply: {message_of(error)}"

@@ -59,12 +59,23 @@ class CompilationError(TritonError):
         self.message = self._text()
 
     def _text(self) -> str:
-        parts = [self._place()]
-        if self.called is not None:
-            parts.append(str(self.called))
-        if self.error_message:
-            parts.append(self.error_message)
-        return "\n".join(parts)
+        places: list[tuple[str, int]] = []
+        error: CompilationError | None = self
+        message = self.error_message
+        while error is not None:
+            place = error._place()
+            if places and places[-1][0] == place:
+                places[-1] = (place, places[-1][1] + 1)
+            else:
+                places.append((place, 0))
+            message = error.error_message
+            error = error.called
+        parts = []
+        for place, again in places:
+            parts.append(place)
+            if again:
+                parts.append(f"  (the same call {again} more times)")
+        return "\n".join([*parts, message] if message else parts)
 
     def _place(self) -> str:
         line = getattr(self.node, "lineno", None)
