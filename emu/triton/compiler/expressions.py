@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import operator
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from emu.triton.compiler.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.values import slice, unflatten
+from emu.triton.language.values import unflatten
 
 Function = Callable[..., Any]
 
@@ -119,18 +118,15 @@ class Expressions(Base):
         return list(value.values)
 
     def _visit_slice(self, node: ast.Slice) -> Any:
-        parts = [
-            constexpr(None) if part is None else self.visit(part)
-            for part in (node.lower, node.upper, node.step)
-        ]
-        return slice(*parts)
+        parts = (node.lower, node.upper, node.step)
+        return slice(*[None if part is None else unwrap(self.visit(part)) for part in parts])
 
     def _visit_subscript(self, node: ast.Subscript) -> Any:
         value = self.visit(node.value)
         index = self.visit(node.slice)
         if isinstance(value, tensor | tuple):
             return normalize(value[index])
-        return normalize(unwrap(value)[_plain_index(index)])
+        return normalize(unwrap(value)[unwrap(index)])
 
     def _visit_attribute(self, node: ast.Attribute) -> Any:
         value = self.visit(node.value)
@@ -352,9 +348,3 @@ class Expressions(Base):
     def assign(self, target: ast.expr, value: Any, known: bool = False) -> None:
         """Give a variable, or several, a value; :class:`Statements` says how."""
         raise NotImplementedError
-
-
-def _plain_index(index: Any) -> Any:
-    if isinstance(index, slice):
-        return builtins.slice(unwrap(index.start), unwrap(index.stop), unwrap(index.step))
-    return unwrap(index)

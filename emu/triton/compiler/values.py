@@ -42,7 +42,7 @@ def of_language(function: Any) -> bool:
 
 def normalize(value: Any) -> Any:
     """Return a value as variables hold it: numbers and text as constexprs, tuples as the language's."""
-    if isinstance(value, base_value | dtype | JITCallable | ModuleType):
+    if isinstance(value, base_value | dtype | JITCallable | ModuleType | slice):
         return value
     if isinstance(value, list | builtins.tuple):
         fields = getattr(type(value), "_fields", None)
