@@ -258,6 +258,8 @@ class Reduction:
 
     def finish(self) -> None:
         """Emit, after the nest, what gives scalar results their registers."""
+        if not self._scalars:
+            return
         for variable, result, element in zip(
             self._scalars, self._operation.results, self._elements, strict=True
         ):
@@ -308,8 +310,7 @@ def emit_scan(frame: Frame, operation: Operation) -> None:
         start = builder.select(first, here[0].start, previous.start)
         there = place((Coordinate(start, previous.step, len(lanes.builders) - 1), *here[1:]))
         old = [lanes.load_from(m, there, e) for m, e in zip(targets, elements, strict=True)]
-        sides = (values, old) if operation.attributes.get("reverse") else (old, values)
-        mixed = combiner.emit(builder, *sides)
+        mixed = combiner.emit(builder, old, values)
         for target, element, value, both in zip(targets, elements, values, mixed, strict=True):
             chosen = builder.select(first, value, both)
             lanes.store_to(target, place(here), element, chosen)

@@ -19,6 +19,7 @@ from emu.tile.cpu.diagnosis import Diagnosis
 from emu.tile.cpu.frame import Frame, is_tile
 from emu.tile.cpu.groups import GroupEmitter, copy_bytes, copy_tile
 from emu.tile.cpu.histogram import emit_histogram
+from emu.tile.cpu.lanes import Coordinate, Lanes, Point
 from emu.tile.cpu.memory import Memory
 from emu.tile.cpu.products import emit_dot
 from emu.tile.cpu.schedule import Schedule
@@ -28,6 +29,10 @@ from emu.tile.types import DTYPES, DType, element_of
 
 _I64 = DTYPES["i64"]
 _BORDERS = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER})
+
+
+def _element(index: int) -> Point:
+    return (Coordinate(r.number(r.I64, index), 0, 0),)
 
 
 class Slot:
@@ -173,6 +178,8 @@ class Emitter:
             pointer, value, *mask = (frame.scalar(v) for v in operation.operands)
             element = element_of(operation.operands[1].type)
             memory.store_one(builder, element, pointer, value, mask[0] if mask else None)
+        elif code is Code.JOIN:
+            self._join_pair(operation)
         elif code is not Code.JOIN_TOKENS:
             self._scalar(operation)
 
@@ -204,13 +211,18 @@ class Emitter:
             raise TileError(f"{code.name.lower()} at {operation.location} cannot be compiled here")
         frame.set_scalar(result, register)
 
+    def _join_pair(self, operation: Operation) -> None:
+        """Write two scalars to the memory of a tile of shape (2,)."""
+        stored, element = self._frame.remember(operation.result), element_of(operation.result.type)
+        lanes = Lanes(self._frame, [self._frame.builder])
+        for which, operand in enumerate(operation.operands):
+            lanes.store_to(stored, _element(which), element, self._frame.scalar(operand))
+
     def _split_pair(self, operation: Operation) -> None:
         """Give the two elements of a tile of shape (2,) their registers."""
-        from emu.tile.cpu.lanes import Coordinate, Lanes
-
         lanes = Lanes(self._frame, [self._frame.builder])
         for which, result in enumerate(operation.results):
-            point = (Coordinate(r.number(r.I64, which), 0, 0),)
+            point = _element(which)
             self._frame.set_scalar(result, lanes.read_short(operation.operands[0], point))
 
     # ---- control flow

@@ -54,12 +54,6 @@ class Calls(Expressions):
             if keyword.arg is None:
                 raise self.unsupported(node, "unpacking keyword arguments (**) is not supported")
             keywords[keyword.arg] = self.visit(keyword.value)
-        if function is language.static_print:
-            print(
-                *[_shown(a) for a in arguments],
-                **{name: unwrap(value) for name, value in keywords.items()},
-            )
-            return constexpr(None)
         return self.call(node, function, arguments, keywords)
 
     def _static_assert(self, node: ast.Call) -> constexpr:

@@ -27,8 +27,8 @@ from emu.triton.compiler.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.values import unflatten
 from emu.triton.language.promotion import integer_promote
+from emu.triton.language.values import unflatten
 
 
 class _Again(Exception):
@@ -167,7 +167,7 @@ class Loops(Statements):
         else:
             found = function(*arguments, **keywords)
             parts = [found.start, found.end, found.step]
-        if unwrap(parts[2]) == 0 and not is_tensor(parts[2]):
+        if not is_tensor(parts[2]) and unwrap(parts[2]) == 0:
             raise ValueError("step of a range must not be 0")
         bounds = [to_tensor(p) for p in parts]
         names = ("lower bound", "upper bound", "step")
