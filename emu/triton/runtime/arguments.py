@@ -247,6 +247,9 @@ def dtype_name(dtype: Any, default: Any = _REQUIRED) -> Any:
     text = str(dtype)
     if text.startswith("torch.") and text[6:] in _NAMES:
         return _NAMES[text[6:]]
+    with contextlib.suppress(TypeError):
+        if isinstance(dtype, type) and issubclass(dtype, np.generic):
+            return DTYPES.get(np.dtype(dtype), default)
     if default is not _REQUIRED:
         return default
     raise TypeError(f"dtype must be one that kernels know, but got {dtype!r}")

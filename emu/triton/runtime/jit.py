@@ -175,6 +175,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             constants,
             debug,
             options.backend_of(given),
+            given.get("enable_fp_fusion") is True,
         )
         with self._lock:
             known = request.key()

@@ -178,7 +178,7 @@ def test_what_cannot_be_passed_is_refused_by_name(bad):
         (np.float64(7.5), np.float32),
         (np.bool_(True), np.bool_),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_numbers_arrive(value, dtype):
     y = np.zeros(1, dtype)
