@@ -1,10 +1,11 @@
 """Passes: each a frozen dataclass whose ``apply`` makes a new module that does the same.
 
-The module that is given stays as it is. What the kernel computes does not change by a bit; only what
+The module that is given stays as it is (but for ``CarryOffsets``, which changes it). What the kernel computes does not change by a bit; only what
 nobody can see may vanish: unused loads, the payloads of NaN.
 """
 
 from emu.tile.ir import Module
+from emu.tile.passes.carry_offsets import CarryOffsets
 from emu.tile.passes.common import CommonSubexpressions
 from emu.tile.passes.dead import DeadCode
 from emu.tile.passes.fold import FoldConstants
@@ -24,6 +25,7 @@ def simplify(module: Module, passes: tuple[Pass, ...] = DEFAULT) -> Module:
 
 __all__ = [
     "DEFAULT",
+    "CarryOffsets",
     "CommonSubexpressions",
     "DeadCode",
     "FoldConstants",
