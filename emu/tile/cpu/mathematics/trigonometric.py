@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from emu.tile.cpu.mathematics.shared import in_double, nearest_32, nearest_64, outlined
-from emu.tile.cpu.registers import BIT, DOUBLE, FLOAT, I32, I64, Lanes, declare, intrinsic, mangle
+from emu.tile.cpu.mathematics.shared import any_lane, in_double, nearest_32, nearest_64, outlined
+from emu.tile.cpu.registers import DOUBLE, FLOAT, I32, I64, Lanes, intrinsic
 from emu.tile.cpu.registers import number as constant
 
 _TWO_BY_PI = 0.6366197723675814
@@ -92,13 +92,6 @@ def tan(lanes: Lanes, x: Any) -> Any:
     return outlined(lanes, "tan", body, (x,))
 
 
-def _any(lanes: Lanes, condition: Any) -> Any:
-    if lanes.count is None:
-        return condition
-    name = f"llvm.vector.reduce.or.{mangle(condition.type)}"
-    return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
-
-
 def _replaced(
     lanes: Lanes, x: Any, limit: float, small: Any, name: str, large: Callable[..., Any]
 ) -> Any:
@@ -106,7 +99,7 @@ def _replaced(
     build = lanes.builder
     beyond = build.fcmp_ordered(">", lanes.abs(x), lanes.like(x, limit))
     before = build.block
-    with build.if_then(_any(lanes, beyond), likely=False):
+    with build.if_then(any_lane(lanes, beyond), likely=False):
         value = outlined(lanes, f"{name}.large", large, (x,), inline=False)
         value = build.select(beyond, value, small)
         inside = build.block
