@@ -16,7 +16,7 @@ from emu.tile.cpu import conversions, mathematics
 from emu.tile.cpu.conversions import NARROW, NEAREST, narrow, narrow_exact, widen
 from emu.tile.cpu.mathematics import library
 from emu.tile.cpu.mathematics.remainder import remainder
-from emu.tile.cpu.mathematics.shared import by_lane
+from emu.tile.cpu.mathematics.shared import by_lane, outlined, unlikely
 from emu.tile.cpu.registers import (
     BIT,
     DOUBLE,
@@ -294,11 +294,40 @@ def _quotient(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
     if lanes.count is None or isinstance(b, ir.Constant):
         return getattr(build, name)(a, b)
     if dtype.bits == 64:
-        return by_lane(lanes, name, lambda inner, *pair: getattr(inner, name)(*pair), (a, b))
-    wide = lanes.type(DOUBLE if dtype.bits == 32 else FLOAT)
+
+        def divide(inner: Lanes, a: Any, b: Any) -> Any:
+            return _quotient_64(inner, dtype, name, a, b)
+
+        return outlined(lanes, name, divide, (a, b))
+    return _by_float(lanes, dtype, a, b)
+
+
+def _by_float(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
+    build = lanes.builder
+    wide = lanes.type(FLOAT if dtype.bits < 32 else DOUBLE)
     to_float = build.sitofp if dtype.is_signed else build.uitofp
     to_integer = build.fptosi if dtype.is_signed else build.fptoui
     return to_integer(build.fdiv(to_float(a, wide), to_float(b, wide)), a.type)
+
+
+def _quotient_64(lanes: Lanes, dtype: DType, name: str, a: Any, b: Any) -> Any:
+    """By f64 where no operand of any lane has more than 52 bits; else lane by lane."""
+    build = lanes.builder
+    offset = 1 << 52 if dtype.is_signed else 0
+    limit = lanes.i64(offset + (1 << 52))
+    large = [
+        build.icmp_unsigned(">", build.add(value, lanes.i64(offset)), limit) for value in (a, b)
+    ]
+
+    def one_by_one() -> Any:
+        return by_lane(lanes, name, lambda inner, *pair: getattr(inner, name)(*pair), (a, b))
+
+    # what of the lanes that are too large is not used, but must not be poison either
+    zero, one = lanes.i64(0), lanes.i64(1)
+    quotient = _by_float(
+        lanes, dtype, build.select(large[0], zero, a), build.select(large[1], one, b)
+    )
+    return unlikely(lanes, build.or_(*large), quotient, one_by_one)
 
 
 def _float(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emu.tile.cpu.mathematics import library
-from emu.tile.cpu.mathematics.shared import any_lane, outlined
+from emu.tile.cpu.mathematics.shared import outlined, unlikely
 from emu.tile.cpu.registers import DOUBLE, FLOAT, Lanes, intrinsic
 
 
@@ -32,11 +32,4 @@ def _remainder(lanes: Lanes, x: Any, y: Any) -> Any:
     far = build.fcmp_ordered(">", quotient, lanes.f64(2.0**52))
     infinite = build.fcmp_ordered("==", divisor, lanes.f64(float("inf")))
     far = build.or_(far, infinite)
-    before = build.block
-    with build.if_then(any_lane(lanes, far), likely=False):
-        by_library = library.call(lanes, "fmodf", (x, y))
-        inside = build.block
-    chosen = build.phi(result.type)
-    chosen.add_incoming(result, before)
-    chosen.add_incoming(by_library, inside)
-    return chosen
+    return unlikely(lanes, far, result, lambda: library.call(lanes, "fmodf", (x, y)))

@@ -101,6 +101,22 @@ def any_lane(lanes: Lanes, condition: Any) -> Any:
     return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
 
 
+def unlikely(lanes: Lanes, condition: Any, usual: Any, other: Callable[[], Any]) -> Any:
+    """Return ``usual``, or ``other()``, whose code runs only if the condition holds in any lane.
+
+    This adds blocks: it is for the body of what is ``outlined``.
+    """
+    build = lanes.builder
+    before = build.block
+    with build.if_then(any_lane(lanes, condition), likely=False):
+        value = other()
+        inside = build.block
+    result = build.phi(usual.type)
+    result.add_incoming(usual, before)
+    result.add_incoming(value, inside)
+    return result
+
+
 def in_double(lanes: Lanes, name: str, body: Callable[..., Any], values: Sequence[Any]) -> Any:
     """Emit a function of f32 that ``body`` computes in f64."""
 

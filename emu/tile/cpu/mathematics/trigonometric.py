@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from emu.tile.cpu.mathematics.shared import any_lane, in_double, nearest_32, nearest_64, outlined
+from emu.tile.cpu.mathematics.shared import in_double, nearest_32, nearest_64, outlined, unlikely
 from emu.tile.cpu.registers import DOUBLE, FLOAT, I32, I64, Lanes, intrinsic
 from emu.tile.cpu.registers import number as constant
 
@@ -98,15 +98,12 @@ def _replaced(
     """``small``, but where |x| > limit ``large(lanes, x)``, which is called only if there are any."""
     build = lanes.builder
     beyond = build.fcmp_ordered(">", lanes.abs(x), lanes.like(x, limit))
-    before = build.block
-    with build.if_then(any_lane(lanes, beyond), likely=False):
+
+    def chosen() -> Any:
         value = outlined(lanes, f"{name}.large", large, (x,), inline=False)
-        value = build.select(beyond, value, small)
-        inside = build.block
-    result = build.phi(small.type)
-    result.add_incoming(small, before)
-    result.add_incoming(value, inside)
-    return result
+        return build.select(beyond, value, small)
+
+    return unlikely(lanes, beyond, small, chosen)
 
 
 def _with_large(lanes: Lanes, x: Any, name: str, quarter: int) -> Any:
