@@ -29,7 +29,11 @@ def test_what_was_saved_is_loaded(folder):
     assert {p.name for p in folder.iterdir()} == {"key.kernel", "swept"}
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]],
+    ids=["cut", "empty", "changed"],
+)
 def test_a_damaged_entry_counts_as_none(folder, damage):
     cache.save("key", {}, b"some code that is long enough")
     path = folder / "key.kernel"
