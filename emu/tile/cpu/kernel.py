@@ -59,6 +59,7 @@ class Kernel:
         code: The object file.
         llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
         echo: What receives the text of prints. Default: standard output.
+        program_ns: What a program took when last seen, in nanoseconds of one thread; 0: never run.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Kernel:
     code: bytes
     llvm: str = field(default="", repr=False)
     echo: Callable[[str], None] | None = field(default=None, repr=False)
+    program_ns: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.address = native.load_once(self.code, self.symbol)
@@ -99,7 +101,7 @@ class Kernel:
             x: Extent of the grid, as are ``y`` and ``z``; programs run in the order x fastest.
             y: As ``x``.
             z: As ``x``.
-            threads: How many may run programs at once.
+            threads: How many may run programs at once; fewer do where that is faster.
 
         Raises:
             ProgramAssertionError: A program's assert failed; others may have run or not.
@@ -108,7 +110,7 @@ class Kernel:
         if threads > 1 and total > 1:
             from emu.tile.cpu import pool
 
-            status = pool.run(self, arguments, total, x, y, z, threads)
+            status = pool.run(self, arguments, total, (x, y, z), threads)
         else:
             status = self._entry(
                 arguments, 0, total, x, y, z, scratch(self.scratch_bytes), self._callback_address

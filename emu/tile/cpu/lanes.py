@@ -260,13 +260,30 @@ class Lanes:
             address = self._redirected(operation, alone, self.read(pointer, alone))
             if mask is None:
                 return memory.load_one(self.builder(point), element, address, None, None)
-        start, found = self.linear(pointer, point, axis)
-        if step == element.bytes:
-            start = self._redirected(operation, point, start)
+        start, found = self._row(pointer, point, axis, operation)
+        if isinstance(found, int) and found == element.bytes:
             return memory.load_row(builder, element, start, self.count, mask, other)
-        start, found = self._redirected_step(operation, point, start, found)
         addresses = self.spread(builder, start, found)
         return memory.load_lanes(builder, element, addresses, self.count, mask, other)
+
+    def _row(
+        self, pointer: Value, point: Point, axis: int, load: Operation | None = None
+    ) -> tuple[Any, Any]:
+        """Return the address of the first lane of a point, and the step in bytes from lane to lane.
+
+        It is the address at index 0 of the run's axis, which does not change within a walk along it, plus a
+        multiple of the step: one addition a run.
+        """
+        c = point[axis]
+        origin = (*point[:axis], ORIGIN_RUN, *point[axis + 1 :])
+        start, step = self.linear(pointer, origin, axis)
+        if load in self.copies:
+            start, step = self._redirected_row(load, origin, start, step)
+        builder = self.builder(point)
+        if c.start is not ZERO.start:
+            factor = r.number(r.I64, step) if isinstance(step, int) else step
+            start = builder.add(start, builder.mul(c.start, factor))
+        return start, _times(builder, step, c.step)
 
     def _is_uniform(self, value: Value, axis: int) -> bool:
         return self.frame.analysis.step(value, axis) == 0
@@ -281,17 +298,19 @@ class Lanes:
         )
         return self.builder(point).select(overlaps, self.address(copy, point), address)
 
-    def _redirected_step(self, operation: Operation, point: Point, start: Any, step: Any) -> Any:
-        if operation not in self.copies:
-            return start, step
+    def _redirected_row(
+        self, operation: Operation, point: Point, start: Any, step: Any
+    ) -> tuple[Any, Any]:
         overlaps, copy = self.copies[operation]
         axis = run_axis(point)
         assert axis is not None
+        dense = copy.strides[axis] * copy.element.bytes
+        start = self._redirected(operation, point, start)
         if isinstance(step, int):
+            if step == dense:
+                return start, step
             step = r.number(r.I64, step)
-        dense = r.number(r.I64, copy.strides[axis] * copy.element.bytes * point[axis].step)
-        builder = self.builder(point)
-        return self._redirected(operation, point, start), builder.select(overlaps, dense, step)
+        return start, self.builder(point).select(overlaps, r.number(r.I64, dense), step)
 
     def store(self, operation: Operation, point: Point) -> None:
         """Emit a STORE at a point."""
@@ -307,8 +326,8 @@ class Lanes:
         if step is None:
             memory.store_lanes(builder, element, self.read(pointer, point), register, mask)
             return
-        start, found = self.linear(pointer, point, axis)
-        if step == element.bytes:
+        start, found = self._row(pointer, point, axis)
+        if isinstance(found, int) and found == element.bytes:
             memory.store_row(builder, element, start, register, mask)
         else:
             addresses = self.spread(builder, start, found)
@@ -420,6 +439,14 @@ class Lanes:
         Returns:
             A scalar of the value's register type, and an int or such a scalar (of pointers: in bytes).
         """
+        key = (value, *((id(c.start), c.step) for c in point), axis, self.count, "linear")
+        if key not in self._memo:
+            self._alive.append(point)
+            self._memo[key] = self._linear(value, point, axis)
+        found: tuple[Any, Any] = self._memo[key]
+        return found
+
+    def _linear(self, value: Value, point: Point, axis: int) -> tuple[Any, Any]:
         step = self.frame.analysis.step(value, axis, self.unchanged)
         if step == 0 or point[axis].step == 0:
             alone = (*point[:axis], ZERO, *point[axis + 1 :]) if step == 0 else point

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from emu.tile.ir import Function, Location, Module, Operation, Region, Value
@@ -35,7 +35,13 @@ class Printer:
         places: For each operation, the number of the line where it begins.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = True) -> None:
+        """Begin.
+
+        Args:
+            strict: Whether attributes that cannot be read again are an error.
+        """
+        self._strict = strict
         self.lines: list[str] = []
         self.places: dict[Operation, int] = {}
         self._names: dict[Value, str] = {}
@@ -71,7 +77,7 @@ class Printer:
         results = ", ".join(self.name(v) for v in operation.results)
         text = f"{indent}{results + ' = ' if results else ''}{operation.code.name.lower()}"
         text += f" {operands}" if operands else ""
-        text += f" {_attributes(operation.attributes)}" if operation.attributes else ""
+        text += f" {self._attributes(operation)}" if operation.attributes else ""
         text += f" : {_types(v.type for v in operation.results)}" if results else ""
         for region in operation.regions:
             self.lines.append(f"{text} ({self._arguments(region)}) {{")
@@ -80,6 +86,11 @@ class Printer:
         if operation.location is not None:
             text += f" at #{self._number(operation.location)}"
         self.lines.append(text)
+
+    def _attributes(self, operation: Operation) -> str:
+        write = attribute if self._strict else _any_attribute
+        pairs = (f"{_word(k)} = {write(v)}" for k, v in operation.attributes.items())
+        return "{" + ", ".join(pairs) + "}"
 
     def name(self, value: Value) -> str:
         """Return what a value is called, with its percent sign."""
@@ -118,10 +129,6 @@ def _types(types: Iterable[Type]) -> str:
     return ", ".join(map(str, types))
 
 
-def _attributes(attributes: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{_word(k)} = {attribute(v)}" for k, v in attributes.items()) + "}"
-
-
 def attribute(value: Any) -> str:
     """Return an attribute's value as text."""
     if isinstance(value, bool):
@@ -135,6 +142,13 @@ def attribute(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "(" + ", ".join(map(attribute, value)) + ")"
     raise TypeError(f"an attribute must be a number, a string or a tuple, but got {value!r}")
+
+
+def _any_attribute(value: Any) -> str:
+    try:
+        return attribute(value)
+    except TypeError:
+        return repr(value)
 
 
 def _float(value: float) -> str:

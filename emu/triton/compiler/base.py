@@ -115,6 +115,18 @@ class Base:
 
     # ---- names
 
+    @contextlib.contextmanager
+    def inner_scope(self) -> Iterator[dict[str, Any]]:
+        """Let what is assigned meanwhile be forgotten afterwards."""
+        outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
+        self.frame.scope = inner = dict(outer)
+        self.frame.annotated = set(annotated)
+        self.frame.lost = dict(lost)
+        try:
+            yield inner
+        finally:
+            self.frame.scope, self.frame.annotated, self.frame.lost = outer, annotated, lost
+
     def lookup(self, name: str) -> Any:
         """Return what a name means: a variable, a global that may be used, or a builtin.
 

@@ -114,18 +114,15 @@ class Control(Loops):
         location = self.frame.location(node)
         with self.at(node):
             condition = self.condition_of(node, value)
-        scope, lost = self.frame.scope, self.frame.lost
         outcomes: list[Outcome] = []
         regions: list[Region] = []
         for body in (node.body, node.orelse):
-            self.frame.scope, self.frame.lost = dict(scope), dict(lost)
             region = self.region()
-            with self.builder.into(region):
+            with self.builder.into(region), self.inner_scope():
                 outcomes.append(
                     self.block(body, rest) or self._leave(node, constexpr(None)),
                 )
             regions.append(region)
-        self.frame.scope, self.frame.lost = scope, lost
         then, other = regions
         return Fork(
             self.builder.region, condition.handle, (then, other), outcomes[0], outcomes[1], location
@@ -146,19 +143,14 @@ class Control(Loops):
             self.statements(node.body if self.decided(node, value) else node.orelse)
             return
         condition = self.condition_of(node, value)
-        before = self.frame.scope
         scopes: list[dict[str, Any]] = []
         regions: list[Region] = []
-        annotated = set(self.frame.annotated)
         for body in (node.body, node.orelse):
-            self.frame.scope = dict(before)
-            self.frame.annotated = set(annotated)
             region = self.region()
-            with self.builder.into(region):
+            with self.builder.into(region), self.inner_scope() as scope:
                 self.statements(body)
-            scopes.append(self.frame.scope)
+            scopes.append(scope)
             regions.append(region)
-        self.frame.scope = before
         self._merge(node, condition, regions, scopes)
 
     def _merge(
@@ -173,8 +165,8 @@ class Control(Loops):
         names, likes = [], []
         for name in dict.fromkeys((*then, *other)):
             if name not in then or name not in other:
-                if name not in self.frame.scope:
-                    self.frame.lost[name] = "one side of an `if`"
+                self.frame.scope.pop(name, None)
+                self.frame.lost[name] = "one side of an `if`"
                 continue
             first, second = then[name], other[name]
             if same(first, second):

@@ -167,10 +167,11 @@ class Expressions(Base):
         if not isinstance(values, tuple):
             raise self.unsupported(node, "only tuple comprehensions are supported")
         results = []
-        for value in values.values:
-            self.assign(generator.target, value, known=True)
-            if all(self.known(condition, "the condition") for condition in generator.ifs):
-                results.append(normalize(self.visit(node.elt)))
+        with self.inner_scope():
+            for value in values.values:
+                self.assign(generator.target, value, known=True)
+                if all(self.known(condition, "the condition") for condition in generator.ifs):
+                    results.append(normalize(self.visit(node.elt)))
         return tuple(results)
 
     def known(self, node: ast.expr, what: str) -> Any:
@@ -323,7 +324,7 @@ class Expressions(Base):
         sides = []
         for side in (node.body, node.orelse):
             region = self.region()
-            with self.builder.into(region):
+            with self.builder.into(region), self.inner_scope():
                 sides.append((region, normalize(self.visit(side))))
         (then, first), (other, second) = sides
         try:

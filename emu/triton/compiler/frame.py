@@ -25,6 +25,7 @@ class Frame:
         caller: Where it is called from.
         depth: How many calls it is away from the kernel.
         loops: How many loops of the running program its statements are in.
+        declared: The statement that gave each constexpr variable its value.
         annotated: Variables that were declared ``name: constexpr`` and not yet assigned.
         lost: Variables that had a value only inside a loop or branch, and what that was.
         defaults: Whether default values are visited, where any global may be used.
@@ -38,6 +39,7 @@ class Frame:
     caller: Location | None = None
     depth: int = 0
     loops: int = 0
+    declared: dict[str, ast.AST] = field(default_factory=dict)
     annotated: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     defaults: bool = False

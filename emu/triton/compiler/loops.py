@@ -188,19 +188,20 @@ class Loops(Statements):
         if node.orelse:
             raise self.unsupported(node.orelse[0], "`else` of a loop is not supported")
 
+        if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
+            raise self.unsupported(node.test, "the condition of a `while` cannot assign variables")
+
         def build(carried: _Carried) -> tuple[Operation, list[Region]]:
             before = Region()
             scope = carried.arguments(before)
-            outer = self.frame.scope
-            self.frame.scope = outer | scope
-            with self.builder.into(before):
+            with self.builder.into(before), self.inner_scope() as inner:
+                inner.update(scope)
                 value = self.visit(node.test)
                 value = getattr(value, "condition", value)
                 if not is_tensor(value):
                     raise _Known(value)
                 condition = self.condition_of(node, value)
                 self.builder.yield_(condition.handle, *before.arguments)
-            self.frame.scope = outer
             after = Region()
             given = self._body(node, after, carried.arguments(after), carried)
             with self.builder.into(after):
@@ -210,11 +211,9 @@ class Loops(Statements):
             )
             return operation, [before, after]
 
-        scope = self.frame.scope
         try:
             self._loop(node, build, set())
         except _Known as known:
-            self.frame.scope = scope
             if self.decided(node, known.value):
                 raise self.unsupported(
                     node,
@@ -248,7 +247,6 @@ class Loops(Statements):
                 operation, regions = build(carried)
                 break
             except _Again as again:
-                self.frame.scope = outer
                 for name in again.names:
                     outer[name] = to_tensor(outer[name])
         kept = _prune(operation, regions, carried.handles)
@@ -269,22 +267,24 @@ class Loops(Statements):
         carried: _Carried,
     ) -> list[Value]:
         """Visit a body into a region; return the carried handles at its end."""
-        outer, annotated = self.frame.scope, set(self.frame.annotated)
-        self.frame.scope = inner = outer | scope
         self.frame.loops += 1
         try:
-            with self.builder.into(region):
+            with self.builder.into(region), self.inner_scope() as inner:
+                inner.update(scope)
                 self.statements(node.body)
                 return self._given(inner, carried)
         finally:
             self.frame.loops -= 1
-            self.frame.scope = outer
-            self.frame.annotated = annotated
 
     def _given(self, inner: dict[str, Any], carried: _Carried) -> list[Value]:
         handles: list[Value] = []
         again: list[str] = []
         for name, before in zip(carried.names, carried.before, strict=True):
+            if name not in inner and flatten(before):
+                raise TypeError(
+                    f"{name} has a value before the loop and is the index of a loop inside it; give "
+                    "one of them another name"
+                )
             now = inner.get(name, before)
             if is_number(before) and not is_tensor(before):
                 if is_tensor(now):

@@ -53,8 +53,10 @@ class Statements(Calls):
         if not known:
             self.assign(node.target, value)
             return
-        if name in self.frame.scope:
+        # An unrolled loop comes to the same statement again.
+        if name in self.frame.scope and self.frame.declared.get(name) is not node:
             raise ValueError(f"{name} is already defined. constexpr cannot be reassigned.")
+        self.frame.declared[name] = node
         self.frame.scope[name] = normalize(value)
 
     def _visit_augassign(self, node: ast.AugAssign) -> None:

@@ -364,14 +364,11 @@ def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
     Args:
         tree: A module that holds the function alone.
     """
-    stored = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    stored.update(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))
+    nodes = list(ast.walk(tree))  # parents come before their children
+    stored = {n.id for n in nodes if type(n) is ast.Name and type(n.ctx) is ast.Store}
+    stored.update(n.arg for n in nodes if type(n) is ast.arg)
     inner: set[int] = set()
-    for node in ast.walk(tree):  # parents come before their children
+    for node in nodes:
         if isinstance(node, ast.Attribute) and id(node) not in inner:
             chain: list[str] = []
             below: ast.expr = node

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from emu.tile.cpu import elementwise, native
 from emu.tile.ir import Operation, Value
@@ -237,3 +238,31 @@ def test_constants_are_rounded_or_wrap():
     assert elementwise.constant(I8, -1).constant == "255"
     assert elementwise.constant(I1, 2).constant == "true"
     assert str(elementwise.iota(I32, 3)).endswith("<i32 0, i32 1, i32 2>")
+
+
+def _text(code, element, **options):
+    module = ir.Module("text")
+    type_ = elementwise.register_type(element, 16)
+    function = ir.Function(module, ir.FunctionType(type_, [type_, type_]), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    values = list(function.args)
+    builder.ret(elementwise.emit(builder, code, {}, [element, element], element, values, **options))
+    return str(module)
+
+
+def test_only_what_may_be_contracted_says_so():
+    for code, name in ((Code.ADD, "fadd"), (Code.SUB, "fsub"), (Code.MUL, "fmul")):
+        assert f"{name} contract <16 x float>" in _text(code, F32, contract=True)
+        assert f"{name} <16 x float>" in _text(code, F32)
+        assert "contract" not in _text(code, BF16, contract=True)
+    assert "contract" not in _text(Code.DIV, F64, contract=True)
+
+
+def test_code_stays_in_vectors_and_in_its_block():
+    codes = sorted((BINARY | {Code.ATAN2, Code.POW}) - BITWISE)
+    for code, element in itertools.product(codes, (F16, F32)):
+        text = _text(code, element)
+        body = text[text.index('@"f"(') :].partition("\n}")[0]
+        assert "extractelement" not in body
+        assert body.count("label") == 0
+        assert body.count("\n") < 40, (code, element)

@@ -43,11 +43,11 @@ def numbers(value: Any) -> list[Any]:
     return [] if isinstance(value, tl.constexpr) else [value]
 
 
-def compiled(kernel: JITCallable, *arguments: Any, **constants: Any) -> Module:
+def compiled(kernel: JITCallable, *arguments: Any, debug: bool = False, **constants: Any) -> Module:
     """The verified module of a kernel for arguments as a launch has them."""
     names = [p.name for p in kernel.params if p.name not in constants]
     signature = {n: type_of(a) for n, a in zip(names, arguments, strict=False)}
-    module = build_module(kernel, signature, constants)
+    module = build_module(kernel, signature, constants, {"debug": debug})
     if importlib.util.find_spec("emu.tile.verify"):
         from emu.tile.verify import verify
 

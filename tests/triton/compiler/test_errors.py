@@ -221,6 +221,22 @@ def returns_from_a_while(x, n):
         return
 
 
+@case(CompilationError, "j has a value before the loop and is the index of a loop inside", "for i")
+def index_hides_a_variable(x, n):
+    j = n
+    for i in range(n):
+        tl.store(x + i, j)
+        for j in range(i):
+            pass
+
+
+@case(UnsupportedLanguageConstruct, "the condition of a `while` cannot assign variables", "(v :=")
+def assigns_in_a_condition(x, n):
+    v = n
+    while (v := v - 1) > 0:
+        tl.store(x, v)
+
+
 @case(UnsupportedLanguageConstruct, "unsupported AST node type: Break", "break")
 def breaks(x, n):
     for _ in range(n):
@@ -546,6 +562,21 @@ def test_a_signature_must_fit_the_kernel(signature, text):
     kernel, *_ = CASES["breaks"]
     with pytest.raises(TypeError, match=re.escape(text)):
         build_module(kernel, signature)
+
+
+def test_columns_are_those_of_the_file():
+    if True:
+
+        @jit
+        def kernel(x, n):
+            tl.store(x, n @ n)
+
+    with pytest.raises(CompilationError) as caught:
+        compile_(kernel)
+    with open(__file__) as file:
+        line = file.read().split("\n")[caught.value.line - 1]
+    assert line == "            tl.store(x, n @ n)"
+    assert line[caught.value.column - 1 :] == "n @ n)"
 
 
 def test_non_ascii_text_before_a_fault_does_not_move_the_caret():

@@ -96,6 +96,21 @@ def test_known_values_decide_and_or_before_the_rest_is_visited(launch):
 
 
 @jit
+def joins_tensors(out):
+    i = tl.arange(0, 4)
+    tl.store(out + i, (i > 0 and i < 3).to(tl.int32))
+
+
+def test_and_of_tensors_with_a_shape_warns(launch):
+    out = ints(*[0] * 4)
+    with pytest.warns(UserWarning, match="deprecated for non-scalar tensors") as caught:
+        launch(joins_tensors, out)
+    assert out.tolist() == [0, 1, 1, 0]
+    assert caught[0].filename == __file__
+    assert caught[0].lineno == joins_tensors.def_file_line_number + 2
+
+
+@jit
 def ternaries(x, out, other, FLAG: tl.constexpr):
     a = tl.load(x)
     tl.store(out + 0, a if a > 3 else 0)

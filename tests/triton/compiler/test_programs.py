@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 from emu.triton.runtime.source import JITCallable as jit
 
 RNG = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from emu.tile.reference import ExecutionError
 from emu.triton import language as tl
 from emu.triton.runtime.source import JITCallable as jit
 
@@ -276,6 +277,36 @@ def test_the_index_of_a_static_range_is_known(launch):
 
 
 @jit
+def declares_in_an_unrolled_loop(out):
+    for i in tl.static_range(1, 3):
+        width: tl.constexpr = 2 * i
+        tl.store(out + tl.arange(0, width), width)
+
+
+def test_unrolled_loops_declare_constexprs_afresh(launch):
+    out = ints(*[0] * 4)
+    launch(declares_in_an_unrolled_loop, out)
+    assert out.tolist() == [4] * 4
+
+
+@jit
+def one_element(x, out):
+    if tl.load(x + tl.arange(0, 1)) > 3:
+        tl.store(out, 1)
+    n = tl.full((1, 1), 3, tl.int32)
+    while n:
+        n -= 1
+        tl.atomic_add(out, 10)
+
+
+@pytest.mark.parametrize("value", [3, 4])
+def test_tensors_of_one_element_are_conditions(launch, value):
+    out = ints(0)
+    launch(one_element, ints(value), out)
+    assert out[0] == 30 + (value > 3)
+
+
+@jit
 def reassigned(n, out):
     for i in range(4):
         n += i
@@ -386,10 +417,14 @@ def asserts(x, out):
     tl.store(out, v)
 
 
-def test_assert_is_checked_while_the_program_runs(launch, compile_):
+def test_assert_is_checked_while_a_debugged_program_runs(launch):
     out = ints(0)
-    launch(asserts, ints(5), out)
+    launch(asserts, ints(2), out)
+    assert out[0] == 2
+    launch(asserts, ints(5), out, debug=True)
     assert out[0] == 5
+    with pytest.raises(ExecutionError, match=r"test_statements.py:\d+:5: .*: too small in 5"):
+        launch(asserts, ints(3), out, debug=True)
 
 
 @jit
