@@ -37,8 +37,20 @@ class _Alias:
     def exec_module(module: ModuleType) -> None:
         name = module.__name__
         sys.modules[name] = importlib.import_module(f"{_HOME}{name[len(_NAME) :]}")
+        _name_loaded()
+
+
+def _name_loaded() -> None:
+    """Give what is loaded its usual name, too.
+
+    Importing it by that name then changes nothing: a package may have put an object in the place of a
+    submodule, as ``triton.runtime.driver`` is.
+    """
+    for name in [name for name in sys.modules if name.startswith(f"{_HOME}.")]:
+        sys.modules.setdefault(f"{_NAME}{name[len(_HOME) :]}", sys.modules[name])
 
 
 _home = importlib.import_module(_HOME)
 sys.meta_path.insert(0, _Alias())
 sys.modules[_NAME] = _home
+_name_loaded()

@@ -77,6 +77,7 @@ def compile(
         src.constants,
         bool(given.get("debug") or src.fn.debug or knobs.runtime.debug),
         launch_options.backend_of(given),
+        given.get("enable_fp_fusion") is True,
     )
     return CompiledKernel(build(request), given)
 

@@ -52,8 +52,7 @@ SCALARS = frozenset(("i1", "u1", *DTYPES.values()))
 tensors: set[type] = set()
 """Classes of torch tensors that a launch takes without a further look; empty while torch is not loaded."""
 
-guard: Callable[[], Any] = contextlib.nullcontext
-"""Switches torch's function modes off: our own look at a tensor is no call of the program."""
+guard: Callable[[], Any] = contextlib.nullcontext  # torch's, which switches its function modes off
 
 
 def meet_torch() -> Any:
@@ -70,6 +69,13 @@ def meet_torch() -> Any:
         guard = torch._C.DisableTorchFunction
         tensors.update((torch.Tensor, torch.nn.Parameter))
     return torch
+
+
+def own_look() -> Any:
+    """Return a context in which a look at a tensor is no call of the program."""
+    if not tensors and "torch" in sys.modules:
+        meet_torch()
+    return guard()
 
 
 def describe(value: Any) -> tuple[Any, Any]:
@@ -241,6 +247,9 @@ def dtype_name(dtype: Any, default: Any = _REQUIRED) -> Any:
     text = str(dtype)
     if text.startswith("torch.") and text[6:] in _NAMES:
         return _NAMES[text[6:]]
+    with contextlib.suppress(TypeError):
+        if isinstance(dtype, type) and issubclass(dtype, np.generic):
+            return DTYPES.get(np.dtype(dtype), default)
     if default is not _REQUIRED:
         return default
     raise TypeError(f"dtype must be one that kernels know, but got {dtype!r}")
@@ -386,9 +395,9 @@ __all__ = [
     "constant_key",
     "describe",
     "dtype_name",
-    "guard",
     "integer_key",
     "meet_torch",
+    "own_look",
     "refuse_device",
     "specialise",
     "tensors",

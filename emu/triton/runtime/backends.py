@@ -19,7 +19,7 @@ class Executable(Protocol):
 
     format: str
 
-    def launch(self, address: int, x: int, y: int, z: int, threads: int) -> Any:
+    def launch(self, arguments: int, x: int, y: int, z: int, threads: int) -> Any:
         """Run it for a grid, with the packed arguments at an address."""
 
 
@@ -31,13 +31,13 @@ class ReferenceKernel:
         self.format = "".join(_slot(a.type) for a in module.kernel.body.arguments)
         self._size = struct.calcsize(self.format)
 
-    def launch(self, address: int, x: int, y: int, z: int, threads: int) -> None:
+    def launch(self, arguments: int, x: int, y: int, z: int, threads: int) -> None:
         """Run it for a grid; ``threads`` is not looked at."""
         from emu.tile.reference import run
 
         run(
             self._module,
-            struct.unpack(self.format, ctypes.string_at(address, self._size)),
+            struct.unpack(self.format, ctypes.string_at(arguments, self._size)),
             (x, y, z),
         )
 
@@ -51,27 +51,26 @@ def _slot(type_: Any) -> str:
     return "Q" if type_.kind is Kind.UINT else "q"
 
 
-def compile_module(module: Module, backend: str) -> Executable:
-    """Make a module executable.
+def compile_module(module: Module, backend: str, contract: bool = False) -> Executable:
+    """Make a module executable; it may be changed.
 
     Args:
         module: Of a kernel.
         backend: ``"cpu"`` or ``"reference"``.
+        contract: Whether native code may round ``a * b + c`` once.
     """
     if backend == "reference":
         return ReferenceKernel(module)
     from emu.tile import cpu
 
-    compiled: Executable = cpu.compile(module)  # type: ignore[attr-defined]
-    return compiled
+    return cpu.compile(module, options=cpu.Options(contract=contract))
 
 
 def load(code: bytes) -> Executable:
     """Load what ``to_bytes`` of a kernel for the CPU gave."""
     from emu.tile import cpu
 
-    loaded: Executable = cpu.Kernel.from_bytes(code)  # type: ignore[attr-defined]
-    return loaded
+    return cpu.Kernel.from_bytes(code)
 
 
 __all__ = ["Executable", "ReferenceKernel", "compile_module", "load"]

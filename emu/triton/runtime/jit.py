@@ -159,7 +159,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _miss(self, key: Any, bound: dict[str, Any], given: dict[str, Any]) -> _Entry:
         """Make and store the entry for arguments that are met for the first time."""
         options.check(self.__name__, given)
-        with self._lock, arguments.guard():
+        with self._lock, arguments.own_look():
             met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
         debug = given.get("debug")
         if debug is None:
@@ -175,6 +175,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             constants,
             debug,
             options.backend_of(given),
+            given.get("enable_fp_fusion") is True,
         )
         with self._lock:
             known = request.key()

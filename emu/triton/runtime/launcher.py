@@ -135,7 +135,7 @@ def make(
         "_emu_describe": arguments.describe,
         "_emu_constant": arguments.constant_key,
         "_emu_annotated": _annotated,
-        "_emu_guard": lambda: arguments.guard(),
+        "_emu_guard": arguments.own_look,
         "_emu_refusals": (TypeError, ValueError, OverflowError),
         "_emu_blame": lambda error, bound: _blame(name, params, bound, error),
         "_emu_options_key": options_key,

@@ -25,6 +25,7 @@ class Request:
         constants: The values of the constants; a tuple's at their places in a tuple.
         debug: Whether assertions are checked.
         backend: ``"cpu"`` or ``"reference"``.
+        contract: Whether ``a * b + c`` may be rounded once.
     """
 
     fn: JITCallable
@@ -32,11 +33,12 @@ class Request:
     constants: dict[str, Any]
     debug: bool
     backend: str
+    contract: bool = False
 
     def key(self) -> Any:
         """Return what it is known by in this process; the kernel itself does not count."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        return tuple(self.signature.items()), constants, self.debug, self.backend
+        return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
 
     def digest(self) -> str | None:
         """Return what it is known by on disk; None if a constant has no lasting spelling."""
@@ -48,7 +50,8 @@ class Request:
             if text is None:
                 return None
             spelled.append(f"{name}={text}")
-        parts = (host(), self.fn.cache_key, self.fn.__name__, self.signature, spelled, self.debug)
+        fn = (self.fn.cache_key, self.fn.__name__)
+        parts = (host(), *fn, self.signature, spelled, self.debug, self.contract)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -148,7 +151,8 @@ def _load(request: Request, digest: str) -> Program | None:
 def _compile(request: Request) -> Program:
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
-    return Program(request, backends.compile_module(module, request.backend), stores, False)
+    native = backends.compile_module(module, request.backend, request.contract)
+    return Program(request, native, stores, False)
 
 
 class Texts(dict[str, Any]):
@@ -162,18 +166,19 @@ class Texts(dict[str, Any]):
         self._program = program
 
     def __missing__(self, name: str) -> Any:
+        request = self._program.request
         if name in ("ttir", "ttgir", "source"):
-            from emu.tile.text import write  # type: ignore[import-not-found, unused-ignore]
+            from emu.tile.text import print_module
 
-            text = write(self._program.request.module())
+            self[name] = print_module(request.module())
+        elif name in ("llir", "s") and request.backend == "cpu":
+            from emu.tile.cpu import native
+
+            # A kernel that came from disk has its code alone.
+            kernel: Any = backends.compile_module(request.module(), "cpu", request.contract)
+            self[name] = native.to_assembly(kernel.llvm) if name == "s" else kernel.llvm
         else:
-            text = getattr(self._program.native, _FORMS.get(name, "-"), None)
-            if text is None:
-                raise KeyError(
-                    f"asm has no {name!r}: there are 'ttir' and, of a kernel for the CPU, 'llir' and 's'"
-                )
-        self[name] = text() if callable(text) else text
+            raise KeyError(
+                f"asm has no {name!r}: there are 'ttir' and, of a kernel for the CPU, 'llir' and 's'"
+            )
         return self[name]
-
-
-_FORMS = {"llir": "llvm_ir", "s": "assembly", "obj": "to_bytes"}

@@ -231,7 +231,7 @@ def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> N
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
+        if error.name not in ("matplotlib", "matplotlib.pyplot"):  # something that it needs
             raise
         sys.stderr.write(
             f"no plot of {bench.plot_name}: matplotlib is not installed "

@@ -35,9 +35,7 @@ f f f f f f f f f f f f f f d
 d d d d d d d d d d d d d d d
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
-PAIRS = [
-    (a, b, LETTERS.get(ROWS[i][j])) for i, a in enumerate(NAMES) for j, b in enumerate(NAMES)
-]
+PAIRS = [(a, b, LETTERS.get(ROWS[i][j])) for i, a in enumerate(NAMES) for j, b in enumerate(NAMES)]
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.mul, operator.sub, tl.maximum])
