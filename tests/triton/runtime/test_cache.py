@@ -30,7 +30,9 @@ def test_what_was_saved_is_loaded(folder):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]]
+    "damage",
+    [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]],
+    ids=["cut", "empty", "changed"],
 )
 def test_a_damaged_entry_counts_as_none(folder, damage):
     cache.save("key", {}, b"some code that is long enough")
