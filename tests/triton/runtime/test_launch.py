@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -187,7 +187,7 @@ def test_numbers_arrive(value, dtype):
 
 
 def test_an_integer_beyond_64_bits_is_refused():
-    with pytest.raises(OverflowError, match="value of kernel place: .* 64 bits"):
+    with pytest.raises(OverflowError, match=r"value of kernel place: .* 64 bits"):
         place[(1,)](np.zeros(1), 2**64)
 
 
@@ -223,7 +223,7 @@ def test_a_value_that_is_not_specialised_stays_an_argument():
 
 
 @triton.jit
-def wide(y_ptr, value: tl.int64, small: "i8", real: tl.float64):
+def wide(y_ptr, value: tl.int64, small: tl.int8, real: tl.float64):
     tl.store(y_ptr, value)
     tl.store(y_ptr + 1, small)
     tl.store(y_ptr + 2, (real * 2).to(tl.int64))
@@ -271,7 +271,9 @@ def test_each_constant_makes_its_own_kernel():
 
 
 def test_an_unhashable_constant_is_refused():
-    with pytest.raises(TypeError, match="KNOWN of kernel tell: a constexpr .* hashable, but got dict"):
+    with pytest.raises(
+        TypeError, match=r"KNOWN of kernel tell: a constexpr .* hashable, but got dict"
+    ):
         tell[(1,)](np.zeros(1), 3, {})
 
 
@@ -443,7 +445,12 @@ def test_the_tile_ir_of_a_kernel_can_be_read():
 def test_dtypes_stand_for_tensors_in_a_warmup():
     torch = pytest.importorskip("torch")
     kernel = copy.warmup(torch.float16, torch.float32, 4, grid=(1,))
-    assert types_of(kernel) == {"x_ptr": "*fp16", "y_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    assert types_of(kernel) == {
+        "x_ptr": "*fp16",
+        "y_ptr": "*fp32",
+        "n": "i32",
+        "BLOCK": "constexpr",
+    }
 
 
 def test_a_kernel_compiles_ahead_of_time():
