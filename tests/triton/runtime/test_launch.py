@@ -415,6 +415,36 @@ def test_a_grid_function_sees_arguments_defaults_and_constants():
     assert seen["BLOCK"] == 64
 
 
+# ---- globals
+
+FACTOR: tl.constexpr = tl.constexpr(3)
+OTHER: tl.constexpr = tl.constexpr(4)
+
+
+@triton.jit
+def inner(x):
+    return x * OTHER
+
+
+@triton.jit
+def scaled(y_ptr, x):
+    tl.store(y_ptr, inner(x) * FACTOR)
+
+
+@pytest.mark.parametrize("name", ["FACTOR", "OTHER"])
+def test_a_global_must_not_change_after_it_was_compiled_in(name, monkeypatch):
+    y = np.zeros(1, np.int32)
+    scaled[(1,)](y, 5)
+    assert y[0] == 60
+    monkeypatch.setitem(globals(), name, tl.constexpr(globals()[name].value))
+    scaled[(1,)](y, 6)
+    assert y[0] == 72
+    monkeypatch.setitem(globals(), name, tl.constexpr(7))
+    with pytest.raises(RuntimeError, match=f"Global variable {name} must not change .* to 7"):
+        scaled[(1,)](y, 7)
+    assert y[0] == 72
+
+
 # ---- what comes back
 
 
