@@ -115,9 +115,9 @@ class _Planner:
                 self.plan.spinning.add(operation)
             for position, operand in enumerate(operation.operands):
                 self.users[operand].append((operation, position))
+            self.places(operation, region)
             if operation.code in (Code.REDUCE, Code.SCAN):
                 continue  # a combine function has no tiles
-            self.places(operation, region)
             deeper = loops + (operation.code in (Code.FOR, Code.WHILE))
             for nested in operation.regions:
                 self.scan_region(nested, operation, deeper, spinning or operation.code is Code.WHILE)
