@@ -1,0 +1,252 @@
+"""Runs modules of the tile IR, operation by operation."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from emu.tile.ir import Function, Location, Module, Operation, Region, TileError, Value
+from emu.tile.ops import Code
+from emu.tile.reference import along, memory, shapes
+from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
+from emu.tile.reference.rounding import Array, to_float
+from emu.tile.types import DType, Pointer, Tile, Token, Type, element_of
+
+Triple: TypeAlias = tuple[int, int, int]
+Frame: TypeAlias = dict[Value, Array]
+
+
+class ExecutionError(TileError):
+    """A program did what it must not do, or an assertion of its did not hold.
+
+    Attributes:
+        message: What is wrong.
+        program: The program's numbers along the three axes of the grid.
+        location: Where in the source, if known.
+    """
+
+    def __init__(self, message: str, program: Triple, location: Location | None) -> None:
+        where = "" if location is None else f"{location}: "
+        super().__init__(f"{where}{message} (program {program})")
+        self.message = message
+        self.program = program
+        self.location = location
+
+
+def run(
+    module: Module,
+    arguments: Sequence[bool | float],
+    grid: Sequence[int] = (1, 1, 1),
+    *,
+    write: Callable[[str], object] | None = None,
+) -> None:
+    """Run the kernel of a module for every program of a grid, x fastest.
+
+    Args:
+        module: A verified module.
+        arguments: One number for each argument of the kernel; for pointers, addresses of memory of
+            this process, such as ``array.ctypes.data``.
+        grid: Up to three extents.
+        write: Gets what PRINT prints, line by line, each with its line feed; by default standard
+            output.
+
+    Raises:
+        ExecutionError: An assertion does not hold, an index or an address is bad.
+        TypeError: The kernel has an argument that is a tile.
+        ValueError: The number of arguments is wrong, or an argument is out of its type's range.
+    """
+    kernel = module.kernel
+    if len(arguments) != len(kernel.body.arguments):
+        raise ValueError(
+            f"arguments must be {len(kernel.body.arguments)} numbers, but got {len(arguments)}"
+        )
+    values = [
+        argument(given, to.type) for given, to in zip(arguments, kernel.body.arguments, strict=True)
+    ]
+    extents: Triple = (*(int(g) for g in grid), 1, 1, 1)[:3]  # type: ignore[assignment]
+    with np.errstate(all="ignore"):
+        for z, y, x in itertools.product(*(range(e) for e in reversed(extents))):
+            Program(module, (x, y, z), extents, write or sys.stdout.write).call(kernel, values)
+
+
+def argument(value: bool | float, type_: Type) -> Array:
+    """Return a number as a scalar array of a scalar type.
+
+    Raises:
+        TypeError: The type is not a scalar's.
+        ValueError: The number is out of the type's range.
+    """
+    if isinstance(type_, Tile | Token):
+        raise TypeError(f"arguments of kernels must be scalars or pointers, but one is {type_}")
+    if isinstance(type_, DType) and type_.is_float:
+        return to_float(np.asarray(float(value), np.float64), type_)
+    dtype = numpy_dtype(type_)
+    number = int(value)
+    bounds = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not bounds[0] <= number <= bounds[1]:
+        raise ValueError(
+            f"an argument of type {type_} must be {bounds[0]} to {bounds[1]}, but got {value}"
+        )
+    return np.asarray(number, dtype)
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program of a grid: what its operations may ask for besides their operands."""
+
+    module: Module
+    number: Triple
+    grid: Triple
+    write: Callable[[str], object]
+
+    def call(self, function: Function, arguments: Sequence[Array]) -> list[Array]:
+        """Run a function with its own values."""
+        return self.region(function.body, arguments, {})
+
+    def region(self, region: Region, arguments: Sequence[Array], frame: Frame) -> list[Array]:
+        """Run a region's operations and return the operands of its terminator."""
+        frame.update(zip(region.arguments, arguments, strict=True))
+        for operation in region.operations:
+            operands = [frame[v] for v in operation.operands]
+            if operation.code in (Code.YIELD, Code.RETURN):
+                return operands
+            results = self.operation(operation, operands, frame)
+            frame.update(zip(operation.results, results, strict=True))
+        raise TileError("a region must end with yield or return")
+
+    def operation(
+        self, operation: Operation, operands: list[Array], frame: Frame
+    ) -> Sequence[Array]:
+        """Run one operation; what goes wrong is told with the program and the place."""
+        try:
+            function = ONE_RESULT.get(operation.code)
+            if function is not None:
+                return (function(operation, *operands),)
+            return OTHER[operation.code](self, operation, operands, frame)
+        except (ValueError, IndexError) as error:
+            raise self.error(operation, str(error)) from error
+
+    def error(self, operation: Operation, message: str) -> ExecutionError:
+        """Return an error at an operation."""
+        return ExecutionError(message, self.number, operation.location)
+
+
+ONE_RESULT: dict[Code, Pure] = {
+    **ELEMENTWISE,
+    **shapes.SHAPES,
+    Code.LOAD: memory.load,
+    Code.ATOMIC_RMW: memory.atomic_rmw,
+    Code.ATOMIC_CAS: memory.atomic_cas,
+}
+"""What needs the operands' values alone, and has one result."""
+
+Results: TypeAlias = Sequence[Array]
+
+
+def _program_id(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return (np.asarray(p.number[o.attributes["axis"]], np.int32),)
+
+
+def _num_programs(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return (np.asarray(p.grid[o.attributes["axis"]], np.int32),)
+
+
+def _split(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return shapes.split(*operands)
+
+
+def _store(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    memory.store(o, *operands)
+    return ()
+
+
+def _for(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    """The index counts without wrapping: as often as the numbers say, even near the dtype's limit."""
+    start, end, step = (int(x) for x in operands[:3])
+    if step == 0:
+        raise ValueError("the step of a loop must not be 0")
+    carried = operands[3:]
+    dtype = operands[0].dtype
+    for index in range(start, end, step):
+        carried = p.region(o.regions[0], [np.asarray(index, dtype), *carried], frame)
+    return carried
+
+
+def _while(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    while True:
+        condition, *passed = p.region(o.regions[0], operands, frame)
+        if not condition:
+            return passed
+        operands = p.region(o.regions[1], passed, frame)
+
+
+def _if(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return p.region(o.regions[0 if operands[0] else 1], (), frame)
+
+
+def _call(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return p.call(p.module.functions[o.attributes["callee"]], operands)
+
+
+def _reduce(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return along.reduce(o, operands, lambda pair: p.region(o.regions[0], pair, frame))
+
+
+def _scan(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return along.scan(o, operands, lambda pair: p.region(o.regions[0], pair, frame))
+
+
+def _barrier(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return ()
+
+
+def _assert(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    if not operands[0].all():
+        raise p.error(o, f"assertion failed: {o.attributes['message']}")
+    return ()
+
+
+def _print(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    prefix, as_hex = o.attributes["prefix"], o.attributes.get("hex", False)
+    if not operands:
+        p.write(f"pid {p.number} {prefix}\n")
+    for number, (x, value) in enumerate(zip(operands, o.operands, strict=True)):
+        which = f" (operand {number})" if len(operands) > 1 else ""
+        for index in np.ndindex(x.shape):
+            idx = f" idx ({', '.join(map(str, index))})" if x.shape else ""
+            text = formatted(x[index], value.type, as_hex)
+            p.write(f"pid {p.number}{idx} {prefix}{which} {text}\n")
+    return ()
+
+
+def formatted(x: Array, type_: Type, as_hex: bool) -> str:
+    """Return an element as PRINT writes it: floats with six decimals, hexadecimals in full width."""
+    element = element_of(type_)
+    if as_hex or isinstance(element, Pointer):
+        digits = 2 * x.dtype.itemsize
+        bits = int.from_bytes(np.asarray(x).tobytes(), sys.byteorder)
+        return f"0x{bits:0{digits}x}"
+    return f"{float(x):.6f}" if element.is_float else str(int(x))
+
+
+OTHER: dict[Code, Callable[[Program, Operation, list[Array], Frame], Results]] = {
+    Code.PROGRAM_ID: _program_id,
+    Code.NUM_PROGRAMS: _num_programs,
+    Code.SPLIT: _split,
+    Code.STORE: _store,
+    Code.FOR: _for,
+    Code.WHILE: _while,
+    Code.IF: _if,
+    Code.CALL: _call,
+    Code.REDUCE: _reduce,
+    Code.SCAN: _scan,
+    Code.BARRIER: _barrier,
+    Code.ASSERT: _assert,
+    Code.PRINT: _print,
+}
+"""What needs more than the operands' values: the program, memory, regions."""

@@ -1,0 +1,114 @@
+"""Memory as programs see it: addresses of this process, element by element.
+
+An access touches the bytes of the lanes whose mask is true and no others. Lanes are taken in row-major
+order, so that of several stores to one address the last is kept, and atomics see those before them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from emu.tile.ir import Operation, Value
+from emu.tile.ops import Code, Rmw
+from emu.tile.reference.elementwise import ELEMENTWISE, numpy_dtype
+from emu.tile.reference.rounding import Array
+from emu.tile.types import Pointer, element_of
+
+_COMBINING = {
+    Rmw.ADD: Code.ADD,
+    Rmw.MIN: Code.MIN,
+    Rmw.MAX: Code.MAX,
+    Rmw.AND: Code.AND,
+    Rmw.OR: Code.OR,
+    Rmw.XOR: Code.XOR,
+}
+
+
+def _target(operation: Operation) -> np.dtype[Any]:
+    pointer = element_of(operation.operands[0].type)
+    assert isinstance(pointer, Pointer)
+    return numpy_dtype(pointer.element)
+
+
+def _bytes_of(addresses: Array, size: int) -> tuple[Array, Array]:
+    """Return a view of the bytes from the first address to the last, and each element's indices."""
+    first, last = int(addresses.min()), int(addresses.max())
+    if first == 0:
+        raise ValueError("a pointer must not be null where it is read or written")
+    span = (ctypes.c_ubyte * (last - first + size)).from_address(first)
+    offsets = (addresses - np.uint64(first)).astype(np.int64)
+    return np.ctypeslib.as_array(span), offsets[:, None] + np.arange(size)
+
+
+def _read(addresses: Array, dtype: np.dtype[Any]) -> Array:
+    """Return the elements at a list of addresses."""
+    view, indices = _bytes_of(addresses, dtype.itemsize)
+    raw = view[indices]
+    if dtype == np.bool_:
+        return np.asarray(raw[:, 0] != 0)
+    return np.ascontiguousarray(raw).view(dtype)[:, 0]
+
+
+def _write(addresses: Array, values: Array) -> None:
+    view, indices = _bytes_of(addresses, values.dtype.itemsize)
+    view[indices] = np.ascontiguousarray(values)[:, None].view(np.uint8)
+
+
+def _active(pointer: Array, mask: Array | None) -> Array:
+    return np.ones(pointer.shape, np.bool_) if mask is None else mask
+
+
+def load(
+    operation: Operation, pointer: Array, mask: Array | None = None, other: Array | None = None
+) -> Array:
+    """LOAD."""
+    dtype = _target(operation)
+    result = np.zeros(pointer.shape, dtype) if other is None else other.copy()
+    active = _active(pointer, mask)
+    if active.any():
+        result[active] = _read(pointer[active], dtype)
+    return result
+
+
+def store(operation: Operation, pointer: Array, value: Array, mask: Array | None = None) -> None:
+    """STORE."""
+    active = _active(pointer, mask)
+    if active.any():
+        _write(pointer[active], value[active])
+
+
+def atomic_rmw(
+    operation: Operation, pointer: Array, value: Array, mask: Array | None = None
+) -> Array:
+    """ATOMIC_RMW, lane by lane."""
+    kind = Rmw(operation.attributes["kind"])
+    combining = None
+    if kind is not Rmw.EXCHANGE:
+        scalar = Value(element_of(operation.operands[1].type))
+        combining = Operation(_COMBINING[kind], (scalar, scalar), (scalar.type,))
+    result = np.zeros(pointer.shape, value.dtype)
+    for lane in np.argwhere(_active(pointer, mask)):
+        where = tuple(lane)
+        address = np.asarray([pointer[where]])
+        old = _read(address, value.dtype)
+        new = np.asarray([value[where]])
+        if combining is not None:
+            new = ELEMENTWISE[combining.code](combining, old, new)
+        _write(address, new)
+        result[where] = old[0]
+    return result
+
+
+def atomic_cas(operation: Operation, pointer: Array, expected: Array, new: Array) -> Array:
+    """ATOMIC_CAS, lane by lane; what is there is compared bit by bit, floats too."""
+    result = np.zeros(pointer.shape, new.dtype)
+    for lane in np.ndindex(pointer.shape):
+        address = np.asarray([pointer[lane]])
+        old = _read(address, new.dtype)
+        if old[0].tobytes() == expected[lane].tobytes():
+            _write(address, np.asarray([new[lane]]))
+        result[lane] = old[0]
+    return result

@@ -1,0 +1,116 @@
+"""What the operations that move elements, count them or multiply matrices mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emu.tile.ir import Operation
+from emu.tile.ops import Code
+from emu.tile.reference.elementwise import Pure, constant
+from emu.tile.reference.rounding import Array, computing, fma, to_float
+from emu.tile.types import F32, F64
+
+
+def _shape(operation: Operation) -> tuple[int, ...]:
+    return operation.results[0].shape
+
+
+def _constant(operation: Operation) -> Array:
+    return np.full(_shape(operation), constant(operation))
+
+
+def _arange(operation: Operation) -> Array:
+    start, end = operation.attributes["start"], operation.attributes["end"]
+    return np.arange(start, end, dtype=np.int64).astype(np.int32)
+
+
+def _splat(operation: Operation, x: Array) -> Array:
+    return np.full(_shape(operation), x)
+
+
+def _broadcast(operation: Operation, x: Array) -> Array:
+    return np.broadcast_to(x, _shape(operation))
+
+
+def _reshape(operation: Operation, x: Array) -> Array:
+    return x.reshape(_shape(operation))
+
+
+def _permute(operation: Operation, x: Array) -> Array:
+    return x.transpose(operation.attributes["order"])
+
+
+def _join(operation: Operation, a: Array, b: Array) -> Array:
+    return np.stack((a, b), -1)
+
+
+def _cat(operation: Operation, a: Array, b: Array) -> Array:
+    return np.concatenate((a, b), operation.attributes["axis"])
+
+
+def _gather(operation: Operation, x: Array, index: Array) -> Array:
+    """An index outside the axis is an error here; compiled programs may give anything."""
+    axis = operation.attributes["axis"]
+    extent = x.shape[axis]
+    if (index < 0).any() or (index >= extent).any():
+        bad = index[(index < 0) | (index >= extent)].flat[0]
+        raise IndexError(f"an index of gather must be 0 to {extent - 1}, but got {bad}")
+    return np.take_along_axis(x, index.astype(np.int64), axis)
+
+
+def _flip(operation: Operation, x: Array) -> Array:
+    return np.flip(x, operation.attributes["axis"])
+
+
+def _histogram(operation: Operation, x: Array, mask: Array | None = None) -> Array:
+    bins = operation.attributes["bins"]
+    counted = (x >= 0) & (x < bins)
+    if mask is not None:
+        counted &= mask
+    return np.bincount(x[counted].astype(np.int64), minlength=bins).astype(np.int32)
+
+
+def _dot(operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    """One chain per element: from c on, the products are added in the order of k."""
+    dtype = operation.results[0].dtype
+    if dtype.is_float:
+        wide = F64 if dtype == F64 else F32
+        a, b, total = (np.asarray(computing(x).astype(wide.numpy)) for x in (a, b, c))
+    else:
+        a, b, total = a.astype(dtype.numpy), b.astype(dtype.numpy), c
+    for k in range(a.shape[-1]):
+        left, right = a[..., :, k, None], b[..., k, None, :]
+        total = fma(left, right, total) if dtype.is_float else left * right + total
+    return to_float(total, dtype) if dtype.is_float else total
+
+
+def split(x: Array) -> tuple[Array, Array]:
+    """Return the two halves of the last axis."""
+    return np.asarray(x[..., 0]), np.asarray(x[..., 1])
+
+
+def _after(operation: Operation, x: Array, token: Array) -> Array:
+    return x
+
+
+def _join_tokens(operation: Operation, *values: Array) -> Array:
+    return np.zeros((), np.bool_)
+
+
+SHAPES: dict[Code, Pure] = {
+    Code.CONSTANT: _constant,
+    Code.ARANGE: _arange,
+    Code.SPLAT: _splat,
+    Code.BROADCAST: _broadcast,
+    Code.RESHAPE: _reshape,
+    Code.PERMUTE: _permute,
+    Code.JOIN: _join,
+    Code.CAT: _cat,
+    Code.GATHER: _gather,
+    Code.FLIP: _flip,
+    Code.HISTOGRAM: _histogram,
+    Code.DOT: _dot,
+    Code.AFTER: _after,
+    Code.JOIN_TOKENS: _join_tokens,
+}
+"""What each of them means, but for SPLIT, which has two results."""
