@@ -376,7 +376,21 @@ def _whole(name: str) -> Any:
         return _store(i64)
     if name == "castrz_f64_f32":
         return libdevice.double2float_rz
-    return _intrinsic(f32, (f64,), Floats(64).to_odd)
+    if name == "castodd_f64_f32":
+        return _intrinsic(f32, (f64,), Floats(64).to_odd)
+    source = DTYPES[name.split("_")[1]]
+    return _intrinsic(f64, (source,), lambda b, x: _integer_to_odd(b, source, x))
+
+
+def _integer_to_odd(b: Any, source: DType, x: Any) -> Any:
+    """64 bits to fp64 so that rounding once more gives what rounding at once would give."""
+    negative = b.icmp_signed("<", x, _I64(0)) if source.is_signed else _I1(0)
+    magnitude = b.select(negative, b.neg(x), x)
+    lost = b.icmp_unsigned("!=", b.and_(magnitude, _I64(0x7FF)), _I64(0))
+    high = b.or_(b.lshr(magnitude, _I64(11)), b.zext(lost, _I64))
+    large = b.icmp_unsigned(">=", magnitude, _I64(1 << 53))
+    value = b.uitofp(b.select(large, b.shl(high, _I64(11)), magnitude), _F64)
+    return b.select(negative, Floats(64).negate(b, value), value)
 
 
 @functools.cache
@@ -386,7 +400,7 @@ def make(name: str) -> Any:
     Raises:
         AttributeError: There is none of that name.
     """
-    if name in ("address", "load_ptr", "store_ptr", "castrz_f64_f32", "castodd_f64_f32"):
+    if name in ("address", "load_ptr", "store_ptr", "castrz_f64_f32") or name.startswith("castodd"):
         return _whole(name)
     op, *rest = name.split("_")
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from emu.tile.ir import Operation
 from emu.tile.ops import COMPARISONS, Code
 from emu.tile.types import DTYPES, F32, I64, DType, Kind, Pointer, ScalarType, dtype_of, element_of
@@ -59,8 +61,9 @@ def literal(value: Any, element: ScalarType) -> str:
     if element.kind is Kind.BOOL:
         return str(bool(value))
     if element.is_float:
-        number = float(element.numpy.type(value))
-        text = repr(number) if math.isfinite(number) else f"float({str(number)!r})"
+        with np.errstate(all="ignore"):
+            number = float(element.numpy.type(value))
+        text = repr(number)
         if not math.isfinite(number):
             text = "NAN" if math.isnan(number) else ("INF" if number > 0 else "-INF")
         return f"{numpy_name(element)}({text})"
@@ -96,8 +99,9 @@ def _narrowed(before: DType, target: ScalarType, text: str, rounding: str) -> st
     if before.name == "f64":
         text = f"{'castrz' if toward_zero else 'castodd'}_f64_f32({text})"
     elif before.is_integer and before.bits >= 32:
-        # fp64 holds these integers (to 53 bits) as they are, so that they are rounded once.
-        text = f"castodd_f64_f32(cast_{before}_f64({text}))"
+        # So that they are rounded once; fp64 holds 32 bits as they are.
+        odd = "castodd" if before.bits == 64 else "cast"
+        text = f"castodd_f64_f32({odd}_{before}_f64({text}))"
     elif before.name != "f32":
         text = f"cast_{before}_f32({text})"
     return f"truncate_{target}({text})" if toward_zero else f"round_{target}({text})"

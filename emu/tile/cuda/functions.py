@@ -8,7 +8,7 @@ for Numba's CUDA simulator. Each is made when it is first asked for.
 ============================  ==========================================================================
 ``{op}_{dtype}``              arithmetic of integers and ``i1`` that wraps, of ``f32`` and ``f64``
 ``cast_{from}_{to}``          between register dtypes; floats to integers saturate, NaN gives 0
-``castrz_f64_f32``            toward zero; ``castodd_f64_f32`` so that one more rounding is exact
+``castrz_f64_f32``            toward zero; ``castodd_{from}_{to}``: so that one more rounding is exact
 ``round_{dtype}``             fp32 to the nearest number of a narrower dtype; ``truncate_``: toward zero
 ``bits_{dtype}``              pattern of a float as an unsigned integer; ``from_{dtype}`` undoes it
 ``load_/store_{dtype}``       an element in global memory at an address

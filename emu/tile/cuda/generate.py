@@ -15,7 +15,7 @@ from emu.tile.types import DType, Pointer
 TRAILING = ("grid_x", "grid_y", "grid_z", "status", "scratch")
 """What a kernel takes behind its arguments: three i32, two addresses."""
 
-_SCALARS = re.compile(r"\b(?:u?int(?:8|16|32|64)|float32|float64)\b")
+_SCALARS = re.compile(r"(?<![.\w])(?:u?int(?:8|16|32|64)|float32|float64)(?=\()")
 _CALLS = re.compile(r"\b([a-z][a-z0-9_]*)\(")
 _OTHERS = frozenset(("range", "print", "int32", "int64", "syncthreads", "syncthreads_or"))
 
@@ -119,14 +119,14 @@ def _prologue(k: Emitter) -> list[str]:
 
 
 def _array_dtype(kind: str) -> str:
-    return "bool_" if kind == "bool" else kind
+    return "types.boolean" if kind == "bool" else f"types.{kind}"
 
 
 def _imports(text: str) -> str:
-    scalars = sorted(set(_SCALARS.findall(text)) | ({"bool_"} if "bool_" in text else set()))
+    scalars = sorted(set(_SCALARS.findall(text)))
     calls = {c for c in _CALLS.findall(text.split('"""', 2)[2]) if c not in _OTHERS}
     calls = {c for c in calls if "_" in c or c == "address"} - set(scalars)
-    lines = ["from numba import cuda"]
+    lines = ["from numba import cuda, types" if "types." in text else "from numba import cuda"]
     if scalars:
         lines.append(f"from numpy import {', '.join(scalars)}")
     if calls:

@@ -194,6 +194,13 @@ def _odd(a: Any) -> Any:
     return np.uint32(low.view(np.uint32) | np.uint32(1)).view(np.float32)
 
 
+def _integer_odd(a: Any) -> Any:
+    magnitude = abs(int(a))
+    if magnitude >= 1 << 53:
+        magnitude = (magnitude >> 11 | (magnitude & 0x7FF != 0)) << 11
+    return np.float64(-magnitude if a < 0 else magnitude)
+
+
 def _round(dtype: DType) -> Callable[[Any], Any]:
     kind: Any = dtype.numpy.type
 
@@ -323,6 +330,8 @@ _WHOLE: dict[str, Callable[..., Any]] = {
     "store_ptr": store_ptr,
     "castrz_f64_f32": _toward_zero,
     "castodd_f64_f32": _odd,
+    "castodd_i64_f64": _integer_odd,
+    "castodd_u64_f64": _integer_odd,
 }
 
 
