@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.cuda import extending, libdevice
@@ -45,10 +45,22 @@ def _llvm(dtype: DType) -> Any:
     return ir.IntType(dtype.bits)
 
 
-def _intrinsic(
-    result: DType | None, arguments: tuple[DType, ...], build: Callable[..., Any]
-) -> Any:
-    """Make an intrinsic of fixed types from ``build(builder, *values)``."""
+class Recipe(NamedTuple):
+    """A function that is built as LLVM IR.
+
+    Attributes:
+        result: Dtype of the register with its value; ``None`` if it gives nothing.
+        arguments: Dtypes of its arguments' registers.
+        build: Called with an IR builder and the arguments' values, returns the value.
+    """
+
+    result: DType | None
+    arguments: tuple[DType, ...]
+    build: Callable[..., Any]
+
+
+def _intrinsic(recipe: Recipe) -> Any:
+    result, arguments, build = recipe
     kind = types.void if result is None else _NUMBA[result.name]
     signature = kind(*(_NUMBA[a.name] for a in arguments))
 
@@ -62,8 +74,7 @@ def _intrinsic(
         2: lambda typingctx, a, b: (signature, codegen),
         3: lambda typingctx, a, b, c: (signature, codegen),
     }
-    make_intrinsic: Any = extending.intrinsic
-    return make_intrinsic(typings[len(arguments)])
+    return extending.intrinsic(typings[len(arguments)])
 
 
 # ---- integers
@@ -132,7 +143,6 @@ def integer(b: Any, dtype: DType, op: str, *args: Any) -> Any:
 
 _LIBDEVICE = {
     "add": ("fadd_rn", "dadd_rn"),
-    "sub": ("fsub_rn", "dsub_rn"),
     "mul": ("fmul_rn", "dmul_rn"),
     "div": ("fdiv_rn", "ddiv_rn"),
     "fma": ("fmaf_rn", "fma_rn"),
@@ -153,15 +163,22 @@ _LIBDEVICE = {
 def _float(op: str, dtype: DType) -> Any:
     if op in _LIBDEVICE:
         return getattr(libdevice, _LIBDEVICE[op][dtype.bits == 64])
+    if op == "sub":  # libdevice has none of fp64
+        letter, code = "fd"[dtype.bits == 64], f"sub.rn.f{dtype.bits} $0, $1, $2;"
+        return Recipe(
+            dtype,
+            (dtype, dtype),
+            lambda b, x, y: _instruction_of(b, code, f"={letter},{letter},{letter}", x, y),
+        )
     floats = Floats(dtype.bits)
-    build = {
+    build: Callable[..., Any] = {
         "neg": floats.negate,
         "abs": floats.absolute,
-        "minnan": functools.partial(floats.extreme, "<"),
-        "maxnan": functools.partial(floats.extreme, ">"),
+        "minnan": lambda b, x, y: floats.extreme(b, "<", x, y),
+        "maxnan": lambda b, x, y: floats.extreme(b, ">", x, y),
     }[op]
     count = 1 if op in ("neg", "abs") else 2
-    return _intrinsic(dtype, (dtype,) * count, build)
+    return Recipe(dtype, (dtype,) * count, build)
 
 
 # ---- conversions
@@ -185,15 +202,15 @@ def _cast(source: DType, target: DType) -> Any:
             return b.trunc(x, kind) if target.bits < source.bits else x
         return (b.sext if signed else b.zext)(x, kind)
 
-    return _intrinsic(target, (source,), build)
+    return Recipe(target, (source,), build)
 
 
 def _narrowing(op: str, dtype: DType) -> Any:
     f32 = DTYPES["f32"]
     narrow = Floats(32)
     if op == "round":
-        return _intrinsic(f32, (f32,), lambda b, x: narrow.rounded(b, dtype.name, x))
-    return _intrinsic(f32, (f32,), lambda b, x: narrow.truncated(b, dtype.name, x))
+        return Recipe(f32, (f32,), lambda b, x: narrow.rounded(b, dtype.name, x))
+    return Recipe(f32, (f32,), lambda b, x: narrow.truncated(b, dtype.name, x))
 
 
 def to_bits(b: Any, dtype: DType, value: Any) -> Any:
@@ -225,7 +242,7 @@ def _load(dtype: DType) -> Any:
         bits.align = dtype.bytes
         return from_bits(b, dtype, bits)
 
-    return _intrinsic(register(dtype), (DTYPES["i64"],), build)
+    return Recipe(register(dtype), (DTYPES["i64"],), build)
 
 
 def _store(dtype: DType) -> Any:
@@ -235,10 +252,16 @@ def _store(dtype: DType) -> Any:
         bits = to_bits(b, dtype, value)
         b.store(bits, _pointer(b, address, element)).align = dtype.bytes
 
-    return _intrinsic(None, (DTYPES["i64"], register(dtype)), build)
+    return Recipe(None, (DTYPES["i64"], register(dtype)), build)
 
 
 # ---- atomic updates
+
+
+def _instruction_of(b: Any, code: str, constraints: str, *args: Any) -> Any:
+    """One instruction without effects on memory."""
+    kind = ir.FunctionType(args[0].type, [a.type for a in args])
+    return b.call(ir.InlineAsm(kind, code, constraints), args)
 
 
 def _ptx(b: Any, code: str, constraints: str, result: Any, *args: Any) -> Any:
@@ -346,7 +369,7 @@ def _atomic(kind: str, dtype: DType) -> Any:
 
         return from_bits(b, dtype, _update_loop(b, dtype, address, change))
 
-    return _intrinsic(held, (DTYPES["i64"], held), build)
+    return Recipe(held, (DTYPES["i64"], held), build)
 
 
 def _cas(dtype: DType) -> Any:
@@ -363,13 +386,13 @@ def _cas(dtype: DType) -> Any:
 
         return from_bits(b, dtype, _update_loop(b, dtype, address, change))
 
-    return _intrinsic(held, (DTYPES["i64"], held, held), build)
+    return Recipe(held, (DTYPES["i64"], held, held), build)
 
 
 def _whole(name: str) -> Any:
     i64, f32, f64 = DTYPES["i64"], DTYPES["f32"], DTYPES["f64"]
     if name == "address":
-        return _intrinsic(i64, (i64, i64, i64), lambda b, p, n, size: b.add(p, b.mul(n, size)))
+        return Recipe(i64, (i64, i64, i64), lambda b, p, n, size: b.add(p, b.mul(n, size)))
     if name == "load_ptr":
         return _load(i64)
     if name == "store_ptr":
@@ -377,9 +400,9 @@ def _whole(name: str) -> Any:
     if name == "castrz_f64_f32":
         return libdevice.double2float_rz
     if name == "castodd_f64_f32":
-        return _intrinsic(f32, (f64,), Floats(64).to_odd)
+        return Recipe(f32, (f64,), Floats(64).to_odd)
     source = DTYPES[name.split("_")[1]]
-    return _intrinsic(f64, (source,), lambda b, x: _integer_to_odd(b, source, x))
+    return Recipe(f64, (source,), lambda b, x: _integer_to_odd(b, source, x))
 
 
 def _integer_to_odd(b: Any, source: DType, x: Any) -> Any:
@@ -396,6 +419,16 @@ def _integer_to_odd(b: Any, source: DType, x: Any) -> Any:
 @functools.cache
 def make(name: str) -> Any:
     """Return the function of a name; the names are those of :mod:`emu.tile.cuda.functions`.
+
+    Raises:
+        AttributeError: There is none of that name.
+    """
+    found = definition(name)
+    return _intrinsic(found) if isinstance(found, Recipe) else found
+
+
+def definition(name: str) -> Any:
+    """Return how a function is made: a recipe, or libdevice's function.
 
     Raises:
         AttributeError: There is none of that name.
@@ -420,11 +453,11 @@ def _of_one(op: str, dtype: DType) -> Any:
     if op in ("round", "truncate"):
         return _narrowing(op, dtype)
     if op == "bits":
-        return _intrinsic(
+        return Recipe(
             _unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x)
         )
     if op == "from":
-        return _intrinsic(
+        return Recipe(
             register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x)
         )
     if dtype.is_float:
@@ -432,4 +465,4 @@ def _of_one(op: str, dtype: DType) -> Any:
     if op == "mulhi" and dtype.bits == 64:
         return libdevice.mul64hi if dtype.is_signed else libdevice.umul64hi
     count = {"neg": 1, "not": 1, "abs": 1, "fma": 3}.get(op, 2)
-    return _intrinsic(dtype, (dtype,) * count, lambda b, *args: integer(b, dtype, op, *args))
+    return Recipe(dtype, (dtype,) * count, lambda b, *args: integer(b, dtype, op, *args))

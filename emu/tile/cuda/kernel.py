@@ -109,10 +109,13 @@ class CudaKernel:
         blocks = math.prod(shape)
         status = np.zeros(1, np.int32)
         scratch = np.zeros(max(1, self.scratch_bytes * blocks // 8), np.int64)
-        values = []
+        values: list[Any] = []
+        addresses: dict[int, int] = {}  # an array that is given twice is one
         for argument, kind in zip(arguments, self._generated.arguments, strict=True):
             if isinstance(kind, Pointer):
-                values.append(np.int64(stack.enter_context(_address(argument, windows))))
+                if id(argument) not in addresses:
+                    addresses[id(argument)] = stack.enter_context(_address(argument, windows))
+                values.append(np.int64(addresses[id(argument)]))
             else:
                 values.append(register(kind).numpy.type(kind.numpy.type(argument)))
         values += [np.int32(extent) for extent in shape]
