@@ -169,47 +169,49 @@ def scan(k: Emitter, operation: Operation) -> None:
     """In steps: each element takes in the one 1, 2, 4 ... before it."""
     size = size_of(operation.operands[0])
     extent = operation.operands[0].shape[operation.attributes["axis"]]
-    stride = _stride(operation)
     with contextlib.ExitStack() as stack:
-        buffers = _buffers(k, stack, operation, size)
-        spare = _buffers(k, stack, operation, size) if extent > 1 else []
+        # Two copies, which a step reads from and writes to in turn.
+        buffers = _buffers(k, stack, operation, 2 * size)
         k.access(operation, writes=buffers)
         with k.lanes(size) as index:
             for buffer, value in zip(buffers, operation.operands, strict=True):
                 k.line(buffer.write(index.text, k.at(value, index)))
-        distance = 1
-        while distance < extent:
-            k.access(None, reads=buffers, writes=spare)
-            _scan_step(k, operation, buffers, spare, (distance, extent, stride))
-            buffers, spare = spare, buffers
-            distance *= 2
+        here = "0"
+        if extent > 1:
+            distance, here = k.define("1", "distance"), k.define("0", "here")
+            with k.block(f"while {distance} < {extent}:"):
+                k.line("cuda.syncthreads()")
+                _scan_step(k, operation, buffers, here, distance)
+                k.line(f"{here} = {size} - {here}")
+                k.line(f"{distance} = {distance} * 2")
         k.access(None, writes=[k.place(r) for r in operation.results])
-        k.hazards.reads.update((b, False) for b in buffers)
+        k.hazards.reads.update((b, True) for b in buffers)
         with k.lanes(size) as index:
+            place = k.index(f"{here} + {index.text}") if extent > 1 else index.text
             for buffer, result in zip(buffers, operation.results, strict=True):
-                k.put(result, index, k.define(buffer.read(index.text), result.name))
+                k.put(result, index, k.define(buffer.read(place), result.name))
 
 
 def _scan_step(
-    k: Emitter,
-    operation: Operation,
-    source: list[Buffer],
-    target: list[Buffer],
-    geometry: tuple[int, int, int],
+    k: Emitter, operation: Operation, buffers: list[Buffer], here: str, distance: str
 ) -> None:
-    distance, extent, stride = geometry
+    size, stride = size_of(operation.operands[0]), _stride(operation)
+    extent = operation.operands[0].shape[operation.attributes["axis"]]
     reverse = operation.attributes.get("reverse", False)
-    with k.lanes(size_of(operation.operands[0])) as index:
-        place = k.coordinate(index, stride, extent)
-        values = [k.define(b.read(index.text)) for b in source]
-        condition = f"{place.text} < {extent - distance}" if reverse else f"{place.text} >= {distance}"
-        with k.block(f"if {condition}:"):
-            other = k.define(f"{index.text} {'+' if reverse else '-'} {distance * stride}", "i")
-            others = [k.define(b.read(other)) for b in source]
+    with k.lanes(size) as index:
+        line = k.coordinate(index, stride, extent)
+        own = k.define(f"{here} + {index.text}", "i")
+        values = [k.define(b.read(own)) for b in buffers]
+        inside = f"{line.text} + {distance} < {extent}" if reverse else f"{line.text} >= {distance}"
+        with k.block(f"if {inside}:"):
+            away = f"{distance} * {stride}" if stride > 1 else distance
+            other = k.define(f"{own} {'+' if reverse else '-'} {away}", "i")
+            others = [k.define(b.read(other)) for b in buffers]
             results = _combined(k, operation.regions[0], others, values)
             k.line(f"{', '.join(values)} = {', '.join(results)}")
-        for buffer, value in zip(target, values, strict=True):
-            k.line(buffer.write(index.text, value))
+        target = k.define(f"{size} - {here} + {index.text}", "i")
+        for buffer, value in zip(buffers, values, strict=True):
+            k.line(buffer.write(target, value))
 
 
 def histogram(k: Emitter, operation: Operation) -> None:
