@@ -126,6 +126,8 @@ def _fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma64(a: Any, b: Any, c: Any) -> float:
+    if np.isfinite(a) and np.isfinite(b) and not np.isfinite(c):
+        return float(c)  # even where the product rounds to the other infinity
     rounded = a * b + c
     if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
         return float(rounded)
