@@ -70,8 +70,6 @@ def _check_dot(operation: Operation) -> None:
 
 def _check(operation: Operation, combining: bool) -> None:
     code = operation.code
-    if code is Code.CALL:
-        _refuse(operation, "calls must be inlined")
     if combining and (code in MEMORY | _CROSS_LANE or code in (Code.ASSERT, Code.PRINT)):
         _refuse(operation, "a combine function takes operations on scalars only")
     values = (*operation.operands, *operation.results)

@@ -1,4 +1,4 @@
-"""From a verified module to the text of a kernel."""
+"""From a module of the tile IR to the text of a kernel."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from emu.tile.cuda import coverage, statements
 from emu.tile.cuda.emitter import Emitter
-from emu.tile.cuda.inline import inlined
 from emu.tile.cuda.plan import plan
 from emu.tile.ir import Function, Module
+from emu.tile.passes import simplify
 from emu.tile.types import DType, Pointer
+from emu.tile.verify import verify
 
 TRAILING = ("grid_x", "grid_y", "grid_z", "status", "scratch")
 """What a kernel takes behind its arguments: three i32, two addresses."""
@@ -45,14 +46,15 @@ def generate(module: Module, threads: int) -> Generated:
     """Compile a module to Python.
 
     Args:
-        module: Verified.
+        module: Its first function is the kernel; it is not changed.
         threads: Threads of a block, which runs one program.
 
     Raises:
         NotCoveredError: Something in it is not covered.
-        TileError: A function calls itself.
+        TileError: It breaks a rule of the tile IR.
     """
-    kernel = inlined(module)
+    verify(module)
+    kernel = simplify(module).kernel
     coverage.check(kernel)
     k = Emitter(plan(kernel), threads, statements.emit_region)
     parameters = _parameters(k, kernel)

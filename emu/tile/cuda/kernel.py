@@ -236,12 +236,13 @@ def compile_kernel(module: Module, *, threads: int = 128) -> CudaKernel:
     """Compile a module of the tile IR for CUDA; needs neither a GPU nor CUDA's tools.
 
     Args:
-        module: Verified; its first function is the kernel.
+        module: Its first function is the kernel; it is not changed.
         threads: Threads of a block: a power of two up to 1024.
 
     Raises:
         ValueError: ``threads`` is something else.
         NotCoveredError: The module has something that is not covered; names it, its place and types.
+        TileError: The module breaks a rule of the tile IR.
     """
     if not (isinstance(threads, int) and 1 <= threads <= _MOST_THREADS) or threads & (threads - 1):
         raise ValueError(
