@@ -140,7 +140,9 @@ def test_a_block_type_stands_for_its_elements() -> None:
 
 def test_numbers_are_cast_too() -> None:
     assert evaluate(lambda: tl.cast(3, tl.float16)).dtype == np.float16
-    with pytest.raises(TypeError, match="dtype must be a dtype of triton.language, but got 'fp32'"):
+    with pytest.raises(
+        TypeError, match=r"dtype must be a dtype of triton\.language, but got 'fp32'"
+    ):
         emit(lambda t: t.to("fp32"), value("fp16"))
 
 
