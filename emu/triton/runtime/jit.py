@@ -161,7 +161,11 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Make and store the entry for arguments that are met for the first time."""
         options.check(self.__name__, given)
         with self._lock, arguments.own_look():
-            met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+            try:
+                met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+            except launcher.REFUSALS as error:
+                launcher.blame(self.__name__, self.params, bound, error)
+                raise
         debug = given.get("debug")
         if debug is None:
             debug = bool(self.debug) or knobs.runtime.debug

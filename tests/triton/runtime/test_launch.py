@@ -160,6 +160,23 @@ def test_what_cannot_be_passed_is_refused_by_name(bad):
         copy[(1,)](bad, np.zeros(4), 4)
 
 
+def test_a_dtype_that_kernels_do_not_know_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"x_ptr of kernel copy: dtype must be .*complex64"):
+        copy[(1,)](np.zeros(4, np.complex64), np.zeros(4), 4)
+
+
+@triton.jit
+def annotated(x_ptr: tl.const, y_ptr: tl.pointer_type(tl.uint32), n: tl.int64):
+    tl.store(y_ptr, tl.load(x_ptr))
+
+
+def test_annotations_of_pointers_say_what_they_point_to():
+    x, y = np.array([7], np.int32), np.zeros(1, np.float32)
+    kernel = annotated[(1,)](x, y, 1)
+    assert kernel.src.signature == {"x_ptr": "*ki32", "y_ptr": "*u32", "n": "i64"}
+    assert y.view(np.uint32)[0] == 7
+
+
 # ---- numbers
 
 
