@@ -140,7 +140,8 @@ class Autotuner(KernelInterface[Any]):
         self.base_fn = fn
         while not inspect.isfunction(self.base_fn):
             self.base_fn = self.base_fn.fn
-        self.__name__ = self.base_fn.__name__
+        self.__name__, self.__qualname__ = self.base_fn.__name__, self.base_fn.__qualname__
+        self.__module__ = self.base_fn.__module__
         self.nargs: dict[str, Any] | None = None
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, list[float]] = {}
@@ -460,7 +461,8 @@ class Heuristics(KernelInterface[Any]):
         self.fn = fn
         self.arg_names = list(arg_names)
         self.values = values
-        self.__name__ = getattr(fn, "__name__", "kernel")
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
+        self.__module__ = fn.__module__
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the computed arguments besides those given."""

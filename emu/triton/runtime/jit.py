@@ -44,6 +44,11 @@ class KernelInterface(Generic[T]):
         """Return what launches it on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are: by name
+
+    __qualname__: str
+
 
 class _Entry:
     """What the table of a kernel holds for one key."""

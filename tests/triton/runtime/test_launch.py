@@ -1,7 +1,9 @@
 """Launching kernels: arguments of every kind, grids, options, what comes back."""
 
 import os
+import pickle
 import threading
+from copy import deepcopy
 
 import ml_dtypes
 import numpy as np
@@ -515,6 +517,11 @@ def test_a_kernel_compiles_ahead_of_time():
 def test_a_kernel_cannot_be_called():
     with pytest.raises(RuntimeError, match=r"copy must be launched as copy\[grid\]"):
         copy(1, 2, 3)
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(copy)) is copy
+    assert deepcopy({"kernel": copy})["kernel"] is copy
 
 
 # ---- hooks
