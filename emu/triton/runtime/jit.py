@@ -68,7 +68,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         version: Kept for programs that ask.
         do_not_specialize: Names or positions of parameters whose value 1 stays an argument.
         do_not_specialize_on_alignment: Kept: alignment never makes another kernel here.
-        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says at each launch.
+        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says when it is compiled.
         noinline: Kept; a call means the same either way.
         repr: Kept for programs that ask.
         launch_metadata: Kept for programs that ask.
