@@ -178,15 +178,20 @@ def unwrap(value: Any) -> Any:
     return value
 
 
+def _is_sequence(value: Any) -> bool:
+    # A tensor has __iter__, too, to say that it has no items.
+    return hasattr(value, "__iter__") and not hasattr(value, "handle")
+
+
 def unwrap_sequence(values: Any) -> list[Any]:
     """Return the Python values of a constexpr, list or tuple of them; of a scalar a list of one.
 
     ``f(x, 4, 8)`` and ``f(x, (4, 8))`` come to the same: the one sequence in a sequence is taken out.
     """
     values = unwrap(values)
-    if not hasattr(values, "__iter__"):
+    if not _is_sequence(values):
         return [values]
     items = [unwrap(v) for v in values]
-    if len(items) == 1 and hasattr(items[0], "__iter__"):
+    if len(items) == 1 and _is_sequence(items[0]):
         return unwrap_sequence(items[0])
     return items

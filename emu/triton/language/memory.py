@@ -82,7 +82,6 @@ def _no_block_pointer(boundary_check: Any, padding_option: Any) -> None:
         raise NotImplementedError(f"boundary_check and padding_option: {_BLOCK_POINTERS}")
 
 
-@member
 def load(
     pointer: Any,
     mask: Any = None,

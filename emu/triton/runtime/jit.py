@@ -105,6 +105,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self._repr = repr
         self._table: dict[Any, _Entry] = {}
         self._programs: dict[Any, Program] = {}
+        self._watched: list[tuple[str, Any, dict[str, Any]]] = []
         self._lock = threading.RLock()
 
     # ---- launch
@@ -113,7 +114,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _launch(self) -> Callable[..., Any]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
-        return launcher.make(self.__name__, self.params, self._table, self._miss)
+        return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
 
     def __getitem__(self, grid: Any) -> Any:
         """Return what launches it on a grid.
@@ -205,6 +206,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if knobs.runtime.jit_cache_hook is not None:
             knobs.runtime.jit_cache_hook(**facts, already_compiled=False)
         program = build(request)
+        _ = self.cache_key  # finds the globals that it depends on
+        self._watched[:] = [
+            (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
+        ]
         if knobs.runtime.jit_post_compile_hook is not None:
             knobs.runtime.jit_post_compile_hook(**facts, already_compiled=program.from_disk)
         return program
@@ -227,6 +232,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         super()._unsafe_update_src(new_src)
         self._table.clear()
         self._programs.clear()
+        self._watched.clear()
 
     def repr(self, specialization: Any) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton.runtime import arguments
-from emu.triton.runtime.source import KernelParam
+from emu.triton.runtime.source import KernelParam, plain_value
 
 MAX_EXTENT = 2**31 - 1
 
@@ -56,6 +56,9 @@ def launcher({parameters}):
     _emu_entry = _emu_table.get(_emu_key)
     if _emu_entry is None:
         _emu_entry = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
+    for _emu_n, _emu_value, _emu_space in _emu_watched:
+        if _emu_space.get(_emu_n) is not _emu_value:
+            _emu_changed(_emu_n, _emu_value, _emu_space)
     if _emu_grid.__class__ is not tuple:
         if _emu_grid is None:
             return _emu_entry.kernel
@@ -115,6 +118,7 @@ def make(
     params: Sequence[KernelParam],
     table: dict[Any, Any],
     miss: Callable[[Any, dict[str, Any], dict[str, Any]], Any],
+    watched: list[tuple[str, Any, dict[str, Any]]],
 ) -> Callable[..., Any]:
     """Return the launcher of a kernel.
 
@@ -123,6 +127,7 @@ def make(
         params: Its parameters.
         table: Entries by key: what has ``kernel`` and ``run(x, y, z, packed values)``.
         miss: Makes and stores the entry for a key that the table has not, of bound arguments and options.
+        watched: Name, value and namespace of each global that became part of compiled kernels.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -141,6 +146,8 @@ def make(
         "_emu_options_key": options_key,
         "_emu_table": table,
         "_emu_miss": miss,
+        "_emu_watched": watched,
+        "_emu_changed": _check_unchanged,
         "_emu_extents": extents,
     }
     signature = ["_emu_grid", "/"]
@@ -161,6 +168,21 @@ def make(
     launcher: Callable[..., Any] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name
     return launcher
+
+
+def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
+    """Refuse to launch what was compiled for another value of a global.
+
+    Raises:
+        RuntimeError: The value is another.
+    """
+    now = plain_value(space.get(name))
+    before = plain_value(value)
+    if type(now) is not type(before) or now != before:
+        raise RuntimeError(
+            f"Global variable {name} must not change after a kernel that uses it was compiled, but did "
+            f"from {before!r} to {now!r}"
+        )
 
 
 def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:

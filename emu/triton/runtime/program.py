@@ -168,9 +168,9 @@ class Texts(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         request = self._program.request
         if name in ("ttir", "ttgir", "source"):
-            from emu.tile import text  # type: ignore[attr-defined, unused-ignore]
+            from emu.tile.text import print_module
 
-            self[name] = text.write(request.module())
+            self[name] = print_module(request.module())
         elif name in ("llir", "s") and request.backend == "cpu":
             from emu.tile.cpu import native
 

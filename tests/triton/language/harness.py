@@ -60,6 +60,7 @@ class Kernel:
         self.builder = ir.Builder(self.body)
         self.context = Context(self.builder, self.module, **options)
         self.values: list[Any] = []
+        self.kept: list[np.ndarray[Any, Any]] = []
 
     def argument(self, type_: Any, value: Any) -> Any:
         handle = ir.Value(type_.to_ir())
@@ -68,6 +69,8 @@ class Kernel:
         return tl.tensor(handle, type_)
 
     def pointer(self, array: np.ndarray[Any, Any]) -> Any:
+        assert array.flags.c_contiguous
+        self.kept.append(array)
         return self.argument(tl.pointer_type(tl.dtype(NAMES[array.dtype])), array.ctypes.data)
 
     def places(self, shape: Sequence[int]) -> Any:
@@ -114,8 +117,6 @@ def evaluate(function: Callable[..., Any], *given: Any, grid: Sequence[int] = (1
         given: Its arguments; tensors must have contiguous arrays of extents that are powers of two.
         grid: Programs.
     """
-    kept = [g for g in given if isinstance(g, np.ndarray)]
-    assert all(k.flags.c_contiguous for k in kept)
     kernel = Kernel()
     with building(kernel.context):
         results = [kernel.give(t) for t in tensors_of(function(*map(kernel.take, given)))]

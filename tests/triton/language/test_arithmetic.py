@@ -255,7 +255,7 @@ def test_pointers_move_and_compare() -> None:
 
     def moved(p: Any, far: Any, near: Any) -> Any:
         loads = tl.load(p + far), tl.load(3 + p), tl.load(p + 9 - 2), tl.load(p + near)
-        return *loads, tl.load(p + (p == p)), p + 1 == p + near, p + 4 > p
+        return *loads, tl.load(p + (p == 0 + p)), p + 1 == p + near, p + 4 > p
 
     got = evaluate(moved, Pointer(x), Scalar(5, "int64"), Scalar(12, "uint8"))
     np.testing.assert_array_equal(got, [5, 3, 7, 12, 1, False, True])

@@ -36,6 +36,7 @@ d d d d d d d d d d d d d d d
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 PAIRS = [(a, b, LETTERS.get(ROWS[i][j])) for i, a in enumerate(NAMES) for j, b in enumerate(NAMES)]
+COMMON = {(a, b): wanted for a, b, wanted in PAIRS}
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.mul, operator.sub, tl.maximum])
@@ -78,7 +79,7 @@ def test_division_of_integers_wants_one_signedness() -> None:
                     with pytest.raises(TypeError, match="signedness"):
                         emit(operation, *pair)
                     continue
-                wanted = dict(((p, q), w) for p, q, w in PAIRS)[a, b]
+                wanted = COMMON[a, b]
                 result, _ = emit(operation, *pair)
                 assert result.dtype.name == ("fp32" if operation is operator.truediv else wanted)
 
@@ -109,7 +110,7 @@ def _with_number(name: str, number: Any) -> str | None:
     kind = {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)
     number_kind = 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2
     if number_kind > kind:
-        return dict(((p, q), w) for p, q, w in PAIRS)[name, NUMBERS[number]]
+        return COMMON[name, NUMBERS[number]]
     if kind == 1 and number_kind == 1:
         bits = 8 * dtype.itemsize - (dtype.kind == "i")
         return name if number < 2**bits else None

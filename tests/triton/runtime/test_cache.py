@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 from emu.triton.runtime import cache
 
 DAY = 24 * 3600
@@ -30,7 +30,9 @@ def test_what_was_saved_is_loaded(folder):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]]
+    "damage",
+    [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]],
+    ids=["cut", "empty", "changed"],
 )
 def test_a_damaged_entry_counts_as_none(folder, damage):
     cache.save("key", {}, b"some code that is long enough")
@@ -84,7 +86,7 @@ def test_sources_and_versions_name_the_folder(folder):
 KERNEL = """
 import sys
 import numpy as np
-import emu.triton as triton
+from emu import triton
 import emu.triton.language as tl
 
 @triton.jit

@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -187,7 +187,7 @@ def test_numbers_arrive(value, dtype):
 
 
 def test_an_integer_beyond_64_bits_is_refused():
-    with pytest.raises(OverflowError, match="value of kernel place: .* 64 bits"):
+    with pytest.raises(OverflowError, match=r"value of kernel place: .* 64 bits"):
         place[(1,)](np.zeros(1), 2**64)
 
 
@@ -223,7 +223,7 @@ def test_a_value_that_is_not_specialised_stays_an_argument():
 
 
 @triton.jit
-def wide(y_ptr, value: tl.int64, small: "i8", real: tl.float64):
+def wide(y_ptr, value: tl.int64, small: tl.int8, real: tl.float64):
     tl.store(y_ptr, value)
     tl.store(y_ptr + 1, small)
     tl.store(y_ptr + 2, (real * 2).to(tl.int64))
@@ -272,7 +272,7 @@ def test_each_constant_makes_its_own_kernel():
 
 def test_an_unhashable_constant_is_refused():
     with pytest.raises(
-        TypeError, match="KNOWN of kernel tell: a constexpr .* hashable, but got dict"
+        TypeError, match=r"KNOWN of kernel tell: a constexpr .* hashable, but got dict"
     ):
         tell[(1,)](np.zeros(1), 3, {})
 
@@ -413,6 +413,36 @@ def test_a_grid_function_sees_arguments_defaults_and_constants():
     assert list(seen) == ["x_ptr", "y_ptr", "n", "BLOCK"]
     assert seen["x_ptr"] is x
     assert seen["BLOCK"] == 64
+
+
+# ---- globals
+
+FACTOR: tl.constexpr = tl.constexpr(3)
+OTHER: tl.constexpr = tl.constexpr(4)
+
+
+@triton.jit
+def inner(x):
+    return x * OTHER
+
+
+@triton.jit
+def scaled(y_ptr, x):
+    tl.store(y_ptr, inner(x) * FACTOR)
+
+
+@pytest.mark.parametrize("name", ["FACTOR", "OTHER"])
+def test_a_global_must_not_change_after_it_was_compiled_in(name, monkeypatch):
+    y = np.zeros(1, np.int32)
+    scaled[(1,)](y, 5)
+    assert y[0] == 60
+    monkeypatch.setitem(globals(), name, tl.constexpr(globals()[name].value))
+    scaled[(1,)](y, 6)
+    assert y[0] == 72
+    monkeypatch.setitem(globals(), name, tl.constexpr(7))
+    with pytest.raises(RuntimeError, match=f"Global variable {name} must not change .* to 7"):
+        scaled[(1,)](y, 7)
+    assert y[0] == 72
 
 
 # ---- what comes back

@@ -67,7 +67,7 @@ def load(tmp_path):
         place.write_text(SOURCE.format(**VALUES | values))
         spec = importlib.util.spec_from_file_location("kernels", place)
         module = importlib.util.module_from_spec(spec)
-        exec(compile(place.read_text(), place, "exec"), vars(module))
+        exec(compile(place.read_text(), place, "exec"), vars(module))  # noqa: S102
         for value in vars(module).values():
             if isinstance(value, JITCallable):
                 assert value.src
@@ -88,7 +88,8 @@ def test_source_begins_with_def_and_has_no_indentation(load):
     assert module.Space.inner.def_file_col_number == 4
     tree = kernel.parse()
     assert isinstance(tree.body[0], ast.FunctionDef)
-    assert kernel.__name__ == "kernel" and kernel.__module__ == "kernels"
+    assert kernel.__name__ == "kernel"
+    assert kernel.__module__ == "kernels"
     assert kernel.__doc__.startswith("Text with {odd}\n")
 
 
@@ -96,8 +97,10 @@ def test_parameters(load):
     params = {p.name: p for p in load().kernel.params}
     assert list(params) == ["x_ptr", "n", "WIDTH_", "y", "z"]
     assert [p.num for p in params.values()] == [0, 1, 2, 3, 4]
-    assert params["WIDTH_"].is_constexpr and not params["n"].is_constexpr
-    assert params["WIDTH_"].default == 4 and params["WIDTH_"].has_default
+    assert params["WIDTH_"].is_constexpr
+    assert not params["n"].is_constexpr
+    assert params["WIDTH_"].default == 4
+    assert params["WIDTH_"].has_default
     assert not params["x_ptr"].has_default
     annotations = {n: (p.annotation, p.annotation_type, p.is_const) for n, p in params.items()}
     assert annotations == {
@@ -136,7 +139,9 @@ def test_globals_are_recorded_with_their_values(load):
     assert module.kernel.used_global_vals == {}
     assert module.kernel.cache_key
     ((name, _), (value, space)) = next(iter(module.kernel.used_global_vals.items()))
-    assert name == "WIDTH" and value.value == 8 and space is vars(module)
+    assert name == "WIDTH"
+    assert value.value == 8
+    assert space is vars(module)
 
 
 def test_an_updated_source_has_another_key(load):
@@ -158,7 +163,8 @@ def test_recursive_functions_have_a_key():
     def odd(n):
         return even(n)
 
-    assert even.cache_key and odd.cache_key
+    assert even.cache_key
+    assert odd.cache_key
 
 
 def test_closures_are_part_of_a_key():
@@ -175,7 +181,7 @@ def test_closures_are_part_of_a_key():
 
 def test_functions_without_source_are_refused():
     space = {}
-    exec("def f(x): pass", space)
+    exec("def f(x): pass", space)  # noqa: S102
     with pytest.raises(ValueError, match="@jit functions should be defined in a Python file"):
         JITCallable(space["f"])
     with pytest.raises(ValueError, match="must be a function written with def"):

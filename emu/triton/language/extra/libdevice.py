@@ -319,4 +319,3 @@ def __getattr__(name: str) -> Any:
     if name in NAMES:
         return _refused(name)
     raise AttributeError(f"libdevice has no function {name!r}")
-
