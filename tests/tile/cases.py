@@ -420,6 +420,18 @@ def whole_tiles_are_loaded_before_they_are_stored(k: Kernel) -> None:
 
 
 @case
+def masks_that_are_stored_later(k: Kernel) -> None:
+    b, n = k.builder, 16
+    x = k.pointer(values(F16, 64))
+    mask = b.load(k.addresses(k.pointer(np.arange(n) % 3 > 0), (n,)))
+    backwards = b.binary(Code.SUB, k.number(20, I32, (n,)), b.arange(0, n))
+    moved = b.load(b.ptr_add(b.splat(x, (n,)), backwards), mask)
+    b.store(b.ptr_add(b.splat(x, (n,)), b.arange(2, 2 + n)), moved, mask)
+    k.result(k.number(3, F16))
+    k.result(mask)
+
+
+@case
 def scattered(k: Kernel) -> None:
     b = k.builder
     rng = np.random.default_rng(5)
