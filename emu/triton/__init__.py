@@ -1,1 +1,48 @@
 """Triton's language and runtime on a CPU: ``import emu.triton as triton``, ``import emu.triton.language as tl``."""
+
+from emu.triton import knobs, language, runtime, testing
+from emu.triton.compiler import CompilationError, compile
+from emu.triton.errors import TritonError
+from emu.triton.integers import cdiv, next_power_of_2
+from emu.triton.runtime import (
+    Config,
+    InterpreterError,
+    JITFunction,
+    KernelInterface,
+    MockTensor,
+    OutOfResources,
+    TensorWrapper,
+    autotune,
+    heuristics,
+    reinterpret,
+    set_allocator,
+)
+from emu.triton.runtime.jit import constexpr_function, jit
+
+__version__ = "3.9.0+emu"
+"""The release of Triton whose language this is."""
+
+__all__ = [
+    "CompilationError",
+    "Config",
+    "InterpreterError",
+    "JITFunction",
+    "KernelInterface",
+    "MockTensor",
+    "OutOfResources",
+    "TensorWrapper",
+    "TritonError",
+    "autotune",
+    "cdiv",
+    "compile",
+    "constexpr_function",
+    "heuristics",
+    "jit",
+    "knobs",
+    "language",
+    "next_power_of_2",
+    "reinterpret",
+    "runtime",
+    "set_allocator",
+    "testing",
+]

@@ -37,6 +37,16 @@ def host() -> Target:
     return Target(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
 
 
+def has_feature(name: str) -> bool:
+    """Say whether this machine's CPU has a feature, by LLVM's name of it."""
+    return f"+{name}" in _features()
+
+
+@functools.cache
+def _features() -> frozenset[str]:
+    return frozenset(host().features.split(","))
+
+
 @functools.cache
 def _machine(target: Target) -> Any:
     binding.initialize_native_target()
@@ -109,4 +119,20 @@ def load(code: bytes, symbol: str) -> int:
         address = int(engine.get_function_address(symbol))
     if not address:
         raise LookupError(f"the object file must define {symbol!r}, but does not")
+    return address
+
+
+_loaded: dict[str, int] = {}
+
+
+def load_once(code: bytes, symbol: str) -> int:
+    """Do as :func:`load`; code that was loaded under the symbol before is not loaded again.
+
+    Args:
+        code: The object file.
+        symbol: A name that says what the code is: of equal names the code must be equal.
+    """
+    address = _loaded.get(symbol)
+    if address is None:
+        address = _loaded[symbol] = load(code, symbol)
     return address

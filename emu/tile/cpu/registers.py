@@ -142,7 +142,7 @@ def splat(builder: ir.IRBuilder, value: Any, lanes: int | None) -> Any:
         return _repeat(value.type, value.get_reference(), lanes)
     nothing = Literal(vector(value.type, lanes), "poison")
     first = builder.insert_element(nothing, value, number(I32, 0))
-    order = Literal(vector(I32, lanes), "zeroinitializer")
+    order = ir.Constant(vector(I32, lanes), [0] * lanes)
     return builder.shuffle_vector(first, nothing, order)
 
 

@@ -196,9 +196,6 @@ def _select(operation: Operation, condition: Array, a: Array, b: Array) -> Array
 
 def _fma(operation: Operation, a: Array, b: Array, c: Array) -> Array:
     dtype = _dtype(operation)
-    if not dtype.is_float:
-        a, b, c = (_numeric(dtype, x) for x in (a, b, c))
-        return _finish(dtype, a * b + c)
     return _finish(dtype, fma(computing(a), computing(b), computing(c)))
 
 

@@ -1,0 +1,289 @@
+"""What the CPU compiler must know of values before it emits anything.
+
+**Inline values.** Offsets, masks and pointers are cheap to compute again wherever they are needed, and
+best left symbolic: ``base + arange`` costs nothing while it says that a load is contiguous. So constants,
+splats, ranges and the cheap integer arithmetic on them never get memory of their own.
+
+**Views.** Broadcasts, permutations and the like are not computed but followed: whoever reads the result
+at one coordinate reads the operand at another.
+
+**Steps.** How a value changes from one index to the next along an axis: by a constant that is known, by
+an amount that is known when the program runs, or irregularly. A load whose pointers step by the size of
+an element is a vector load.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Final
+
+from emu.tile import ops
+from emu.tile.ir import Operation, Region, Value
+from emu.tile.ops import Code
+from emu.tile.types import DType, Kind, Pointer, Tile, element_of
+
+VARIES: Final = "varies"
+"""A step that is the same everywhere, and known when the program runs."""
+
+Step = int | str | None
+"""A constant, ``VARIES``, or ``None``: irregular. Of pointers in bytes."""
+
+VIEWS = frozenset({Code.BROADCAST, Code.PERMUTE, Code.FLIP, Code.SPLIT})
+_CHEAP = frozenset(
+    {
+        *(Code.NEG, Code.NOT, Code.CAST, Code.BITCAST, Code.ADD, Code.SUB, Code.MUL),
+        *(Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR),
+        *(Code.EQ, Code.NE, Code.LT, Code.LE, Code.GT, Code.GE, Code.PTR_ADD, Code.SELECT),
+    }
+)
+_INLINE_LIMIT = 12
+"""Operations that an inline value may cost each time."""
+
+
+def is_unit_reshape(operation: Operation) -> bool:
+    """Say whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
+    source, target = operation.operands[0].shape, operation.result.shape
+    return [n for n in source if n != 1] == [n for n in target if n != 1]
+
+
+def is_view(operation: Operation) -> bool:
+    """Say whether results are read by reading the operand elsewhere."""
+    if operation.code is Code.RESHAPE:
+        return is_unit_reshape(operation)
+    return operation.code in VIEWS or operation.code is Code.AFTER
+
+
+def kept_axes(shape: tuple[int, ...]) -> list[int]:
+    """Return the axes whose extent is not 1."""
+    return [axis for axis, extent in enumerate(shape) if extent != 1]
+
+
+def source_axis(operation: Operation, axis: int) -> int | None:
+    """Return which axis of a view's operand an axis of its result is; ``None`` if none moves with it."""
+    operand = operation.operands[0]
+    if operation.code is Code.PERMUTE:
+        return int(operation.attributes["order"][axis])
+    if operation.code is Code.BROADCAST:
+        return axis if operand.shape[axis] != 1 else None
+    if operation.code is Code.RESHAPE:
+        kept = kept_axes(operation.result.shape)
+        return kept_axes(operand.shape)[kept.index(axis)] if axis in kept else None
+    return axis
+
+
+def constant_of(value: Value) -> int | float | None:
+    """Return the number that a value is known to be, everywhere."""
+    while value.owner is not None and value.owner.code in (Code.SPLAT, Code.BROADCAST, Code.CAST):
+        if value.owner.code is Code.CAST and not _keeps_integers(value.owner):
+            return None
+        value = value.owner.operands[0]
+    if value.owner is not None and value.owner.code is Code.CONSTANT:
+        number = value.owner.attributes["value"]
+        return number if isinstance(number, (int, float)) else None
+    return None
+
+
+def _keeps_integers(operation: Operation) -> bool:
+    source = element_of(operation.operands[0].type)
+    target = element_of(operation.result.type)
+    return (
+        isinstance(source, DType)
+        and isinstance(target, DType)
+        and source.is_integer
+        and target.is_integer
+        and target.bits >= source.bits
+    )
+
+
+def _is_integral(value: Value) -> bool:
+    element = element_of(value.type)
+    return isinstance(element, Pointer) or not element.is_float
+
+
+class Analysis:
+    """Facts about one function, whose calls are inlined already.
+
+    Attributes:
+        users: Operations that take a value, nested ones included.
+        parents: Region that an operation stands in.
+        owners: Operation that a nested region belongs to.
+    """
+
+    def __init__(self, body: Region) -> None:
+        self.users: dict[Value, list[Operation]] = defaultdict(list)
+        self.region_of: dict[Operation, Region] = {}
+        self.owner_of: dict[int, Operation] = {}
+        self.defined_in: dict[Value, Region] = {}
+        self._costs: dict[Value, int | None] = {}
+        self._visit(body)
+
+    def _visit(self, region: Region) -> None:
+        for argument in region.arguments:
+            self.defined_in[argument] = region
+        for operation in region.operations:
+            self.region_of[operation] = region
+            for operand in operation.operands:
+                self.users[operand].append(operation)
+            for result in operation.results:
+                self.defined_in[result] = region
+            for nested in operation.regions:
+                self.owner_of[id(nested)] = operation
+                self._visit(nested)
+
+    def inline_cost(self, value: Value) -> int | None:
+        """Return how many operations a value costs each time it is needed; ``None``: not inline."""
+        if value not in self._costs:
+            self._costs[value] = self._cost(value)
+        return self._costs[value]
+
+    def is_inline(self, value: Value) -> bool:
+        """Say whether a tile is computed again where it is needed."""
+        return self.inline_cost(value) is not None
+
+    def _cost(self, value: Value) -> int | None:
+        if not isinstance(value.type, Tile):
+            return 0
+        operation = value.owner
+        if operation is None:
+            return None
+        if operation.code in (Code.CONSTANT, Code.SPLAT, Code.ARANGE):
+            return 0
+        if is_view(operation):
+            cost = self.inline_cost(operation.operands[0])
+            # A view of irregular offsets is read from memory in any case: what is computed from it may
+            # well stay symbolic along the other axes.
+            return 1 if cost is None and _is_integral(value) else cost
+        if operation.code not in _CHEAP or not all(map(_is_integral, (value, *operation.operands))):
+            return None
+        costs = [self.inline_cost(operand) for operand in operation.operands]
+        total = 1
+        for cost in costs:
+            if cost is None:
+                return None
+            total += cost
+        return total if total <= _INLINE_LIMIT else None
+
+    def root(self, value: Value) -> tuple[Value, bool]:
+        """Follow views: return what is read in the end, and whether at the same coordinates."""
+        direct = True
+        while value.owner is not None and is_view(value.owner):
+            direct = direct and value.owner.code is Code.AFTER
+            value = value.owner.operands[0]
+        return value, direct
+
+    def last_use(self, value: Value, region: Region, order: dict[Operation, int]) -> int:
+        """Return the number of the last operation of a region that needs a value of it.
+
+        Args:
+            value: Defined in the region.
+            region: The region.
+            order: Its operations, numbered.
+        """
+        last = -1
+        for user in self.users[value]:
+            last = max(last, order[self.ancestor(user, region)])
+            if is_view(user) or any(self.is_inline(v) for v in user.results):
+                for result in user.results:
+                    if isinstance(result.type, Tile):
+                        last = max(last, self.last_use(result, self.region_of[user], order)
+                                   if self.region_of[user] is region else last)
+        return last
+
+    def ancestor(self, operation: Operation, region: Region) -> Operation:
+        """Return the operation of a region in which another stands."""
+        while self.region_of[operation] is not region:
+            operation = self.owner_of[id(self.region_of[operation])]
+        return operation
+
+    # ---- steps
+
+    def step(self, value: Value, axis: int, assumed: Collection[Operation] = ()) -> Step:
+        """Return how a tile changes along an axis.
+
+        Args:
+            value: The tile.
+            axis: Of its shape.
+            assumed: REM operations that are known to change nothing.
+        """
+        if not isinstance(value.type, Tile) or value.type.shape[axis] == 1:
+            return 0
+        operation = value.owner
+        if operation is None:
+            return None
+        code = operation.code
+        if code in (Code.CONSTANT, Code.SPLAT):
+            return 0
+        if code is Code.ARANGE:
+            return 1
+        if is_view(operation):
+            source = source_axis(operation, axis)
+            step = 0 if source is None else self.step(operation.operands[0], source, assumed)
+            if code is Code.FLIP and operation.attributes["axis"] == axis:
+                return -step if isinstance(step, int) else step
+            return step
+        if code in ops.ELEMENTWISE:
+            return self._step_of(operation, axis, assumed)
+        return None
+
+    def _step_of(self, operation: Operation, axis: int, assumed: Collection[Operation]) -> Step:
+        steps = [self.step(operand, axis, assumed) for operand in operation.operands]
+        if all(step == 0 for step in steps):
+            return 0
+        if operation in assumed:
+            return steps[0]
+        if None in steps:
+            return None
+        code = operation.code
+        if code in (Code.ADD, Code.SUB, Code.PTR_ADD, Code.NEG):
+            return self._sum_of_steps(operation, steps)
+        if code in (Code.MUL, Code.SHL):
+            return self._scaled_step(operation, steps)
+        if code is Code.CAST:
+            source = element_of(operation.operands[0].type)
+            is_bool = isinstance(source, DType) and source.kind is Kind.BOOL
+            target = element_of(operation.result.type)
+            to_bool = isinstance(target, DType) and target.kind is Kind.BOOL
+            return None if is_bool or to_bool else steps[0]
+        if code is Code.BITCAST and _is_integral(operation.operands[0]):
+            return steps[0]
+        return None
+
+    @staticmethod
+    def _sum_of_steps(operation: Operation, steps: list[Step]) -> Step:
+        element = element_of(operation.result.type)
+        if isinstance(element, DType) and element.kind is Kind.BOOL:
+            return None
+        numbers = [step for step in steps if isinstance(step, int)]
+        if len(numbers) < len(steps):
+            return VARIES
+        if operation.code is Code.NEG:
+            return -numbers[0]
+        if operation.code is Code.SUB:
+            return numbers[0] - numbers[1]
+        if operation.code is Code.PTR_ADD:
+            assert isinstance(element, Pointer)
+            return numbers[0] + numbers[1] * element.element.bytes
+        return numbers[0] + numbers[1]
+
+    @staticmethod
+    def _scaled_step(operation: Operation, steps: list[Step]) -> Step:
+        element = element_of(operation.result.type)
+        if isinstance(element, DType) and element.kind is Kind.BOOL:
+            return None
+        if operation.code is Code.SHL:
+            bits = constant_of(operation.operands[1])
+            if steps[1] != 0 or not isinstance(bits, int) or not 0 <= bits < 32:
+                return None
+            return steps[0] << bits if isinstance(steps[0], int) else VARIES
+        if steps[0] != 0 and steps[1] != 0:
+            return None
+        moving = 0 if steps[0] != 0 else 1
+        factor, step = constant_of(operation.operands[1 - moving]), steps[moving]
+        if isinstance(factor, int) and isinstance(step, int):
+            return factor * step
+        return VARIES
+
+    def is_regular(self, value: Value, assumed: Collection[Operation] = ()) -> bool:
+        """Say whether a tile steps evenly along each axis."""
+        return all(self.step(value, a, assumed) is not None for a in range(len(value.shape)))

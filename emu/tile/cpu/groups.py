@@ -1,0 +1,376 @@
+"""One fused loop: loads, arithmetic, stores and reductions over tiles of one shape.
+
+A loop whose masks are bounds (``offsets < n``) is emitted twice. When the kernel runs, a few scalar
+instructions see whether the block lies wholly inside; then the version runs that has no masks, and in which
+a remainder like ``offsets % n``, which changes nothing inside the bound, is known to change nothing, so
+that its loads are contiguous.
+
+A store may overlap what a load of the same loop has still to read, as in ``store(p + 1, load(p))``: loads
+come first, then. That cannot be known before the pointers are; so it is asked when the kernel runs, and
+where it is so, the load's tile is copied first and read from the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from emu.tile.cpu import registers as r
+from emu.tile.cpu.analysis import is_view
+from emu.tile.cpu.atomic import emit_atomic
+from emu.tile.cpu.combining import Reduction
+from emu.tile.cpu.frame import Frame
+from emu.tile.cpu.lanes import ORIGIN_RUN, ZERO, Lanes, Point, run_axis
+from emu.tile.cpu.memory import Memory
+from emu.tile.cpu.nest import Nest, vector_axis
+from emu.tile.cpu.schedule import Group
+from emu.tile.ir import Operation, Value
+from emu.tile.ops import Code
+from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
+
+_ORDERED = frozenset({Code.LT, Code.LE, Code.GT, Code.GE})
+_NARROW = frozenset({F16, BF16})
+_I64 = DTYPES["i64"]
+_SIGNED = {bits: DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64)}
+
+
+class GroupEmitter:
+    """Emits one group at the frame's builder."""
+
+    def __init__(self, frame: Frame, group: Group) -> None:
+        self._frame = frame
+        self._group = group
+        kept = [v.owner for v in group.kept if v.owner is not None]
+        self._own = {*group.operations, *kept}
+        self._axis = vector_axis(group.shape)
+        self._reductions: list[Reduction] = []
+        self._failed: dict[Operation, Any] = {}
+        self._copies: dict[Operation, tuple[Any, Memory]] = {}
+
+    def emit(self) -> None:
+        """Emit the loop, or its two versions."""
+        self._make_memory()
+        self._find_overlaps()
+        masks, remainders = self._assumptions()
+        holds = self._holds(masks, remainders)
+        if holds is None:
+            self._nest((), ())
+        else:
+            frame = self._frame
+            inside, edge, after = frame.block("inside"), frame.block("edge"), frame.block("after")
+            frame.builder.cbranch(holds, inside, edge)
+            for block, known in ((inside, (masks, remainders)), (edge, ((), ()))):
+                frame.start_block(block)
+                self._nest(*known)
+                frame.builder.branch(after)
+            frame.start_block(after)
+        for reduction in self._reductions:
+            reduction.finish()
+
+    def failures(self) -> dict[Operation, Any]:
+        """Return the variables (i1) that say whether an ASSERT of the group failed."""
+        return self._failed
+
+    # ---- preparation
+
+    def _make_memory(self) -> None:
+        frame = self._frame
+        for value in self._group.kept:
+            frame.remember(value, self._stored_element(value))
+        for operation in self._group.operations:
+            code = operation.code
+            if code in (Code.REDUCE, Code.JOIN, Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+                for result in operation.results:
+                    if isinstance(result.type, Tile):
+                        frame.remember(result)
+            if code is Code.REDUCE:
+                self._reductions.append(Reduction(frame, operation, self._axis))
+            if code is Code.ASSERT:
+                self._failed[operation] = frame.variable(r.BIT)
+                frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
+
+    def _stored_element(self, value: Value) -> ScalarType:
+        """Return what a value is kept as: operands of products only are widened once."""
+        element = element_of(value.type)
+        if element not in _NARROW:
+            return element
+        users = list(self._frame.analysis.users[value])
+        while users:
+            user = users.pop()
+            if is_view(user):
+                users += [u for result in user.results for u in self._frame.analysis.users[result]]
+            elif user not in self._own and user.code is not Code.DOT:
+                return element
+        return F32
+
+    def _assumptions(self) -> tuple[list[Operation], list[Operation]]:
+        """Return the comparisons that may hold everywhere, and the remainders that may change nothing."""
+        masks: dict[Operation, None] = {}
+        remainders: dict[Operation, None] = {}
+        if self._group.single:
+            return [], []
+        for operation in self._group.operations:
+            if operation.code is Code.LOAD:
+                pointer, given = operation.operands[0], operation.operands[1:2]
+            elif operation.code is Code.STORE:
+                pointer, given = operation.operands[0], operation.operands[2:3]
+            else:
+                continue
+            self._search_remainders(pointer, remainders)
+            for mask in given:
+                self._search_bounds(mask, masks)
+        return list(masks), list(remainders)
+
+    def _search_bounds(self, mask: Value, found: dict[Operation, None]) -> None:
+        operation = mask.owner
+        if operation is None:
+            return
+        if is_view(operation) or operation.code is Code.AND:
+            for operand in operation.operands:
+                self._search_bounds(operand, found)
+        elif operation.code in _ORDERED and isinstance(mask.type, Tile):
+            analysis = self._frame.analysis
+            if self._is_bounded(operation) and all(map(analysis.is_regular, operation.operands)):
+                found[operation] = None
+
+    @staticmethod
+    def _is_bounded(operation: Operation) -> bool:
+        element = element_of(operation.operands[0].type)
+        return isinstance(element, DType) and (
+            element.is_signed or (element.is_integer and element.bits <= 32)
+        )
+
+    def _search_remainders(self, value: Value, found: dict[Operation, None]) -> None:
+        operation = value.owner
+        if operation is None or not isinstance(value.type, Tile):
+            return
+        if operation.code is Code.REM:
+            analysis, (left, right) = self._frame.analysis, operation.operands
+            uniform = all(analysis.step(right, axis) == 0 for axis in range(len(right.shape)))
+            if self._is_bounded(operation) and uniform and analysis.is_regular(left):
+                found[operation] = None
+        elif operation.code is not Code.LOAD and operation not in found:
+            for operand in operation.operands:
+                self._search_remainders(operand, found)
+
+    # ---- what is asked when the kernel runs
+
+    def _holds(self, masks: Sequence[Operation], remainders: Sequence[Operation]) -> Any:
+        """Return an i1 that says whether all assumptions hold; ``None`` if there are none."""
+        if not masks and not remainders:
+            return None
+        builder = self._frame.builder
+        lanes = Lanes(self._frame, [builder])
+        conditions = []
+        for operation in masks:
+            left, right = operation.operands
+            if operation.code in (Code.GT, Code.GE):
+                left, right = right, left
+            (_, most, safe), (least, _, safe_too) = self._range(lanes, left), self._range(lanes, right)
+            word = "<" if operation.code in (Code.LT, Code.GT) else "<="
+            conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
+        for operation in remainders:
+            left, right = operation.operands
+            least, most, safe = self._range(lanes, left)
+            bound, _, safe_too = self._range(lanes, right)
+            zero = r.number(r.I64, 0)
+            conditions += [
+                builder.icmp_signed(">=", least, zero),
+                builder.icmp_signed("<", most, bound),
+                *safe,
+                *safe_too,
+            ]
+        holds = conditions[0]
+        for condition in conditions[1:]:
+            holds = builder.and_(holds, condition)
+        return holds
+
+    def _range(self, lanes: Lanes, value: Value) -> tuple[Any, Any, list[Any]]:
+        """Return the least and the greatest element of a regular tile as i64.
+
+        The last item lists conditions under which they are right: that no lane wraps.
+        """
+        builder, element = lanes.builders[0], element_of(value.type)
+        start = lanes.read_short(value, (ZERO,) * len(value.shape))
+        assert isinstance(element, DType)
+        least = most = self._frame.convert(builder, element, _I64, start)
+        moves = False
+        for step, extent in self._steps(lanes, value, element):
+            moves = True
+            zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
+            falls = builder.icmp_signed("<", step, zero)
+            least = builder.add(least, builder.select(falls, last, zero))
+            most = builder.add(most, builder.select(falls, zero, last))
+        if not moves or element.bits == 64:
+            return least, most, []
+        bits = element.bits - element.is_signed
+        low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
+        return least, most, [
+            builder.icmp_signed(">=", least, r.number(r.I64, low)),
+            builder.icmp_signed("<=", most, r.number(r.I64, high)),
+        ]
+
+    def _steps(
+        self, lanes: Lanes, value: Value, element: ScalarType, assumed: Sequence[Operation] = ()
+    ) -> list[tuple[Any, int]]:
+        """Return the steps of a regular tile as i64 and the extents, of the axes along which it moves."""
+        builder, found = lanes.builders[0], []
+        for axis, extent in enumerate(value.shape):
+            if self._frame.analysis.step(value, axis, assumed) == 0:
+                continue
+            point: Point = tuple(
+                ORIGIN_RUN if other == axis else ZERO for other in range(len(value.shape))
+            )
+            _, step = lanes.linear(value, point, axis)
+            if isinstance(step, int):
+                step = r.number(r.I64, step)
+            elif isinstance(element, DType):
+                signed = _SIGNED[element.bits]
+                step = self._frame.convert(builder, signed, _I64, step)
+            found.append((step, extent))
+        return found
+
+    # ---- loads that a store of the same loop may overwrite
+
+    def _find_overlaps(self) -> None:
+        frame, seen = self._frame, []
+        lanes: Lanes | None = None
+        overlaps: dict[Operation, Any] = {}
+        for operation in self._group.operations:
+            if operation.code is Code.LOAD:
+                seen.append(operation)
+            if operation.code is not Code.STORE:
+                continue
+            for load in seen:
+                if load.operands[0] is operation.operands[0]:
+                    continue
+                lanes = lanes or Lanes(frame, [frame.builder])
+                clash = self._clash(lanes, load, operation)
+                known = overlaps.get(load)
+                overlaps[load] = clash if known is None else frame.builder.or_(known, clash)
+        for load, clash in overlaps.items():
+            copy = frame.new_memory(load.result.shape, element_of(load.result.type), load.result)
+            with frame.when(clash):
+                self._copy(load, copy)
+            self._copies[load] = (clash, copy)
+
+    def _clash(self, lanes: Lanes, load: Operation, store: Operation) -> Any:
+        builder = lanes.builders[0]
+        spans, shapes = [], []
+        for operation in (load, store):
+            pointer = operation.operands[0]
+            element = element_of(pointer.type)
+            assert isinstance(element, Pointer)
+            start = lanes.read_short(pointer, (ZERO,) * len(pointer.shape))
+            low, high = start, builder.add(start, r.number(r.I64, element.element.bytes))
+            steps = self._steps(lanes, pointer, element)
+            for step, extent in steps:
+                zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
+                falls = builder.icmp_signed("<", step, zero)
+                low = builder.add(low, builder.select(falls, last, zero))
+                high = builder.add(high, builder.select(falls, zero, last))
+            spans.append((low, high))
+            shapes.append((start, [step for step, _ in steps], element.element.bytes))
+        (a, b), (c, d) = spans
+        overlap = builder.and_(
+            builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b)
+        )
+        (start, steps_, size), (other, others, other_size) = shapes
+        if size != other_size or len(steps_) != len(others):
+            return overlap
+        same = builder.icmp_unsigned("==", start, other)
+        for step, other_step in zip(steps_, others, strict=True):
+            same = builder.and_(same, builder.icmp_unsigned("==", step, other_step))
+        return builder.and_(overlap, builder.not_(same))
+
+    def _copy(self, load: Operation, copy: Memory) -> None:
+        lanes = Lanes(self._frame, [], {load})
+        element = element_of(load.result.type)
+
+        def body(lanes: Lanes, point: Point, count: int | None) -> None:
+            lanes.store_to(copy, point, element, lanes.read(load.result, point))
+
+        Nest(self._frame, self._group.shape, lanes).emit(body)
+
+    # ---- the loop
+
+    def _nest(self, masks: Sequence[Operation], remainders: Sequence[Operation]) -> None:
+        group = self._group
+        lanes = Lanes(self._frame, [], self._own, masks, remainders)
+        lanes.copies = self._copies
+
+        def begin(lanes: Lanes, point: Point) -> None:
+            for reduction in self._reductions:
+                reduction.begin(lanes, point)
+
+        def end(lanes: Lanes, point: Point) -> None:
+            for reduction in self._reductions:
+                reduction.end(lanes, point)
+
+        Nest(self._frame, group.shape, lanes, group.single).emit(self._body, begin, end)
+
+    def _body(self, lanes: Lanes, point: Point, count: int | None) -> None:
+        reductions = iter(self._reductions)
+        for operation in self._group.operations:
+            code = operation.code
+            if code is Code.LOAD:
+                lanes.read(operation.result, point)
+            elif code is Code.STORE:
+                lanes.store(operation, point)
+            elif code is Code.REDUCE:
+                next(reductions).at(lanes, point, count)
+            elif code is Code.JOIN:
+                self._join(lanes, operation, point)
+            elif code is Code.ASSERT:
+                self._assert(lanes, operation, point)
+            elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+                emit_atomic(self._frame, lanes, operation, point)
+        for value in self._group.kept:
+            register = lanes.read(value, point)
+            lanes.store_to(self._frame.memories[value], point, element_of(value.type), register)
+
+    def _join(self, lanes: Lanes, operation: Operation, point: Point) -> None:
+        stored = self._frame.memories[operation.result]
+        element = element_of(operation.result.type)
+        for which, operand in enumerate(operation.operands):
+            offset = r.number(r.I64, which * stored.element.bytes)
+            base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
+            half = Memory(base, stored.element, stored.strides[:-1])
+            lanes.store_to(half, point, element, lanes.read(operand, point))
+
+    def _assert(self, lanes: Lanes, operation: Operation, point: Point) -> None:
+        builder = lanes.builders[-1]
+        register = lanes.read(operation.operands[0], point)
+        if run_axis(point) is not None:
+            name = f"llvm.vector.reduce.and.{r.mangle(register.type)}"
+            function = r.declare(builder, name, r.BIT, [register.type])
+            register = builder.call(function, [register])
+        variable = self._failed[operation]
+        failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
+        builder.store(failed, variable)
+
+
+def copy_tile(frame: Frame, value: Value, target: Memory) -> None:
+    """Write a value to memory, wherever it comes from."""
+
+    def body(lanes: Lanes, point: Point, count: int | None) -> None:
+        lanes.store_to(target, point, element_of(value.type), lanes.read(value, point))
+
+    Nest(frame, value.shape, Lanes(frame, [])).emit(body)
+
+
+def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:
+    """Set bytes to zero."""
+    name = "llvm.memset.p0.i64"
+    kinds = (ir.PointerType(), r.BYTE, r.I64, r.BIT)
+    function = r.declare(builder, name, ir.VoidType(), kinds)
+    builder.call(function, [target, r.number(r.BYTE, 0), r.number(r.I64, count), r.number(r.BIT, 0)])
+
+
+def copy_bytes(builder: ir.IRBuilder, target: Any, source: Any, count: int) -> None:
+    """Copy bytes that do not overlap."""
+    kinds = (ir.PointerType(), ir.PointerType(), r.I64, r.BIT)
+    function = r.declare(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), kinds)
+    builder.call(function, [target, source, r.number(r.I64, count), r.number(r.BIT, 0)])

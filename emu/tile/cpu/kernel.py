@@ -1,0 +1,250 @@
+"""Compiled kernels: from a module of the tile IR to something that can be launched, saved and loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import ir
+
+from emu.tile.cpu import native
+from emu.tile.cpu import registers as r
+from emu.tile.cpu.diagnosis import CALLBACK, CODE_BITS, Assert, Diagnosis, Print
+from emu.tile.cpu.emitter import Emitter
+from emu.tile.cpu.frame import Frame, Options
+from emu.tile.ir import Function, Module, TileError
+from emu.tile.passes import CarryOffsets
+from emu.tile.types import F32, F64, DType, Pointer, Tile, Token, Type
+
+_POINTER = ir.PointerType()
+_RUN = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, r.I64, r.I64, r.I64, _POINTER, _POINTER])
+_PROGRAM = ir.FunctionType(r.I64, [_POINTER, *[r.I32] * 6, _POINTER, _POINTER])
+_Entry = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_void_p
+)
+_LINE = 64
+
+
+class ProgramAssertionError(AssertionError):
+    """A condition that a kernel asserts did not hold.
+
+    Attributes:
+        program: Numbers x, y, z of the program.
+        location: Where the assert stands: file, line and column.
+    """
+
+    def __init__(self, message: str, program: tuple[int, int, int], location: str) -> None:
+        super().__init__(f"{message} (program {program}, {location})")
+        self.program = program
+        self.location = location
+
+
+@dataclass
+class Kernel:
+    """A kernel in native code.
+
+    Attributes:
+        name: Of the kernel's function.
+        symbol: Of the code in the object file.
+        format: How :mod:`struct` packs the arguments, 8 bytes each.
+        scratch_bytes: What a thread needs while it runs programs.
+        asserts: The asserts, by number.
+        prints: The prints, by number.
+        code: The object file.
+        llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
+        echo: What receives the text of prints. Default: standard output.
+        program_ns: What a program took when last seen, in nanoseconds of one thread; 0: never run.
+    """
+
+    name: str
+    symbol: str
+    format: str
+    scratch_bytes: int
+    asserts: tuple[Assert, ...]
+    prints: tuple[Print, ...]
+    code: bytes
+    llvm: str = field(default="", repr=False)
+    echo: Callable[[str], None] | None = field(default=None, repr=False)
+    program_ns: int = field(default=0, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.address = native.load_once(self.code, self.symbol)
+        self._entry: Any = _Entry(self.address)
+        self._callback: Any = CALLBACK(self._print) if self.prints else None
+        self._callback_address = (
+            ctypes.cast(self._callback, ctypes.c_void_p).value if self.prints else 0
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
+        kept = (self.name, self.symbol, self.format, self.scratch_bytes)
+        return pickle.dumps((*kept, self.asserts, self.prints, self.code))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Kernel:
+        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code."""
+        return cls(*pickle.loads(data))
+
+    def launch(
+        self, arguments: int, x: int = 1, y: int = 1, z: int = 1, threads: int = 1
+    ) -> None:
+        """Run the programs of a grid, and return when all have ended.
+
+        Args:
+            arguments: Address of the arguments, packed as ``format`` says.
+            x: Extent of the grid, as are ``y`` and ``z``; programs run in the order x fastest.
+            y: As ``x``.
+            z: As ``x``.
+            threads: How many may run programs at once; fewer do where that is faster.
+
+        Raises:
+            ProgramAssertionError: A program's assert failed; others may have run or not.
+        """
+        total = x * y * z
+        if threads > 1 and total > 1:
+            from emu.tile.cpu import pool
+
+            status = pool.run(self, arguments, total, (x, y, z), threads)
+        else:
+            status = self._entry(
+                arguments, 0, total, x, y, z, scratch(self.scratch_bytes), self._callback_address
+            )
+        if status:
+            self._fail(status, x, y)
+
+    def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
+        """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
+        place = scratch(self.scratch_bytes)
+        return int(self._entry(arguments, first, last, *grid, place, self._callback_address))
+
+    def _print(self, index: int, address: int) -> None:
+        text = self.prints[index].text(address)
+        if self.echo is not None:
+            self.echo(text)
+        else:
+            sys.stdout.write(text + "\n")
+
+    def _fail(self, status: int, x: int, y: int) -> None:
+        program = status >> CODE_BITS
+        found = self.asserts[(status & ((1 << CODE_BITS) - 1)) - 1]
+        numbers = (program % x, program // x % y, program // (x * y))
+        raise ProgramAssertionError(found.message, numbers, found.location)
+
+
+_scratch = threading.local()
+
+
+def scratch(count: int) -> int:
+    """Return the address of so many bytes, in whole cache lines, that belong to this thread."""
+    if count <= getattr(_scratch, "size", -1):
+        return int(_scratch.address)
+    buffer = ctypes.create_string_buffer(count + _LINE)
+    _scratch.buffer, _scratch.size = buffer, count
+    _scratch.address = -(-ctypes.addressof(buffer) // _LINE) * _LINE
+    return int(_scratch.address)
+
+
+def _slot(type_: Type) -> str:
+    """Return the format of an argument in its 8 bytes."""
+    if isinstance(type_, Pointer):
+        return "Q"
+    if isinstance(type_, (Tile, Token)):
+        raise TileError(f"an argument of a kernel must be a scalar or a pointer, but got {type_}")
+    if type_.is_float:
+        if type_ not in (F32, F64):
+            raise TileError(f"a float argument of a kernel must be f32 or f64, but got {type_}")
+        return "f4x" if type_ == F32 else "d"
+    return "q" if not type_.is_integer or type_.is_signed else "Q"
+
+
+def compile(module: Module, *, options: Options | None = None) -> Kernel:
+    """Compile the kernel of a module for this machine's CPU.
+
+    Args:
+        module: Valid (``emu.tile.verify``); it is changed.
+        options: Default: all defaults.
+
+    Returns:
+        The kernel, loaded.
+
+    Raises:
+        TileError: Something in it cannot be compiled for a CPU.
+    """
+    for rewrite in (CarryOffsets(),):
+        rewrite.apply(module)
+    kernel = module.kernel
+    text, frame, diagnosis = _emit(kernel, options or Options())
+    symbol = f"{_ascii(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    text = text.replace("@\"emu.run\"", f"@\"{symbol}\"")
+    return Kernel(
+        kernel.name,
+        symbol,
+        "".join(_slot(argument.type) for argument in kernel.body.arguments),
+        frame.scratch.size,
+        tuple(diagnosis.asserts),
+        tuple(diagnosis.prints),
+        native.to_object(text),
+        text,
+    )
+
+
+def _ascii(name: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+
+
+def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
+    """Return the LLVM IR of a kernel: a function for one program, and one for a stretch of the grid."""
+    module = ir.Module("kernel")
+    function = ir.Function(module, _PROGRAM, "program")
+    function.linkage = "internal"
+    function.args[7].add_attribute("noalias")
+    frame = Frame(function, kernel.body, options)
+    frame.scratch_base = function.args[7]
+    arguments, *numbers = function.args
+    diagnosis = Diagnosis(numbers[:3], function.args[8])
+    frame.builder = ir.IRBuilder(frame.block("begin"))
+    for n, argument in enumerate(kernel.body.arguments):
+        type_ = argument.type
+        assert isinstance(type_, (DType, Pointer))
+        place = frame.builder.gep(arguments, [r.number(r.I64, 8 * n)], source_etype=r.BYTE)
+        loaded = frame.builder.load(place, typ=r.memory_type(type_))
+        frame.set_scalar(argument, r.from_memory(frame.builder, type_, loaded))
+    begin = frame.builder.block
+    Emitter(frame, numbers[:6], diagnosis).region(kernel.body)
+    frame.builder.ret(r.number(r.I64, 0))
+    frame.entry.branch(begin)
+    _emit_run(module, function)
+    return str(module), frame, diagnosis
+
+
+def _emit_run(module: ir.Module, program: ir.Function) -> None:
+    function = ir.Function(module, _RUN, "emu.run")
+    arguments, first, last, x, y, z, scratch_, callback = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    blocks = [function.append_basic_block() for _ in range(4)]
+    loop, failed, more, done = blocks
+    start = builder.block
+    builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
+    builder.position_at_end(loop)
+    number = builder.phi(r.I64)
+    number.add_incoming(first, start)
+    plane = builder.udiv(number, x)
+    indices = [builder.urem(number, x), builder.urem(plane, y), builder.udiv(plane, y)]
+    numbers = [builder.trunc(v, r.I32) for v in (*indices, x, y, z)]
+    status = builder.call(program, [arguments, *numbers, scratch_, callback])
+    builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, more)
+    builder.position_at_end(more)
+    following = builder.add(number, r.number(r.I64, 1))
+    number.add_incoming(following, more)
+    builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
+    builder.position_at_end(failed)
+    shifted = builder.shl(number, r.number(r.I64, CODE_BITS))
+    builder.ret(builder.or_(shifted, status))
+    builder.position_at_end(done)
+    builder.ret(r.number(r.I64, 0))

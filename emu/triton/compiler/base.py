@@ -1,0 +1,179 @@
+"""Visiting a function's tree: dispatch, places, errors, and what names mean."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, TypeVar
+
+from emu.tile.ir import Builder, Region
+from emu.triton.compiler.builtins import BUILTINS
+from emu.triton.compiler.errors import (
+    CompilationError,
+    UnsupportedLanguageConstruct,
+)
+from emu.triton.compiler.frame import Frame
+from emu.triton.compiler.values import constexpr, dtype, is_namedtuple, normalize, of_language
+from emu.triton.runtime.source import JITCallable
+
+E = TypeVar("E", bound=CompilationError)
+
+_MISSING = object()
+_QUIET = (ast.Name, ast.Constant, ast.Tuple, ast.List)
+_PLAIN_TEXT = (TypeError, ValueError, NotImplementedError, AssertionError)
+
+
+class Base:
+    """State of one compilation and the visit of nodes.
+
+    Attributes:
+        builder: Appends operations.
+        frame: The function whose body is being visited.
+    """
+
+    def __init__(self, builder: Builder, frame: Frame) -> None:
+        self.builder = builder
+        self.frame = frame
+        self._methods: dict[type[ast.AST], Callable[[Any], Any]] = {}
+
+    # ---- dispatch
+
+    def visit(self, node: ast.AST) -> Any:
+        """Return the value of an expression, or do what a statement says.
+
+        Raises:
+            CompilationError: It cannot be; the innermost node is the one at fault.
+        """
+        kind = type(node)
+        if kind not in self._methods:
+            name = f"_visit_{kind.__name__.lower()}"
+            self._methods[kind] = getattr(self, name, self._unknown)
+        before = self.builder.location
+        if not isinstance(node, _QUIET) and hasattr(node, "lineno"):
+            self.builder.location = self.frame.location(node)
+        try:
+            return self._methods[kind](node)
+        except CompilationError:
+            raise
+        except RecursionError:
+            raise
+        except Exception as error:
+            raise self.error(CompilationError, node, message_of(error)) from error
+        finally:
+            self.builder.location = before
+
+    @contextlib.contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Do something on behalf of a node: operations are placed there, and errors."""
+        before = self.builder.location
+        self.builder.location = self.frame.location(node)
+        try:
+            yield
+        except (CompilationError, RecursionError):
+            raise
+        except Exception as error:
+            raise self.error(CompilationError, node, message_of(error)) from error
+        finally:
+            self.builder.location = before
+
+    def _unknown(self, node: ast.AST) -> Any:
+        raise self.unsupported(node, f"unsupported AST node type: {type(node).__name__}")
+
+    def error(
+        self,
+        kind: type[E],
+        node: ast.AST,
+        message: str | None,
+        called: CompilationError | None = None,
+    ) -> E:
+        """Return an error at a node of the function that is being visited."""
+        function = self.frame.function
+        line = getattr(node, "lineno", 0) + self.frame.line
+        column = getattr(node, "col_offset", 0) + self.frame.column
+        return kind(
+            function.src,
+            node,
+            message,
+            file=function.file_name,
+            line=line,
+            column=column,
+            function=function.__name__,
+            called=called,
+        )
+
+    def unsupported(self, node: ast.AST, message: str) -> UnsupportedLanguageConstruct:
+        """Return the error for what is no part of the language."""
+        return self.error(UnsupportedLanguageConstruct, node, message)
+
+    def region(self) -> Region:
+        """Return a new empty region."""
+        return Region()
+
+    # ---- names
+
+    @contextlib.contextmanager
+    def inner_scope(self) -> Iterator[dict[str, Any]]:
+        """Let what is assigned meanwhile be forgotten afterwards."""
+        outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
+        self.frame.scope = inner = dict(outer)
+        self.frame.annotated = set(annotated)
+        self.frame.lost = dict(lost)
+        try:
+            yield inner
+        finally:
+            self.frame.scope, self.frame.annotated, self.frame.lost = outer, annotated, lost
+
+    def lookup(self, name: str) -> Any:
+        """Return what a name means: a variable, a global that may be used, or a builtin.
+
+        Raises:
+            NameError: It means nothing here, or a global that may not be used.
+        """
+        found = self.frame.scope.get(name, _MISSING)
+        if found is not _MISSING:
+            return found
+        found = self.frame.outer.get(name, _MISSING)
+        if found is not _MISSING:
+            return self._global(name, found)
+        found = BUILTINS.get(name, _MISSING)
+        if found is not _MISSING:
+            return found
+        why = self.frame.lost.get(name)
+        hint = f": it is assigned only inside {why}, and was not defined before" if why else ""
+        if hasattr(builtins, name):
+            hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
+        raise NameError(f"{name} is not defined{hint}")
+
+    def _global(self, name: str, value: Any) -> Any:
+        allowed = (
+            isinstance(value, constexpr | ModuleType | JITCallable | dtype)
+            or name in BUILTINS
+            or of_language(value)
+            or is_namedtuple(value)
+            or hasattr(value, "__triton_aggregate__")
+        )
+        if allowed:
+            return value
+        if self.frame.defaults or os.environ.get("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS") == "1":
+            return normalize(value)
+        raise NameError(
+            f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "
+            "only access global variables that are instantiated as constexpr "
+            f"(`{name} = triton.language.constexpr(42)`). Note that this is different from annotating "
+            f"a variable as constexpr (`{name}: triton.language.constexpr = 42`), which is not "
+            "supported. Alternatively, set the environment variable "
+            "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS=1. "
+            f"It is of type {type(value).__name__}"
+        )
+
+
+def message_of(error: BaseException) -> str:
+    """Return an error's text, with its kind where that says something."""
+    text = str(error)
+    if isinstance(error, _PLAIN_TEXT) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else repr(error)

@@ -1,0 +1,155 @@
+"""From the syntax tree of a kernel to a module of the tile IR."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from emu.tile.ir import Builder, Function, Module, Region, Value
+from emu.triton.compiler.base import message_of
+from emu.triton.compiler.calls import frame_of
+from emu.triton.compiler.control import Control
+from emu.triton.compiler.errors import CompilationError
+from emu.triton.compiler.values import constexpr, flatten, normalize, tensor, tuple, unwrap
+from emu.triton.language.constants import constexpr_type
+from emu.triton.language.context import Context, building
+from emu.triton.language.types import dtype, str_to_ty, tuple_type
+from emu.triton.runtime.source import JITCallable
+
+
+class CodeGenerator(Control):
+    """Emits a kernel and, in place, all jit functions that it calls."""
+
+    def kernel(self, arguments: Sequence[Value]) -> Function:
+        """Visit the kernel's body, and return the finished function.
+
+        Args:
+            arguments: Those of the function.
+
+        Raises:
+            CompilationError: It cannot be compiled.
+        """
+        function = self.frame.function
+        (definition,) = function.parse().body
+        region = Region(list(arguments))
+        with self.builder.into(region):
+            value = self.body(function)
+            if flatten(value):
+                raise self.error(
+                    CompilationError,
+                    definition,
+                    f"a kernel returns nothing, but {function.__name__} returns {value!r}",
+                )
+            self.builder.return_()
+        return Function(function.__name__, region)
+
+    def combine(self, function: Any, arguments: Sequence[Any]) -> Any:
+        """Emit a function that the language was given, as reductions are; return its value."""
+        node = _CALL if self._node is None else self._node
+        return self.call(node, unwrap(function), list(arguments), {})
+
+    _node: ast.AST | None = None
+
+    def call(
+        self, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """Return what a function gives, and keep in mind where it is called."""
+        before, self._node = self._node, node
+        try:
+            return super().call(node, function, arguments, keywords)
+        finally:
+            self._node = before
+
+
+_CALL = ast.parse("f()").body[0]
+
+
+def build_module(
+    fn: JITCallable,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any] | None = None,
+    options: Any = None,
+) -> Module:
+    """Compile a kernel to the tile IR.
+
+    Args:
+        fn: The kernel.
+        signature: Types of parameters: of ``triton.language``, or their text (``"*fp32"``, ``"i32"``), or
+            a tuple of these, in which a constexpr (or its type) stands for a known item.
+        constants: Values of the other parameters. Parameters in neither have their defaults.
+        options: The launch's; an attribute or item ``debug`` makes ``device_assert`` effective.
+
+    Returns:
+        A module whose kernel takes the parameters that are not constant, in order, items of tuples one
+        after the other.
+
+    Raises:
+        CompilationError: The kernel cannot be compiled.
+        TypeError: A parameter has no type and no value, or there is no such parameter.
+    """
+    constants = constants or {}
+    for name in (*signature, *constants):
+        if name not in fn.arg_names:
+            raise TypeError(
+                f"signature must name parameters of {fn.__name__} {fn.arg_names}, but got {name!r}"
+            )
+    arguments: list[Value] = []
+    scope: dict[str, Any] = {}
+    for param in fn.params:
+        if param.name in constants:
+            scope[param.name] = normalize(constants[param.name])
+        elif param.name in signature:
+            scope[param.name] = _argument(param.name, signature[param.name], arguments)
+        elif param.has_default:
+            scope[param.name] = normalize(param.default)
+        else:
+            raise TypeError(
+                f"signature must have a type for {param.name} of {fn.__name__}, but got none"
+            )
+    builder = Builder()
+    frame = frame_of(fn, scope, None, 0)
+    generator = CodeGenerator(builder, frame)
+    module = Module()
+    context = Context(builder, module, generator.combine, debug=bool(_option(options, "debug")))
+    (definition,) = fn.parse().body
+    builder.location = frame.location(definition)
+    with building(context):
+        try:
+            kernel = generator.kernel(arguments)
+        except CompilationError as error:
+            # Where the compiler noticed it is of no interest; the error says where the fault is.
+            raise error.with_traceback(None) from error.__cause__
+        except RecursionError as error:
+            raise generator.error(
+                CompilationError, definition, f"the code is nested too deeply: {message_of(error)}"
+            ) from error
+    module.functions[kernel.name] = kernel
+    return module
+
+
+def _option(options: Any, name: str) -> Any:
+    if isinstance(options, Mapping):
+        return options.get(name)
+    return getattr(options, name, None)
+
+
+def _argument(name: str, type_: Any, arguments: list[Value]) -> Any:
+    """Return what a parameter of a type holds, and append what the function takes for it."""
+    if isinstance(type_, str):
+        type_ = str_to_ty(type_)
+    if isinstance(type_, constexpr | constexpr_type):
+        return normalize(constexpr(type_.value))
+    if isinstance(type_, dtype):
+        value = Value(type_.to_ir(), name=name)
+        arguments.append(value)
+        return tensor(value, type_)
+    if isinstance(type_, tuple | tuple_type | list) or hasattr(type_, "__iter__"):
+        fields = getattr(type_, "fields", None) or getattr(type(type_), "_fields", None)
+        labels = fields or range(len(type_))
+        items = [
+            _argument(f"{name}.{label}", item, arguments)
+            for label, item in zip(labels, type_, strict=True)
+        ]
+        return tuple(items, tuple_type([i.type for i in items], fields))
+    raise TypeError(f"signature must have a type for {name}, but got {type_!r}")

@@ -1,0 +1,127 @@
+"""The function that is being compiled: its names, its place in the file, how it is left."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from emu.tile.ir import Location, Region, Value
+from emu.triton.runtime.source import JITCallable
+
+
+@dataclass(slots=True)
+class Frame:
+    """One call of a jit function while its body is visited.
+
+    Attributes:
+        function: The function.
+        outer: What names mean outside it.
+        scope: Its variables.
+        line: What is added to a line of the tree to give that of the file.
+        column: What is added to a column of the tree to give that of the file, which counts from 1.
+        caller: Where it is called from.
+        depth: How many calls it is away from the kernel.
+        loops: How many loops of the running program its statements are in.
+        declared: The statement that gave each constexpr variable its value.
+        annotated: Variables that were declared ``name: constexpr`` and not yet assigned.
+        lost: Variables that had a value only inside a loop or branch, and what that was.
+        defaults: Whether default values are visited, where any global may be used.
+    """
+
+    function: JITCallable
+    outer: dict[str, Any]
+    scope: dict[str, Any]
+    line: int
+    column: int
+    caller: Location | None = None
+    depth: int = 0
+    loops: int = 0
+    declared: dict[str, ast.AST] = field(default_factory=dict)
+    annotated: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    defaults: bool = False
+
+    def location(self, node: ast.AST) -> Location:
+        """Return where a node is in the file."""
+        return Location(
+            self.function.file_name,
+            self.line + node.lineno,  # type: ignore[attr-defined]
+            self.column + node.col_offset,  # type: ignore[attr-defined]
+            self.function.__name__,
+            self.caller,
+        )
+
+
+@dataclass(slots=True)
+class Leave:
+    """A function is left here with a value; the region is where what that needs is emitted."""
+
+    region: Region
+    value: Any
+    node: ast.AST
+    location: Location | None
+
+
+@dataclass(slots=True)
+class Fork:
+    """A function is left on both sides of a condition."""
+
+    region: Region
+    condition: Value
+    sides: tuple[Region, Region]
+    then: Outcome
+    other: Outcome
+    location: Location | None
+
+    def leaves(self) -> Iterator[Leave]:
+        """Yield every place where the function is left."""
+        for side in (self.then, self.other):
+            if isinstance(side, Fork):
+                yield from side.leaves()
+            else:
+                yield side
+
+
+Outcome: TypeAlias = Leave | Fork
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A pseudo-statement: give a variable a known value (the index of an unrolled loop)."""
+
+    name: str
+    value: Any
+
+
+Statement: TypeAlias = ast.stmt | Bind
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Statements that come after a block, and what comes after these."""
+
+    statements: Sequence[Statement]
+    after: Tail | None
+
+
+@functools.lru_cache(maxsize=4096)
+def returns(node: ast.AST) -> bool:
+    """Whether a statement contains a ``return`` of the function it stands in."""
+    if isinstance(node, ast.Return):
+        return True
+    if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):
+        return False
+    return any(returns(child) for child in ast.iter_child_nodes(node))
+
+
+@functools.lru_cache(maxsize=4096)
+def stored(node: ast.AST) -> frozenset[str]:
+    """Return the names that a statement can assign."""
+    return frozenset(
+        child.id
+        for child in ast.walk(node)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    )

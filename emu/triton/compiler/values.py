@@ -1,0 +1,194 @@
+"""What a program's variables hold: kinds of values, their types as text, how two of them become one."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeGuard
+
+from emu.triton.language.constants import base_value, constexpr, constexpr_type, unwrap
+from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.promotion import scalar_dtype
+from emu.triton.language.types import dtype, int1, tuple_type
+from emu.triton.language.values import flatten, tensor, tuple
+from emu.triton.runtime.source import JITCallable
+
+LANGUAGE = ("emu.triton", "triton.language")
+"""Functions of these packages take constexprs as they are."""
+
+
+class Mismatch(Exception):
+    """Two values cannot be those of one variable."""
+
+
+def is_tensor(value: Any) -> TypeGuard[tensor]:
+    """Whether it is a value of the running program."""
+    return isinstance(value, tensor)
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether it is a class of named tuples."""
+    return (
+        isinstance(value, type) and issubclass(value, builtins.tuple) and hasattr(value, "_fields")
+    )
+
+
+def of_language(function: Any) -> bool:
+    """Whether a function or class belongs to the language."""
+    module = getattr(function, "__module__", None) or ""
+    return bool(getattr(function, "__triton_builtin__", False)) or module.startswith(LANGUAGE)
+
+
+def normalize(value: Any) -> Any:
+    """Return a value as variables hold it: numbers and text as constexprs, tuples as the language's."""
+    if isinstance(value, base_value | dtype | JITCallable | ModuleType | slice):
+        return value
+    if isinstance(value, list | builtins.tuple):
+        fields = getattr(type(value), "_fields", None)
+        items = [normalize(v) for v in value]
+        return tuple(items, tuple_type([type_of(v) for v in items], fields))
+    if callable(value):
+        return value
+    return constexpr(value)
+
+
+def assignable(value: Any) -> Any:
+    """Return what a variable holds after an assignment: numbers become tensors."""
+    if isinstance(value, tuple):
+        items = [assignable(v) for v in value.values]
+        return tuple(items, tuple_type([type_of(v) for v in items], value.type.fields))
+    plain = unwrap(value)
+    if isinstance(plain, list | builtins.tuple):
+        return assignable(normalize(plain))
+    return to_tensor(value) if isinstance(plain, bool | int | float) else value
+
+
+def type_of(value: Any) -> Any:
+    """Return the type of a value: a tensor's, a tuple's, or that of one known value."""
+    if isinstance(value, base_value):
+        return value.type
+    return constexpr_type(value)
+
+
+def describe(value: Any) -> str:
+    """Return the type of a value as text."""
+    if isinstance(value, tensor | tuple):
+        return str(value.type)
+    return f"constexpr[{unwrap(value)}]"
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are one and the same, down to the IR's values."""
+    if first is second:
+        return True
+    if isinstance(first, tensor) and isinstance(second, tensor):
+        return first.handle is second.handle
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return len(first) == len(second) and all(
+            same(a, b) for a, b in zip(first.values, second.values, strict=True)
+        )
+    if isinstance(first, tensor | tuple) or isinstance(second, tensor | tuple):
+        return False
+    return _equal(unwrap(first), unwrap(second))
+
+
+def _equal(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number known at compile time, which can become a tensor."""
+    return isinstance(unwrap(value), bool | int | float)
+
+
+def common_type(first: Any, second: Any) -> Any:
+    """Return the type that a value of either type can have.
+
+    Raises:
+        Mismatch: There is none.
+    """
+    if isinstance(first, tuple_type) and isinstance(second, tuple_type):
+        if len(first) != len(second) or first.fields != second.fields:
+            raise Mismatch(f"{first} and {second}")
+        return tuple_type(
+            [common_type(a, b) for a, b in zip(first, second, strict=True)], first.fields
+        )
+    known = isinstance(first, constexpr_type) and isinstance(second, constexpr_type)
+    if known and _equal(first.value, second.value):
+        return first
+    first, second = _tensor_type(first), _tensor_type(second)
+    if first != second:
+        raise Mismatch(f"{first} and {second}")
+    return first
+
+
+def _tensor_type(type_: Any) -> Any:
+    if isinstance(type_, constexpr_type) and is_number(type_.value):
+        return scalar_dtype(type_.value)
+    return type_
+
+
+def fit(value: Any, type_: Any) -> Any:
+    """Return the value as one of a type that :func:`common_type` gave; may emit constants.
+
+    Raises:
+        Mismatch: It cannot be.
+    """
+    if isinstance(value, tuple) and isinstance(type_, tuple_type):
+        items = [fit(v, t) for v, t in zip(value.values, type_, strict=True)]
+        return tuple(items, type_)
+    if type_of(value) == type_:
+        return value
+    if is_number(value) and isinstance(type_, dtype):
+        made = to_tensor(value)
+        if made.type == type_:
+            return made
+    raise Mismatch(f"{describe(value)} and {type_}")
+
+
+def truth(value: tensor, single: Callable[[tensor], tensor]) -> tensor:
+    """Return a condition as a scalar ``int1``.
+
+    Args:
+        value: The condition.
+        single: Takes the one element out of a tensor of one element.
+
+    Raises:
+        TypeError: It has more than one element.
+    """
+    if value.type.is_block():
+        if value.type.numel != 1:
+            raise TypeError(
+                "Boolean value of Tensor with more than one value is ambiguous, "
+                f"but the condition is {describe(value)}"
+            )
+        value = single(value)
+    return cast_to(value, int1)
+
+
+__all__ = [
+    "LANGUAGE",
+    "Mismatch",
+    "assignable",
+    "base_value",
+    "cast_to",
+    "common_type",
+    "constexpr",
+    "describe",
+    "dtype",
+    "fit",
+    "flatten",
+    "is_namedtuple",
+    "is_number",
+    "is_tensor",
+    "normalize",
+    "of_language",
+    "same",
+    "tensor",
+    "to_tensor",
+    "truth",
+    "tuple",
+    "type_of",
+    "unwrap",
+]

@@ -1,0 +1,463 @@
+"""Arithmetic, comparisons, bits and choices, element by element."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from typing import Any
+
+from emu.tile.ops import Code
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import bitcast_to, cast_to, constant, is_number, to_tensor
+from emu.triton.language.promotion import computation_type, scalar_dtype
+from emu.triton.language.shapes import broadcast_tensors
+from emu.triton.language.types import (
+    dtype,
+    float32,
+    get_int_dtype,
+    int1,
+    int32,
+)
+from emu.triton.language.values import operation, tensor
+
+Pair = tuple[tensor, tensor]
+
+
+class PropagateNan(enum.IntEnum):
+    """What the smaller or larger of a NaN and a number is."""
+
+    NONE = 0
+    ALL = 0xFFFF
+
+
+def operand(x: Any) -> Any:
+    """Return a tensor as it is, anything else as the Python number that it stands for.
+
+    Raises:
+        TypeError: It is no number.
+    """
+    if isinstance(x, tensor):
+        return x
+    value = unwrap(x)
+    if not is_number(value):
+        to_tensor(value)  # raises
+    return value.item() if hasattr(value, "item") else value
+
+
+def _describe(x: Any) -> str:
+    return str(x) if isinstance(x, tensor) else f"{x!r} ({scalar_dtype(x)})"
+
+
+def _computed(value: Any, to: dtype) -> tensor:
+    """An operand in the dtype in which is computed."""
+    if isinstance(value, tensor):
+        return cast_to(value, to)
+    if to.is_int():
+        if to.is_int_unsigned() and value < 0:
+            raise ValueError(
+                f"a negative number cannot be combined with unsigned {to}, but got {value}; cast one"
+            )
+        if not to.get_int_min_value() <= value <= to.get_int_max_value():
+            raise ValueError(
+                f"a number that is combined with {to} must be in [{to.get_int_min_value()}, "
+                f"{to.get_int_max_value()}], but got {value}"
+            )
+    return constant(value, to)
+
+
+def promoted(what: str, lhs: Any, rhs: Any, division: bool = False) -> Pair:
+    """Return two operands in their common dtype and shape.
+
+    Args:
+        what: The operation, for the text of errors.
+        lhs: A tensor or a number.
+        rhs: A tensor or a number.
+        division: Whether floats are fp32 at least.
+
+    Raises:
+        TypeError: The dtypes cannot be combined.
+        ValueError: The shapes cannot, or a number is out of range.
+    """
+    a, b = operand(lhs), operand(rhs)
+    a_type = a.dtype if isinstance(a, tensor) else scalar_dtype(a)
+    b_type = b.dtype if isinstance(b, tensor) else scalar_dtype(b)
+    if a_type.is_ptr() or b_type.is_ptr():
+        raise TypeError(f"cannot {what} {_describe(a)} and {_describe(b)}")
+    try:
+        to = computation_type(
+            a_type, not isinstance(a, tensor), b_type, not isinstance(b, tensor), division
+        )
+    except TypeError as error:
+        raise TypeError(f"cannot {what} {_describe(a)} and {_describe(b)}: {error}") from None
+    first, second = _computed(a, to), _computed(b, to)
+    try:
+        first, second = broadcast_tensors(first, second)
+    except ValueError as error:
+        raise ValueError(f"cannot {what} {_describe(a)} and {_describe(b)}: {error}") from None
+    return first, second
+
+
+def promoted_all(what: str, *operands: Any) -> tuple[tensor, ...]:
+    """Return more than two operands in their common dtype and shape.
+
+    Numbers are combined with the tensors' common dtype, whatever their order.
+    """
+    values = [operand(x) for x in operands]
+    tensors = [v.dtype for v in values if isinstance(v, tensor)]
+    scalars = [scalar_dtype(v) for v in values if not isinstance(v, tensor)]
+    said = ", ".join(_describe(v) for v in values)
+    if any(t.is_ptr() for t in tensors):
+        raise TypeError(f"cannot {what} {said}")
+
+    def combined(types: list[dtype], scalar: bool) -> dtype:
+        found = types[0]
+        for other in types[1:]:
+            found = computation_type(found, scalar, other, scalar)
+        return found
+
+    if not tensors:
+        to = combined(scalars, True)
+    else:
+        to = combined(tensors, False)
+        if scalars:
+            to = computation_type(to, False, combined(scalars, True), True)
+    try:
+        return broadcast_tensors(*(_computed(v, to) for v in values))
+    except ValueError as error:
+        raise ValueError(f"cannot {what} {said}: {error}") from None
+
+
+def _binary(code: Code, a: tensor, b: tensor, **attributes: Any) -> tensor:
+    return tensor(builder().binary(code, a.handle, b.handle, **attributes), a.type)
+
+
+def _is_pointer(x: Any) -> bool:
+    return isinstance(x, tensor) and x.dtype.is_ptr()
+
+
+def _moved(what: str, pointer: tensor, offset: Any) -> tensor:
+    by = to_tensor(operand(offset))
+    if not by.dtype.is_int():
+        raise TypeError(f"cannot {what} {pointer} and {by}: an offset must be an integer")
+    if by.dtype.is_bool():
+        by = cast_to(by, int32)
+    try:
+        pointer, by = broadcast_tensors(pointer, by)
+    except ValueError as error:
+        raise ValueError(f"cannot {what} {pointer} and {by}: {error}") from None
+    return tensor(builder().ptr_add(pointer.handle, by.handle), pointer.type)
+
+
+@operation
+def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """``x + y``; of a pointer and an integer the pointer moved by that many elements.
+
+    Args:
+        x: A tensor or number.
+        y: A tensor or number.
+        sanitize_overflow: Accepted; integers wrap.
+    """
+    del sanitize_overflow
+    if _is_pointer(x) and _is_pointer(y):
+        raise TypeError(f"cannot add two pointers, but got {x} and {y}")
+    if _is_pointer(x):
+        return _moved("add", x, y)
+    if _is_pointer(y):
+        return _moved("add", y, x)
+    return _binary(Code.ADD, *promoted("add", x, y))
+
+
+@operation
+def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """``x - y``; of a pointer and an integer the pointer moved back by that many elements."""
+    del sanitize_overflow
+    if _is_pointer(x) and not _is_pointer(y):
+        return _moved("subtract", x, minus(to_tensor(operand(y))))
+    return _binary(Code.SUB, *promoted("subtract", x, y))
+
+
+@operation
+def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """``x * y``."""
+    del sanitize_overflow
+    return _binary(Code.MUL, *promoted("multiply", x, y))
+
+
+@operation
+def truediv(x: Any, y: Any) -> tensor:
+    """``x / y``; of integers and of floats narrower than fp32 in fp32."""
+    a, b = promoted("divide", x, y, division=True)
+    if a.dtype.is_int():
+        a, b = cast_to(a, float32), cast_to(b, float32)
+    return _binary(Code.DIV, a, b)
+
+
+@operation
+def floordiv(x: Any, y: Any) -> tensor:
+    """``x // y`` of integers, rounded toward zero as in C."""
+    a, b = promoted("divide", x, y, division=True)
+    if not a.dtype.is_int():
+        raise TypeError(f"// must have integers, but got {a} and {b}; use / and tl.floor")
+    return _binary(Code.DIV, a, b)
+
+
+@operation
+def mod(x: Any, y: Any) -> tensor:
+    """``x % y`` with the sign of ``x``, as in C."""
+    return _binary(Code.REM, *promoted("take the remainder of", x, y, division=True))
+
+
+def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> tensor:
+    """``x / y`` of floats, correctly rounded whatever the flags are.
+
+    Raises:
+        TypeError: Both are integers.
+        ValueError: Both flags are set, or ``approx`` is and they are not fp32.
+    """
+    a, b = promoted("divide", x, y, division=True)
+    if not a.dtype.is_floating():
+        raise TypeError(f"fdiv needs floating-point operands, but got {a} and {b}")
+    if unwrap(approx) and unwrap(ieee_rounding):
+        raise ValueError("approx and ieee_rounding must not both be true")
+    if unwrap(approx) and a.dtype != float32:
+        raise ValueError(f"approx must only be true for float32, but got {a} and {b}")
+    return _binary(Code.DIV, a, b)
+
+
+def div_rn(x: Any, y: Any) -> tensor:
+    """``x / y`` of fp32, rounded to nearest even."""
+    a, b = promoted("divide", x, y)
+    if a.dtype != float32:
+        raise ValueError(f"div_rn needs operands of float32, but got {a} and {b}")
+    return _binary(Code.DIV, a, b)
+
+
+def _nan(propagate_nan: Any) -> dict[str, bool]:
+    value = unwrap(propagate_nan)
+    if value not in (PropagateNan.NONE, PropagateNan.ALL):
+        raise ValueError(f"propagate_nan must be PropagateNan.NONE or ALL, but got {value!r}")
+    return {"propagate_nan": value == PropagateNan.ALL}
+
+
+def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
+    """The smaller of each two elements.
+
+    Args:
+        x: A tensor or number.
+        y: A tensor or number.
+        propagate_nan: What is given where one is NaN: the other, or with ``PropagateNan.ALL`` NaN.
+    """
+    a, b = promoted("take the minimum of", x, y)
+    return _binary(Code.MIN, a, b, **_nan(propagate_nan))
+
+
+def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
+    """The larger of each two elements; ``propagate_nan`` as in :func:`minimum`."""
+    a, b = promoted("take the maximum of", x, y)
+    return _binary(Code.MAX, a, b, **_nan(propagate_nan))
+
+
+def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
+    """``x``, but at least ``min`` and at most ``max``; ``propagate_nan`` as in :func:`minimum`."""
+    value, low, high = promoted_all("clamp", x, min, max)
+    nan = _nan(propagate_nan)
+    return _binary(Code.MIN, _binary(Code.MAX, value, low, **nan), high, **nan)
+
+
+def fma(x: Any, y: Any, z: Any) -> tensor:
+    """``x * y + z`` with one rounding; of integers wrapped."""
+    a, b, c = promoted_all("multiply and add", x, y, z)
+    if not a.dtype.is_floating():
+        raise TypeError(f"fma needs floating-point operands, but got {a}, {b} and {c}")
+    return tensor(builder().fma(a.handle, b.handle, c.handle), a.type)
+
+
+@operation
+def minus(x: tensor) -> tensor:
+    """``-x``; of integers wrapped.
+
+    Raises:
+        TypeError: It is a pointer.
+    """
+    if x.dtype.is_ptr():
+        raise TypeError(f"cannot negate {x}")
+    if x.dtype.is_bool():
+        return x  # -1 is 1 in one bit
+    return tensor(builder().unary(Code.NEG, x.handle), x.type)
+
+
+@operation
+def invert(x: tensor) -> tensor:
+    """``~x``; of int1 the logical not.
+
+    Raises:
+        TypeError: It is a float or a pointer.
+    """
+    if not x.dtype.is_int():
+        raise TypeError(f"cannot invert {x}: only integers have bits to invert")
+    return tensor(builder().unary(Code.NOT, x.handle), x.type)
+
+
+def _bits(what: str, x: Any, y: Any) -> Pair:
+    a, b = promoted(what, x, y)
+    if not a.dtype.is_int():
+        raise TypeError(f"cannot {what} {_describe(operand(x))} and {_describe(operand(y))}")
+    return a, b
+
+
+@operation
+def and_(x: Any, y: Any) -> tensor:
+    """``x & y``."""
+    return _binary(Code.AND, *_bits("and", x, y))
+
+
+@operation
+def or_(x: Any, y: Any) -> tensor:
+    """``x | y``."""
+    return _binary(Code.OR, *_bits("or", x, y))
+
+
+@operation
+def xor_(x: Any, y: Any) -> tensor:
+    """``x ^ y``."""
+    return _binary(Code.XOR, *_bits("xor", x, y))
+
+
+def _check_width(x: Any, by: Any) -> None:
+    count = unwrap(by)
+    if isinstance(x, tensor) and isinstance(count, int) and count >= x.dtype.primitive_bitwidth:
+        warnings.warn(
+            f"a shift by {count} is at least the width of {x.dtype}; its result is undefined in Triton",
+            stacklevel=4,
+        )
+
+
+@operation
+def shl(x: Any, y: Any) -> tensor:
+    """``x << y``."""
+    _check_width(x, y)
+    a, b = _bits("shift", x, y)
+    if a.dtype.is_bool():
+        return _binary(Code.AND, a, invert(b))
+    return _binary(Code.SHL, a, b)
+
+
+@operation
+def shr(x: Any, y: Any, by: dtype) -> tensor:
+    """``x >> y``: sign bits come in if the dtype ``by`` is signed."""
+    _check_width(x, y)
+    a, b = _bits("shift", x, y)
+    if a.dtype.is_bool():
+        return _binary(Code.AND, a, invert(b))
+    if a.dtype.is_int_signed() == by.is_int_signed():
+        return _binary(Code.SHR, a, b)
+    other = get_int_dtype(a.dtype.int_bitwidth, by.is_int_signed())
+    return bitcast_to(_binary(Code.SHR, bitcast_to(a, other), bitcast_to(b, other)), a.dtype)
+
+
+def _compared(code: Code, x: Any, y: Any) -> tensor:
+    if _is_pointer(x) and _is_pointer(y):
+        if x.dtype != y.dtype:
+            raise TypeError(f"cannot compare {x} and {y}")
+        a, b = broadcast_tensors(x, y)
+    else:
+        a, b = promoted("compare", x, y)
+    handle = builder().compare(code, a.handle, b.handle)
+    return tensor(handle, a.type.with_element_ty(int1))
+
+
+@operation
+def equal(x: Any, y: Any) -> tensor:
+    """``x == y``."""
+    return _compared(Code.EQ, x, y)
+
+
+@operation
+def not_equal(x: Any, y: Any) -> tensor:
+    """``x != y``; true where one is NaN."""
+    return _compared(Code.NE, x, y)
+
+
+@operation
+def less_than(x: Any, y: Any) -> tensor:
+    """``x < y``."""
+    return _compared(Code.LT, x, y)
+
+
+@operation
+def less_equal(x: Any, y: Any) -> tensor:
+    """``x <= y``."""
+    return _compared(Code.LE, x, y)
+
+
+@operation
+def greater_than(x: Any, y: Any) -> tensor:
+    """``x > y``."""
+    return _compared(Code.GT, x, y)
+
+
+@operation
+def greater_equal(x: Any, y: Any) -> tensor:
+    """``x >= y``."""
+    return _compared(Code.GE, x, y)
+
+
+def _condition(x: Any, what: str) -> tensor:
+    condition = to_tensor(x)
+    if condition.dtype != int1:
+        raise TypeError(f"{what} must have conditions of int1, but got {condition}; compare it")
+    return condition
+
+
+@operation
+def logical_and(x: Any, y: Any) -> tensor:
+    """``x and y`` of conditions; both are evaluated."""
+    return and_(_condition(x, "and"), _condition(y, "and"))
+
+
+@operation
+def logical_or(x: Any, y: Any) -> tensor:
+    """``x or y`` of conditions; both are evaluated."""
+    return or_(_condition(x, "or"), _condition(y, "or"))
+
+
+@operation
+def not_(x: Any) -> tensor:
+    """``not x`` of a condition."""
+    return invert(_condition(x, "not"))
+
+
+def where(condition: Any, x: Any, y: Any) -> tensor:
+    """The elements of ``x`` where the condition is true, those of ``y`` elsewhere.
+
+    Both are evaluated everywhere; mask a load to keep it from reading.
+
+    Args:
+        condition: A tensor of int1; of other numbers, true is what is not 0.
+        x: A tensor or number.
+        y: A tensor or number; promoted with ``x``, or a pointer of the same type.
+    """
+    chosen = cast_to(to_tensor(condition), int1)
+    if _is_pointer(x) or _is_pointer(y):
+        if not (_is_pointer(x) and _is_pointer(y) and x.dtype == y.dtype):
+            raise TypeError(
+                f"cannot choose between {_describe(operand(x))} and {_describe(operand(y))}"
+            )
+        a, b = x, y
+    else:
+        a, b = promoted("choose between", x, y)
+    try:
+        chosen, a, b = broadcast_tensors(chosen, a, b)
+    except ValueError as error:
+        raise ValueError(f"cannot choose by {chosen} between {a} and {b}: {error}") from None
+    return tensor(builder().select(chosen.handle, a.handle, b.handle), a.type)
+
+
+def integer_operation(code: Code, x: Any, y: Any) -> tensor:
+    """MULHI: the upper half of an unsigned product."""
+    a, b = promoted("multiply", x, y)
+    if a.dtype.is_bool() or not a.dtype.is_int():
+        raise TypeError(f"umulhi needs integers of 32 or 64 bits, but got {a} and {b}")
+    unsigned = get_int_dtype(a.dtype.int_bitwidth, False)
+    return bitcast_to(_binary(code, bitcast_to(a, unsigned), bitcast_to(b, unsigned)), a.dtype)

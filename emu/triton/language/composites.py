@@ -1,0 +1,54 @@
+"""Functions that Triton writes in its own language."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from emu.triton.language.arithmetic import fdiv, minimum
+from emu.triton.language.constants import unwrap
+from emu.triton.language.conversion import to_tensor
+from emu.triton.language.mathematics import exp
+from emu.triton.language.reductions import max, sum
+from emu.triton.language.values import member, tensor, tuple
+
+
+@member
+def softmax(
+    x: Any, dim: Any = None, *, keep_dims: Any = None, ieee_rounding: Any = False
+) -> tensor:
+    """Exponentials along an axis, divided by their sum; fp32 or fp64 (fp16 and bf16 become fp32).
+
+    Args:
+        x: The tensor.
+        dim: The axis; by default 0, the first.
+        keep_dims: Deprecated, without effect: the shape is kept.
+        ieee_rounding: Without effect: the division is correctly rounded.
+    """
+    if unwrap(keep_dims) is not None:
+        warnings.warn("keep_dims of tl.softmax is deprecated and has no effect", stacklevel=2)
+    values = to_tensor(x)
+    axis = 0 if unwrap(dim) is None else unwrap(dim)
+    numerator = exp(values - max(values, axis, keep_dims=True))
+    return fdiv(numerator, sum(numerator, axis, keep_dims=True), ieee_rounding)
+
+
+def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple:
+    """Renumber the places of a matrix so that groups of rows are walked column by column.
+
+    Args:
+        i: Row.
+        j: Column.
+        size_i: Number of rows.
+        size_j: Number of columns.
+        size_g: Rows of a group; the last group may have fewer.
+
+    Returns:
+        The new row and column.
+    """
+    number = i * size_j + j
+    in_group = size_g * size_j
+    first_row = number // in_group * size_g
+    rows = minimum(size_i - first_row, size_g)
+    number = number % in_group
+    return tuple([first_row + number % rows, number // rows])

@@ -1,0 +1,70 @@
+"""What the functions of the language emit into while a program is being compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emu.tile import ir
+
+Call = Callable[[Any, Sequence[Any]], Any]
+"""Emits a function's body in place: ``call(function, arguments)`` returns its value."""
+
+
+def _call(function: Any, arguments: Sequence[Any]) -> Any:
+    return function(*arguments)
+
+
+@dataclass(slots=True)
+class Context:
+    """Where operations go, and how functions of the program are called.
+
+    Attributes:
+        builder: Appends operations.
+        module: The functions of the program so far.
+        call: Emits the body of a combine function in place. The default calls it as Python does.
+        debug: Whether ``device_assert`` and ``assert`` have an effect.
+        print_: What ``static_print`` prints with; ``None`` for ``print``.
+    """
+
+    builder: ir.Builder
+    module: ir.Module
+    call: Call = _call
+    debug: bool = False
+    print_: Callable[..., None] | None = None
+
+
+_current: contextvars.ContextVar[Context | None] = contextvars.ContextVar("context", default=None)
+
+
+def current() -> Context:
+    """Return the context of the program that is being compiled.
+
+    Raises:
+        RuntimeError: None is.
+    """
+    context = _current.get()
+    if context is None:
+        raise RuntimeError(
+            "functions of triton.language can only be called in functions that are decorated with "
+            "@triton.jit, while these are compiled"
+        )
+    return context
+
+
+def builder() -> ir.Builder:
+    """Return the current context's builder."""
+    return current().builder
+
+
+@contextlib.contextmanager
+def building(context: Context) -> Iterator[Context]:
+    """Make a context the current one for the time being, in this thread."""
+    token = _current.set(context)
+    try:
+        yield context
+    finally:
+        _current.reset(token)

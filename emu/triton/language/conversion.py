@@ -1,0 +1,188 @@
+"""Python's numbers as tensors, and conversions between dtypes."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from emu.tile import types as tile
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder
+from emu.triton.language.promotion import scalar_dtype
+from emu.triton.language.types import dtype, int1, int8, int64, pointer_type
+from emu.triton.language.values import member, tensor
+
+_ROUNDINGS = (None, "rtne", "rtz")
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a Python number: those do not promote tensors of their kind."""
+    return isinstance(value, numbers.Number)
+
+
+def _rounded(value: float, to: dtype) -> float:
+    """The value that a constant of a float dtype has, as a Python float."""
+    if to.name == "fp64":
+        return value
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+        if to.name == "fp16":
+            return float(np.float16(value))
+        if to.name == "bf16":
+            # One rounding, not two: what fp32 cannot hold is kept as a sticky last bit.
+            if float(single) != value and np.isfinite(single):
+                bits = single.view(np.uint32)
+                if abs(float(single)) > abs(value):
+                    bits = np.uint32(bits - np.uint32(1))
+                single = np.uint32(bits | np.uint32(1)).view(np.float32)
+            return float(single.astype(ml_dtypes.bfloat16))
+        if to.is_fp8():
+            type_ = to.to_ir()
+            assert isinstance(type_, tile.DType)
+            return float(single.astype(type_.numpy))
+    return float(single)
+
+
+def literal(value: Any, to: dtype) -> bool | int | float:
+    """Return the value that a dtype has for a Python number.
+
+    Raises:
+        TypeError: A float was given for an integer dtype.
+        ValueError: An integer is out of the dtype's range.
+    """
+    if to.is_floating():
+        return _rounded(float(value), to)
+    if to.is_bool():
+        return bool(value)
+    if to.is_ptr() or to.is_void():
+        raise TypeError(f"there is no constant of {to}, but got {value!r}")
+    if not isinstance(value, int) and value != 0:
+        raise TypeError(f"a constant of {to} must be an integer, but got {value!r}")
+    number = int(value)
+    low, high = to.get_int_min_value(), to.get_int_max_value()
+    if not low <= number <= (1 << to.int_bitwidth) - 1:
+        raise ValueError(f"a constant of {to} must be in [{low}, {high}], but got {number}")
+    # What only the unsigned dtype holds is taken as bits, as Triton does.
+    return number - (1 << to.int_bitwidth) if number > high else number
+
+
+def constant(value: Any, to: dtype) -> tensor:
+    """Return a scalar of a dtype; the errors are those of :func:`literal`."""
+    return tensor(builder().constant(literal(value, to), to.to_ir()), to)
+
+
+def to_tensor(x: Any) -> tensor:
+    """Return a tensor; of a number or a constexpr of one a scalar.
+
+    A bool becomes ``int1``, an int the first of int32, uint32, int64, uint64 that holds it, a float fp32
+    or, where that does not hold it, fp64.
+
+    Raises:
+        TypeError: It is no number and no tensor.
+        ValueError: It is an integer that no dtype holds.
+    """
+    if isinstance(x, tensor):
+        return x
+    value = unwrap(x)
+    if isinstance(value, np.generic):
+        value = value.item()
+    return constant(value, scalar_dtype(value))
+
+
+@member
+def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
+    """Convert a tensor to another dtype, or read its bits as another.
+
+    Args:
+        input: A tensor or number.
+        dtype: The dtype, or a pointer type; of a block type the element's.
+        fp_downcast_rounding: ``"rtne"`` or ``"rtz"``; only from a float to a narrower one.
+        bitcast: Read the same bits; both must be of one width.
+
+    Raises:
+        TypeError: There is no such conversion.
+        ValueError: The rounding is none, or the widths differ.
+    """
+    x = to_tensor(input)
+    to = unwrap(dtype)
+    if not isinstance(to, _dtype):
+        raise TypeError(f"dtype must be a dtype of triton.language, but got {to!r}")
+    if unwrap(bitcast):
+        return bitcast_to(x, to)
+    return cast_to(x, to, unwrap(fp_downcast_rounding))
+
+
+def cast_to(x: tensor, to: dtype, rounding: str | None = None) -> tensor:
+    """Convert a tensor's values."""
+    source, to = x.dtype, to.scalar
+    if source == to:
+        return x
+    if rounding not in _ROUNDINGS:
+        raise ValueError(f"fp_downcast_rounding must be 'rtne' or 'rtz', but got {rounding!r}")
+    narrowing = (
+        source.is_floating()
+        and to.is_floating()
+        and to.primitive_bitwidth < source.primitive_bitwidth
+    )
+    if rounding is not None and not narrowing:
+        raise ValueError(
+            "fp_downcast_rounding must only be given for a float that becomes a narrower one, but "
+            f"the source is {source} and the destination {to}"
+        )
+    _check_conversion(source, to)
+    from_narrow = to.is_ptr() and source.is_int() and source.int_bitwidth < 64
+    if from_narrow or (source.is_ptr() and to.is_bool()):
+        x = cast_to(x, int64)
+    element = to.to_ir()
+    assert isinstance(element, tile.DType | tile.Pointer)
+    handle = builder().cast(x.handle, element, rounding or "rtne")
+    return tensor(handle, x.type.with_element_ty(to))
+
+
+def _check_conversion(source: dtype, to: dtype) -> None:
+    standard = source.is_int() or source.is_standard_floating()
+    if source.is_ptr():
+        fits = to.is_ptr() or to.is_bool() or (to.is_int() and to.int_bitwidth == 64)
+    elif to.is_ptr():
+        fits = source.is_int()
+    elif to.is_fp8():
+        fits = source.is_floating()
+    elif source.is_fp8():
+        fits = to.is_floating()
+    else:
+        fits = standard and (to.is_int() or to.is_floating())
+    if not fits:
+        hint = "; go by way of float32" if source.is_fp8() or to.is_fp8() else ""
+        raise TypeError(f"cannot cast {source!r} to {to!r}{hint}")
+
+
+def bitcast_to(x: tensor, to: dtype) -> tensor:
+    """Read a tensor's bits as another dtype of the same width."""
+    source, to = x.dtype, to.scalar
+    if source == to:
+        return x
+    if source.is_ptr() or to.is_ptr():
+        return cast_to(x, to)
+    if source.primitive_bitwidth != to.primitive_bitwidth:
+        raise ValueError(
+            f"a bitcast must keep the width, but got {source} of {source.primitive_bitwidth} bits and "
+            f"{to} of {to.primitive_bitwidth}"
+        )
+    element = to.to_ir()
+    assert isinstance(element, tile.DType)
+    return tensor(builder().bitcast(x.handle, element), x.type.with_element_ty(to))
+
+
+def bytes_of_bools(pointer: tensor) -> tensor:
+    """Return pointers to int1 as pointers to the bytes that these take; others as they are."""
+    element = pointer.dtype
+    assert isinstance(element, pointer_type)
+    if element.element_ty != int1:
+        return pointer
+    return cast_to(pointer, pointer_type(int8, element.address_space, element.const))
+
+
+_dtype = dtype

@@ -1,0 +1,327 @@
+"""The classes and functions that Triton keeps in ``tl.core``."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from emu.triton.language.arithmetic import (
+    PropagateNan,
+    add,
+    clamp,
+    div_rn,
+    fdiv,
+    fma,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    where,
+)
+from emu.triton.language.constants import (
+    base_type,
+    base_value,
+    constexpr,
+    constexpr_type,
+    unwrap,
+)
+from emu.triton.language.conversion import (
+    cast,
+    to_tensor,
+)
+from emu.triton.language.creation import (
+    arange,
+    full,
+    num_programs,
+    program_id,
+)
+from emu.triton.language.debugging import (
+    StaticAssertionError,
+    assume,
+    debug_barrier,
+    device_assert,
+    device_print,
+    expect_zero,
+    inline_asm_elementwise,
+    map_elementwise,
+    max_constancy,
+    max_contiguous,
+    multiple_of,
+    static_assert,
+    static_print,
+)
+from emu.triton.language.iteration import (
+    condition,
+    range,
+    static_range,
+)
+from emu.triton.language.linear import (
+    dot,
+    dot_scaled,
+)
+from emu.triton.language.mathematics import (
+    abs,
+    ceil,
+    cos,
+    erf,
+    exp,
+    exp2,
+    floor,
+    log,
+    log2,
+    rsqrt,
+    sin,
+    sqrt,
+    sqrt_rn,
+    umulhi,
+)
+from emu.triton.language.memory import (
+    advance,
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_poll,
+    atomic_store,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    load_tensor_descriptor,
+    make_block_ptr,
+    make_tensor_descriptor,
+    store,
+    store_tensor_descriptor,
+)
+from emu.triton.language.reductions import (
+    reduce,
+)
+from emu.triton.language.scans import (
+    associative_scan,
+    histogram,
+)
+from emu.triton.language.shapes import (
+    broadcast,
+    broadcast_to,
+    cat,
+    expand_dims,
+    gather,
+    item,
+    join,
+    permute,
+    reshape,
+    split,
+    trans,
+    view,
+)
+from emu.triton.language.types import (
+    bfloat16,
+    block_type,
+    const,
+    dtype,
+    float8e4b8,
+    float8e4b15,
+    float8e4nv,
+    float8e5,
+    float8e5b16,
+    float16,
+    float32,
+    float64,
+    get_int_dtype,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    pi32_t,
+    pointer_type,
+    slice_type,
+    str_to_ty,
+    tuple_type,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    validate_block_shape,
+    void,
+)
+from emu.triton.language.values import (
+    flatten,
+    slice,
+    tensor,
+    tuple,
+    unflatten,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_unwrap_if_constexpr = unwrap
+
+CONSTEXPR_0 = constexpr(0)
+
+
+def is_builtin(fn: Any) -> bool:
+    """Whether that is a function of the language, not one of a program."""
+    return getattr(fn, "__module__", "").startswith(__name__.rpartition(".")[0])
+
+
+def builtin(fn: F) -> F:
+    """Mark a function as one of the language; programs decorate their own with it."""
+    fn.__triton_builtin__ = True  # type: ignore[attr-defined]
+    return fn
+
+
+def _folded(name: str, function: Any, args: Any, propagate_nan: Any) -> Any:
+    given = [a if isinstance(a, base_value) else constexpr(a) for a in args]
+    if len(given) == 1 and isinstance(given[0], tuple):
+        given = list(given[0])
+    if not given:
+        raise TypeError(f"{name} needs at least one value, but got none")
+    if all(isinstance(a, constexpr) for a in given):
+        return constexpr((builtins.max if name == "max" else builtins.min)(unwrap(given)))
+    result = given[0]
+    for other in given[1:]:
+        result = function(result, other, propagate_nan=propagate_nan)
+    return result
+
+
+def builtin_max(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
+    """Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
+    return _folded("max", maximum, args, propagate_nan)
+
+
+def builtin_min(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
+    """Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
+    return _folded("min", minimum, args, propagate_nan)
+
+
+__all__ = [
+    "CONSTEXPR_0",
+    "PropagateNan",
+    "StaticAssertionError",
+    "abs",
+    "add",
+    "advance",
+    "arange",
+    "associative_scan",
+    "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_poll",
+    "atomic_store",
+    "atomic_xchg",
+    "atomic_xor",
+    "base_type",
+    "base_value",
+    "bfloat16",
+    "block_type",
+    "broadcast",
+    "broadcast_to",
+    "builtin",
+    "builtin_max",
+    "builtin_min",
+    "cast",
+    "cat",
+    "ceil",
+    "clamp",
+    "condition",
+    "const",
+    "constexpr",
+    "constexpr_type",
+    "cos",
+    "debug_barrier",
+    "device_assert",
+    "device_print",
+    "div_rn",
+    "dot",
+    "dot_scaled",
+    "dtype",
+    "erf",
+    "exp",
+    "exp2",
+    "expand_dims",
+    "expect_zero",
+    "fdiv",
+    "flatten",
+    "float8e4b8",
+    "float8e4b15",
+    "float8e4nv",
+    "float8e5",
+    "float8e5b16",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "fma",
+    "full",
+    "gather",
+    "get_int_dtype",
+    "histogram",
+    "inline_asm_elementwise",
+    "int1",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_builtin",
+    "item",
+    "join",
+    "load",
+    "load_tensor_descriptor",
+    "log",
+    "log2",
+    "make_block_ptr",
+    "make_tensor_descriptor",
+    "map_elementwise",
+    "max_constancy",
+    "max_contiguous",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiple_of",
+    "num_programs",
+    "permute",
+    "pi32_t",
+    "pointer_type",
+    "program_id",
+    "range",
+    "reduce",
+    "reshape",
+    "rsqrt",
+    "sin",
+    "slice",
+    "slice_type",
+    "split",
+    "sqrt",
+    "sqrt_rn",
+    "static_assert",
+    "static_print",
+    "static_range",
+    "store",
+    "store_tensor_descriptor",
+    "str_to_ty",
+    "sub",
+    "tensor",
+    "to_tensor",
+    "trans",
+    "tuple",
+    "tuple_type",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "umulhi",
+    "unflatten",
+    "validate_block_shape",
+    "view",
+    "void",
+    "where",
+]

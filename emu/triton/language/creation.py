@@ -1,0 +1,99 @@
+"""Values from nothing: program ids, ranges, constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import cast_to, is_number, literal
+from emu.triton.language.shapes import checked_shape, item, wrapped
+from emu.triton.language.types import block_type, int32
+from emu.triton.language.types import dtype as _dtype
+from emu.triton.language.values import tensor
+
+
+def _grid_axis(axis: Any) -> int:
+    axis = unwrap(axis)
+    if axis not in (0, 1, 2):
+        raise ValueError(f"axis must be 0, 1 or 2, but got {axis!r}")
+    return int(axis)
+
+
+def program_id(axis: Any) -> tensor:
+    """Number of this program along an axis of the grid, int32.
+
+    Raises:
+        ValueError: The axis is not 0, 1 or 2.
+    """
+    return tensor(builder().program_id(_grid_axis(axis)), int32)
+
+
+def num_programs(axis: Any) -> tensor:
+    """Extent of the grid along an axis, int32.
+
+    Raises:
+        ValueError: The axis is not 0, 1 or 2.
+    """
+    return tensor(builder().num_programs(_grid_axis(axis)), int32)
+
+
+def arange(start: Any, end: Any) -> tensor:
+    """The int32 numbers from ``start`` to before ``end``.
+
+    Args:
+        start: First, known at compile time.
+        end: One behind the last, known at compile time; the count is a power of two.
+
+    Raises:
+        TypeError: One is not known at compile time.
+        ValueError: One does not fit int32, or the count is none or no power of two.
+    """
+    first, behind = unwrap(start), unwrap(end)
+    for name, value in (("start", first), ("end", behind)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} of arange must be known at compile time, but got {value!r}")
+        if not -(2**31) <= value < 2**31:
+            raise ValueError(f"{name} of arange must fit int32, but got {value}")
+    count = behind - first
+    if count <= 0:
+        raise ValueError(f"end of arange must be above start, but got {first} and {behind}")
+    if count & (count - 1):
+        raise ValueError(
+            f"arange must have a power of 2 numbers, but from {first} to {behind} are {count}"
+        )
+    checked_shape((count,))
+    return wrapped(builder().arange(first, behind), int32)
+
+
+def full(shape: Any, value: Any, dtype: Any) -> tensor:
+    """A tensor all of whose elements have one value.
+
+    Args:
+        shape: Extents, powers of two; ``()`` gives a scalar.
+        value: A number, or a tensor of one element.
+        dtype: Its dtype.
+    """
+    extents, to = checked_shape(shape), unwrap(dtype)
+    if not isinstance(to, _dtype):
+        raise TypeError(f"dtype must be a dtype of triton.language, but got {to!r}")
+    if isinstance(value, tensor):
+        single = cast_to(item(value), to)
+    else:
+        number = unwrap(value)
+        if not is_number(number):
+            raise TypeError(f"value must be a number or a tensor, but got {number!r}")
+        number = literal(number.item() if hasattr(number, "item") else number, to)
+        type_ = block_type(to, extents) if extents else to
+        return tensor(builder().constant(number, type_.to_ir()), type_)
+    return wrapped(builder().splat(single.handle, extents), to)
+
+
+def zeros(shape: Any, dtype: Any) -> tensor:
+    """A tensor of zeros."""
+    return full(shape, 0, dtype)
+
+
+def zeros_like(input: Any) -> tensor:
+    """A tensor of zeros with the shape and dtype of another."""
+    return full(input.type.shape, 0, input.dtype)

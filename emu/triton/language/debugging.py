@@ -1,0 +1,143 @@
+"""Assertions, printing, and hints to the compiler."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from emu.triton.language.arithmetic import logical_or, not_
+from emu.triton.language.constants import unwrap, unwrap_sequence
+from emu.triton.language.context import builder, current
+from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.types import int1
+from emu.triton.language.values import tensor
+
+
+class StaticAssertionError(AssertionError):
+    """A ``static_assert`` does not hold."""
+
+
+def static_assert(cond: Any, msg: Any = "") -> None:
+    """Stop compiling with an error unless a condition holds.
+
+    Raises:
+        StaticAssertionError: It does not.
+        TypeError: It is not known at compile time.
+    """
+    if isinstance(cond, tensor):
+        raise TypeError(f"a static_assert must be known at compile time, but got {cond}")
+    if not unwrap(cond):
+        raise StaticAssertionError(str(unwrap(msg)))
+
+
+def static_print(*values: Any, sep: Any = " ", end: Any = "\n", **keywords: Any) -> None:
+    """Print values while compiling, as Python's ``print`` does."""
+    keywords.pop("flush", None)
+    write = current().print_ or print
+    file = unwrap(keywords.get("file"))
+    write(*(unwrap(v) for v in values), sep=unwrap(sep), end=unwrap(end), file=file)
+
+
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """Stop the program with an error unless every element of a condition is true.
+
+    It has an effect only where assertions are asked for (``debug=True`` or ``TRITON_DEBUG=1``).
+
+    Args:
+        cond: A condition, or a tensor of them.
+        msg: Text of the error, known at compile time.
+        mask: Only where this is true the condition must be.
+    """
+    context = current()
+    if not context.debug:
+        return
+    condition = cast_to(to_tensor(cond), int1)
+    if unwrap(mask) is not None:
+        condition = logical_or(condition, not_(cast_to(to_tensor(mask), int1)))
+    context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009
+
+
+def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
+    """Print values while the program runs.
+
+    Args:
+        prefix: ASCII text before them, known at compile time.
+        args: Tensors or numbers.
+        hex: Whether numbers are printed in hexadecimal.
+
+    Raises:
+        TypeError: The prefix is no text.
+        ValueError: It has a character that is no printable ASCII.
+    """
+    text = unwrap(prefix)
+    if not isinstance(text, str):
+        raise TypeError(f"prefix must be a text known at compile time, but got {text!r}")
+    if any(c not in string.printable for c in text):
+        raise ValueError(f"prefix must be printable ASCII, but got {text!r}")
+    if args and not text.endswith(": "):
+        text = text.rstrip(" ").removesuffix(":") + ": "
+    if len(text) > 2 and not text.startswith(" "):
+        text = " " + text
+    builder().print_(text, [to_tensor(a).handle for a in args], bool(unwrap(hex)))
+
+
+def debug_barrier() -> None:
+    """All memory operations of the program before it are done before those after it."""
+    builder().barrier()
+
+
+def _hint(name: str, input: Any, values: Any) -> Any:
+    rank = max(1, len(to_tensor(input).extents)) if isinstance(input, tensor) else 1
+    given = unwrap_sequence(values)
+    if len(given) != rank or not all(isinstance(v, int) for v in given):
+        raise ValueError(
+            f"values of {name} must be {rank} ints known at compile time, but got {unwrap(values)}"
+        )
+    return input
+
+
+def multiple_of(input: Any, values: Any) -> Any:
+    """Promise that the first of each run is a multiple; gives ``input``, nothing is made of it."""
+    return _hint("multiple_of", input, values)
+
+
+def max_contiguous(input: Any, values: Any) -> Any:
+    """Promise that elements come in runs of consecutive numbers; gives ``input``."""
+    return _hint("max_contiguous", input, values)
+
+
+def max_constancy(input: Any, values: Any) -> Any:
+    """Promise that elements come in runs of equal numbers; gives ``input``."""
+    return _hint("max_constancy", input, values)
+
+
+def assume(cond: Any) -> None:
+    """Promise that a condition holds; nothing is made of it."""
+    to_tensor(cond)
+
+
+def expect_zero(x: Any, mask: Any) -> Any:
+    """Promise that elements are 0 where the mask is true; checked where assertions are asked for."""
+    value = to_tensor(x)
+    device_assert(value == 0, "expect_zero: x must be 0 where mask is true", mask)
+    return value
+
+
+def inline_asm_elementwise(*arguments: Any, **keywords: Any) -> tensor:
+    """Refused: assembly of a GPU cannot run here.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(
+        "tl.inline_asm_elementwise has assembly of a GPU, which emu cannot run; write it with tl"
+    )
+
+
+def map_elementwise(*arguments: Any, **keywords: Any) -> Any:
+    """Refused: not in this version.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError("tl.map_elementwise is not in emu yet; write it on whole tensors")

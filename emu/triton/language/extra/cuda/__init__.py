@@ -1,0 +1,5 @@
+"""What Triton keeps under CUDA's name: ``libdevice``."""
+
+from emu.triton.language.extra.cuda import libdevice
+
+__all__ = ["libdevice"]

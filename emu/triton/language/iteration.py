@@ -1,0 +1,94 @@
+"""What loops iterate over: the code generator reads their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from emu.triton.language.constants import base_value, constexpr, unwrap
+from emu.triton.language.values import tensor
+
+
+class _Range(base_value):
+    """Start, end and step of a loop."""
+
+    def __init__(self, arg1: Any, arg2: Any, step: Any) -> None:
+        self.start: Any = constexpr(0) if arg2 is None else arg1
+        self.end: Any = arg1 if arg2 is None else arg2
+        self.step: Any = constexpr(1) if step is None else step
+
+    def __iter__(self) -> Iterator[Any]:
+        raise RuntimeError(
+            f"tl.{type(self).__name__} can only be looped over in functions decorated with @triton.jit"
+        )
+
+
+class static_range(_Range):
+    """A loop that is unrolled while compiling: ``for i in tl.static_range(10)``.
+
+    Args:
+        arg1: The end, or with ``arg2`` the start; known at compile time.
+        arg2: The end.
+        step: By default 1.
+
+    Raises:
+        TypeError: One is not known at compile time.
+    """
+
+    def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
+        for name, value in (("arg1", arg1), ("arg2", arg2), ("step", step)):
+            if isinstance(value, tensor):
+                raise TypeError(
+                    f"{name} of static_range must be known at compile time, but got {value}"
+                )
+        parts = [None if v is None else constexpr(v) for v in (arg1, arg2, step)]
+        super().__init__(*parts)
+
+
+class range(_Range):
+    """A loop, with hints that have no effect here: ``for i in tl.range(10, num_stages=3)``.
+
+    Args:
+        arg1: The end, or with ``arg2`` the start.
+        arg2: The end.
+        step: By default 1; negative only if known at compile time.
+        num_stages: Accepted.
+        loop_unroll_factor: Accepted.
+        disallow_acc_multi_buffer: Accepted.
+        flatten: Accepted.
+        warp_specialize: Accepted.
+        disable_licm: Accepted.
+    """
+
+    def __init__(
+        self,
+        arg1: Any,
+        arg2: Any = None,
+        step: Any = None,
+        num_stages: Any = None,
+        loop_unroll_factor: Any = None,
+        disallow_acc_multi_buffer: Any = False,
+        flatten: Any = False,
+        warp_specialize: Any = False,
+        disable_licm: Any = False,
+    ) -> None:
+        super().__init__(arg1, arg2, step)
+        self.num_stages = unwrap(num_stages)
+        self.loop_unroll_factor = unwrap(loop_unroll_factor)
+        self.disallow_acc_multi_buffer = unwrap(disallow_acc_multi_buffer)
+        self.flatten = unwrap(flatten)
+        self.warp_specialize = unwrap(warp_specialize)
+        self.disable_licm = unwrap(disable_licm)
+
+
+class condition(base_value):
+    """The condition of a while loop, with a hint: ``while tl.condition(c)``.
+
+    Args:
+        arg1: The condition.
+        disable_licm: Accepted.
+    """
+
+    def __init__(self, arg1: Any, disable_licm: Any = False) -> None:
+        self.condition = arg1
+        self.disable_licm = unwrap(disable_licm)

@@ -1,0 +1,149 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from emu.tile import types as tile
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder
+from emu.triton.language.creation import zeros
+from emu.triton.language.shapes import reshape, wrapped
+from emu.triton.language.types import dtype, float16, float32, float64, int32
+from emu.triton.language.values import tensor
+
+_INPUTS = ("int8", "uint8", "fp16", "bf16", "fp32", "fp64")
+_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+
+
+def _checked_inputs(a: Any, b: Any) -> None:
+    for name, x in (("input", a), ("other", b)):
+        if not isinstance(x, tensor) or not x.extents:
+            got = x if isinstance(x, tensor) else repr(unwrap(x))
+            raise TypeError(f"{name} of dot must be a tensor with axes, but got {got}")
+    if a.dtype.is_fp8() and b.dtype.is_fp8():
+        return
+    for name, x in (("input", a), ("other", b)):
+        if x.dtype.name not in _INPUTS:
+            raise TypeError(
+                f"{name} of dot must have a dtype of {', '.join(_INPUTS)}, or both one of fp8, but got "
+                f"{x}"
+            )
+    if a.dtype != b.dtype:
+        raise TypeError(f"input and other of dot must have one dtype, but got {a} and {b}")
+
+
+def _checked_shapes(a: tensor, b: tensor) -> tuple[int, ...]:
+    """The shape of the product."""
+    if len(a.extents) != len(b.extents) or len(a.extents) < 2:
+        raise ValueError(
+            f"input and other of dot must have as many axes, at least 2, but got {a} and {b}"
+        )
+    if a.extents[:-2] != b.extents[:-2]:
+        raise ValueError(f"input and other of dot must have the same batches, but got {a} and {b}")
+    if a.extents[-1] != b.extents[-2]:
+        raise ValueError(
+            f"the last extent of input must be the second last of other, but dot got {a} and {b}: "
+            f"{a.extents[-1]} and {b.extents[-2]}"
+        )
+    return (*a.extents[:-1], b.extents[-1])
+
+
+def _checked_precision(input_precision: Any, allow_tf32: Any) -> None:
+    precision, allowed = unwrap(input_precision), unwrap(allow_tf32)
+    if precision is not None and allowed is not None:
+        raise ValueError(
+            f"only one of input_precision and allow_tf32 may be given, but got {precision!r} and "
+            f"{allowed!r}"
+        )
+    if precision is not None and str(precision).lower() not in _PRECISIONS:
+        said = ", ".join(repr(p) for p in _PRECISIONS)
+        raise ValueError(f"input_precision must be one of {said}, but got {precision!r}")
+
+
+def _result_dtype(a: tensor, out: dtype) -> dtype:
+    if a.dtype.is_int():
+        if a.dtype.name != "int8":
+            raise TypeError(f"dot of integers must have int8, but got {a}")
+        return int32
+    if out.is_bf16():  # type: ignore[attr-defined]
+        raise ValueError(
+            "out_dtype must be float32 or float16, but got bfloat16; cast the product instead"
+        )
+    if a.dtype.name in ("fp32", "bf16"):
+        return float32
+    if a.dtype.name == "fp64":
+        return float64
+    if out not in (float16, float32):
+        raise ValueError(f"out_dtype must be float32 or float16, but got {out}")
+    return out
+
+
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = None,
+) -> tensor:
+    """Multiply matrices: ``acc + input @ other``.
+
+    Floats accumulate in fp32 (of fp64 in fp64), whatever ``input_precision`` allows; int8 in int32.
+
+    Args:
+        input: Of shape (..., m, k), any number of batch axes.
+        other: Of shape (..., k, n) and the same dtype; fp8 dtypes may differ.
+        acc: What is added, of shape (..., m, n) and the dtype of the result.
+        input_precision: ``"tf32"``, ``"tf32x3"``, ``"ieee"``, ``"bf16x3"`` or ``"bf16x6"``; all are exact here.
+        allow_tf32: The old form of it.
+        max_num_imprecise_acc: Accepted for fp8; accumulation is always fp32.
+        out_dtype: Dtype of the result for fp16 and fp8: fp32 (the default, or that of ``acc``) or fp16.
+
+    Returns:
+        Of shape (..., m, n).
+
+    Raises:
+        TypeError: The dtypes do not fit.
+        ValueError: The shapes do not fit, or a keyword has no such value.
+    """
+    _checked_precision(input_precision, allow_tf32)
+    _checked_inputs(input, other)
+    shape = _checked_shapes(input, other)
+    start = acc if isinstance(acc, tensor) else unwrap(acc)
+    wanted = unwrap(out_dtype)
+    if wanted is None:
+        wanted = float32 if start is None else start.dtype
+    result = _result_dtype(input, wanted)
+    imprecise = unwrap(max_num_imprecise_acc)
+    if imprecise is not None and input.dtype.is_fp8() and imprecise > input.extents[-1]:
+        raise ValueError(
+            f"max_num_imprecise_acc must be at most k = {input.extents[-1]}, but got {imprecise}"
+        )
+    if start is None:
+        start = zeros(shape, result)
+    elif start.extents != shape or start.dtype != result:
+        said = ", ".join(map(str, shape))
+        raise ValueError(f"acc of dot must be {result}[{said}], but got {start}")
+    return _multiplied(input, other, start, shape)
+
+
+def _multiplied(a: tensor, b: tensor, c: tensor, shape: tuple[int, ...]) -> tensor:
+    batches = math.prod(shape[:-2])
+    if len(shape) > 3:
+        a, b, c = (reshape(x, batches, *x.extents[-2:]) for x in (a, b, c))
+    left, right = a.handle, b.handle
+    if a.dtype != b.dtype:  # two kinds of fp8: fp16 holds the values of both
+        left, right = (builder().cast(h, tile.F16) for h in (left, right))
+    return reshape(wrapped(builder().dot(left, right, c.handle), c.dtype), shape)
+
+
+def dot_scaled(*arguments: Any, **keywords: Any) -> tensor:
+    """Refused: products of scaled (microscaling) formats are not in this version.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError("tl.dot_scaled is not in emu yet; scale the operands and use tl.dot")

@@ -1,0 +1,127 @@
+"""Mathematical functions, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emu.tile.ops import Code
+from emu.triton.language.arithmetic import integer_operation
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import to_tensor
+from emu.triton.language.values import member, tensor
+
+SINGLE_DOUBLE = ("fp32", "fp64")
+
+
+def checked(what: str, x: Any, dtypes: tuple[str, ...] = SINGLE_DOUBLE) -> tensor:
+    """Return a tensor; ValueError unless its dtype is one of some."""
+    value = to_tensor(x)
+    if value.dtype.name not in dtypes:
+        raise ValueError(f"{what} needs a dtype of {', '.join(dtypes)}, but got {value}")
+    return value
+
+
+def unary(code: Code, x: tensor) -> tensor:
+    """Apply an operation of one operand."""
+    return tensor(builder().unary(code, x.handle), x.type)
+
+
+@member
+def exp(x: Any) -> tensor:
+    """Exponential; fp32 or fp64."""
+    return unary(Code.EXP, checked("exp", x))
+
+
+@member
+def exp2(x: Any) -> tensor:
+    """2 to the power of ``x``; fp32 or fp64."""
+    return unary(Code.EXP2, checked("exp2", x))
+
+
+@member
+def log(x: Any) -> tensor:
+    """Natural logarithm; fp32 or fp64."""
+    return unary(Code.LOG, checked("log", x))
+
+
+@member
+def log2(x: Any) -> tensor:
+    """Logarithm to the base 2; fp32 or fp64."""
+    return unary(Code.LOG2, checked("log2", x))
+
+
+@member
+def cos(x: Any) -> tensor:
+    """Cosine; fp32 or fp64."""
+    return unary(Code.COS, checked("cos", x))
+
+
+@member
+def sin(x: Any) -> tensor:
+    """Sine; fp32 or fp64."""
+    return unary(Code.SIN, checked("sin", x))
+
+
+@member
+def sqrt(x: Any) -> tensor:
+    """Square root; fp32 or fp64."""
+    return unary(Code.SQRT, checked("sqrt", x))
+
+
+@member
+def sqrt_rn(x: Any) -> tensor:
+    """Square root, rounded to nearest even; fp32."""
+    return unary(Code.SQRT, checked("sqrt_rn", x, ("fp32",)))
+
+
+@member
+def rsqrt(x: Any) -> tensor:
+    """One by the square root; fp32 or fp64."""
+    return unary(Code.RSQRT, checked("rsqrt", x))
+
+
+@member
+def erf(x: Any) -> tensor:
+    """Error function; fp32 or fp64."""
+    return unary(Code.ERF, checked("erf", x))
+
+
+@member
+def floor(x: Any) -> tensor:
+    """Largest integer that is not above; fp32 or fp64."""
+    return unary(Code.FLOOR, checked("floor", x))
+
+
+@member
+def ceil(x: Any) -> tensor:
+    """Smallest integer that is not below; fp32 or fp64."""
+    return unary(Code.CEIL, checked("ceil", x))
+
+
+@member
+def abs(x: Any) -> tensor:
+    """Absolute value; of the smallest signed integer itself."""
+    value = to_tensor(x)
+    if value.dtype.is_ptr():
+        raise TypeError(f"abs needs numbers, but got {value}")
+    return value if value.dtype.is_int_unsigned() else unary(Code.ABS, value)
+
+
+def umulhi(x: Any, y: Any) -> tensor:
+    """Upper half of the unsigned product; int32, int64, uint32 or uint64."""
+    for operand in (x, y):
+        if isinstance(operand, tensor):
+            checked("umulhi", operand, ("int32", "int64", "uint32", "uint64"))
+    return integer_operation(Code.MULHI, x, y)
+
+
+@member
+def sigmoid(x: Any) -> tensor:
+    """``1 / (1 + exp(-x))``; fp32 or fp64."""
+    return unary(Code.SIGMOID, checked("sigmoid", x))
+
+
+@member
+def cdiv(x: Any, div: Any) -> Any:
+    """``x // div`` rounded up, of positive integers; of numbers known at compile time a constexpr."""
+    return (x + (div - 1)) // div

@@ -1,0 +1,379 @@
+"""Loads, stores and atomic operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emu.tile.ops import Rmw
+from emu.triton.language.arithmetic import operand
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import bytes_of_bools, cast_to, to_tensor
+from emu.triton.language.shapes import broadcast_handle, broadcast_tensors, wrapped
+from emu.triton.language.types import (
+    bfloat16,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int1,
+    pointer_type,
+    void,
+)
+from emu.triton.language.values import member, tensor
+
+_LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
+_STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
+_EVICTION = ("", "evict_first", "evict_last", "no_allocate")
+_SEMANTICS = ("acquire", "release", "acq_rel", "relaxed")
+_SCOPES = ("gpu", "cta", "sys")
+
+_BLOCK_POINTERS = (
+    "block pointers are not in Triton 3.9 and not in emu; address the elements with tl.arange, "
+    "strides and a mask"
+)
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    value = unwrap(value)
+    if value is not None and value not in allowed:
+        said = ", ".join(repr(a) for a in allowed)
+        raise ValueError(f"{name} must be one of {said}, but got {value!r}")
+
+
+def _pointer(x: Any, what: str) -> tensor:
+    if not isinstance(x, tensor) or not x.dtype.is_ptr():
+        got = str(x) if isinstance(x, tensor) else repr(unwrap(x))
+        raise TypeError(f"{what} needs a pointer or a tensor of pointers, but got {got}")
+    return x
+
+
+def _element(pointer: tensor) -> dtype:
+    assert isinstance(pointer.dtype, pointer_type)
+    return pointer.dtype.element_ty
+
+
+def _optional(x: Any) -> tensor | None:
+    if isinstance(x, tensor):
+        return x
+    value = unwrap(x)
+    return None if value is None else to_tensor(value)
+
+
+def _mask(x: Any, what: str) -> tensor | None:
+    mask = _optional(x)
+    if mask is not None and mask.dtype != int1:
+        raise TypeError(f"mask of {what} must be int1, but got {mask}; compare it with 0")
+    return mask
+
+
+def _scalars_only(pointer: tensor, what: str, **others: tensor | None) -> None:
+    if pointer.extents:
+        return
+    for name, other in others.items():
+        if other is not None and other.extents:
+            raise ValueError(
+                f"{name} of {what} must be a scalar where the pointer is one, but got {other}"
+            )
+
+
+def _no_block_pointer(boundary_check: Any, padding_option: Any) -> None:
+    if unwrap(boundary_check) not in (None, (), []) or unwrap(padding_option) not in (None, ""):
+        raise NotImplementedError(f"boundary_check and padding_option: {_BLOCK_POINTERS}")
+
+
+@member
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    boundary_check: Any = (),
+    padding_option: Any = "",
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+    volatile: Any = False,
+) -> tensor:
+    """Read what a pointer, or each of a tensor of pointers, points to.
+
+    Args:
+        pointer: Where.
+        mask: Only where this is true memory is read; broadcast with the pointers.
+        other: What is given elsewhere, converted to the dtype; by default 0.
+        boundary_check: Of block pointers, which are no more: must be empty.
+        padding_option: The same.
+        cache_modifier: Checked, without effect.
+        eviction_policy: Checked, without effect.
+        volatile: Without effect: every load reads.
+
+    Returns:
+        The elements, under the shape of the pointers.
+
+    Raises:
+        TypeError: That is no pointer, or the mask is not int1.
+        ValueError: ``other`` is given without ``mask``, or shapes do not fit.
+    """
+    del volatile
+    _no_block_pointer(boundary_check, padding_option)
+    _one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
+    _one_of("eviction_policy", eviction_policy, _EVICTION)
+    at = _pointer(pointer, "load")
+    where, instead = _mask(mask, "load"), _optional(other)
+    if where is None and instead is not None:
+        raise ValueError("other must only be given with a mask, but mask is None")
+    _scalars_only(at, "load", mask=where, other=instead)
+    element = _element(at)
+    at = bytes_of_bools(at)
+    stored = _element(at)
+    if instead is not None:
+        instead = cast_to(cast_to(instead, element), stored)  # while it is a scalar, perhaps
+    given = [v for v in (where, instead) if v is not None]
+    try:
+        fits = broadcast_tensors(at, *given)
+    except ValueError as error:
+        said = " and ".join(map(str, given))
+        raise ValueError(f"cannot load {at} with {said}: {error}") from None
+    at, handles = fits[0], [v.handle for v in fits[1:]]
+    return cast_to(wrapped(builder().load(at.handle, *handles), stored), element)
+
+
+@member
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    boundary_check: Any = (),
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+) -> tensor:
+    """Write to where a pointer, or each of a tensor of pointers, points.
+
+    Args:
+        pointer: Where.
+        value: Converted to the dtype and broadcast to the shape of the pointers.
+        mask: Only where this is true memory is written.
+        boundary_check: Of block pointers, which are no more: must be empty.
+        cache_modifier: Checked, without effect.
+        eviction_policy: Checked, without effect.
+
+    Raises:
+        TypeError: That is no pointer, it is const, or the mask is not int1.
+        ValueError: Shapes do not fit.
+    """
+    _no_block_pointer(boundary_check, "")
+    _one_of("cache_modifier", cache_modifier, _STORE_CACHE)
+    _one_of("eviction_policy", eviction_policy, _EVICTION)
+    at, given, where = _prepared("store", pointer, value, mask)
+    at_bytes = bytes_of_bools(at)
+    given = cast_to(given, _element(at_bytes))
+    handle = None if where is None else where.handle
+    builder().store(at_bytes.handle, given.handle, handle)
+    return tensor(None, void)
+
+
+def _prepared(
+    what: str, pointer: Any, value: Any, mask: Any
+) -> tuple[tensor, tensor, tensor | None]:
+    """Pointer, value (of the element's dtype) and mask under the pointer's shape."""
+    at, where = _pointer(pointer, what), _mask(mask, what)
+    if at.dtype.is_const():
+        raise TypeError(f"{what} cannot write through a const pointer, but got {at}")
+    given = to_tensor(value if isinstance(value, tensor) else operand(value))
+    _scalars_only(at, what, value=given, mask=where)
+    given = cast_to(given, _element(at))
+    others = [given] if where is None else [given, where]
+    shape = at.extents
+    for name, other in zip(("value", "mask"), others, strict=False):
+        try:
+            fits = broadcast_tensors(at, other)[0].extents == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"{name} of {what} must broadcast to the shape of the pointers, but got {other} for {at}"
+            )
+    others = [wrapped(broadcast_handle(o.handle, shape), o.dtype) for o in others]
+    return at, others[0], others[1] if where is not None else None
+
+
+def _checked_order(sem: Any, scope: Any, allowed: tuple[str, ...] = _SEMANTICS) -> None:
+    _one_of("sem", sem, allowed)
+    _one_of("scope", scope, _SCOPES)
+
+
+def _check_atomic(what: str, element: dtype) -> None:
+    narrow = element.primitive_bitwidth < 16 or element.name in ("int16", "uint16")
+    half = element in (float16, bfloat16) and what != "atomic_add"
+    if element.is_ptr() or narrow or half:
+        raise TypeError(f"{what} does not support {element}")
+    logical = what in ("atomic_and", "atomic_or", "atomic_xor")
+    extremal = what in ("atomic_max", "atomic_min")
+    unfit = logical and not element.is_int()
+    if unfit or (extremal and element.is_floating() and element not in (float32, float64)):
+        raise TypeError(f"{what} does not support {element}")
+
+
+def _rmw(kind: Rmw, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> tensor:
+    what = f"atomic_{kind.value}"
+    _checked_order(sem, scope)
+    at, value, where = _prepared(what, pointer, val, mask)
+    _check_atomic(what, _element(at))
+    handle = None if where is None else where.handle
+    return wrapped(builder().atomic_rmw(kind, at.handle, value.handle, handle), value.dtype)
+
+
+@member
+def atomic_add(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Add to what is in memory, each element at once; gives what was there before.
+
+    Args:
+        pointer: Where.
+        val: What to add, converted to the dtype and broadcast to the shape of the pointers.
+        mask: Only where this is true something is done; elsewhere 0 is given.
+        sem: ``"acquire"``, ``"release"``, ``"acq_rel"`` (the default) or ``"relaxed"``.
+        scope: ``"gpu"`` (the default), ``"cta"`` or ``"sys"``.
+
+    Raises:
+        TypeError: That is no pointer, or the dtype has no such operation.
+        ValueError: Shapes do not fit, or ``sem`` or ``scope`` is none of these.
+    """
+    return _rmw(Rmw.ADD, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_max(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Leave the larger in memory; otherwise as :func:`atomic_add`."""
+    return _rmw(Rmw.MAX, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_min(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Leave the smaller in memory; otherwise as :func:`atomic_add`."""
+    return _rmw(Rmw.MIN, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_and(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Leave the bitwise and in memory; otherwise as :func:`atomic_add`."""
+    return _rmw(Rmw.AND, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_or(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Leave the bitwise or in memory; otherwise as :func:`atomic_add`."""
+    return _rmw(Rmw.OR, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_xor(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Leave the bitwise exclusive or in memory; otherwise as :func:`atomic_add`."""
+    return _rmw(Rmw.XOR, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_xchg(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Leave the value in memory; otherwise as :func:`atomic_add`."""
+    return _rmw(Rmw.EXCHANGE, pointer, val, mask, sem, scope)
+
+
+@member
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
+    """Write ``val`` where there is ``cmp``, each element at once; gives what was there before.
+
+    Elements are compared as bits: of floats, NaN equals itself and -0 differs from 0.
+
+    Args:
+        pointer: Where; elements of 16, 32 or 64 bits.
+        cmp: What is expected, converted to the dtype and broadcast to the shape of the pointers.
+        val: What to write, likewise.
+        sem: As of :func:`atomic_add`.
+        scope: As of :func:`atomic_add`.
+    """
+    _checked_order(sem, scope)
+    at, expected, _ = _prepared("atomic_cas", pointer, cmp, None)
+    _, new, _ = _prepared("atomic_cas", pointer, val, None)
+    element = _element(at)
+    if element.is_ptr() or element.primitive_bitwidth not in (16, 32, 64):
+        raise TypeError(f"atomic_cas needs elements of 16, 32 or 64 bits, but got {at}")
+    return wrapped(builder().atomic_cas(at.handle, expected.handle, new.handle), new.dtype)
+
+
+@member
+def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
+    """Read, each element at once; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
+    _checked_order(sem, scope, ("acquire", "relaxed"))
+    _number(_pointer(pointer, "atomic_load"), "atomic_load")
+    return load(pointer, mask)
+
+
+@member
+def atomic_store(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> tensor:
+    """Write, each element at once; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
+    _checked_order(sem, scope, ("release", "relaxed"))
+    _number(_pointer(pointer, "atomic_store"), "atomic_store")
+    return store(pointer, val, mask)
+
+
+def _number(pointer: tensor, what: str) -> None:
+    if _element(pointer).is_ptr():
+        raise TypeError(f"{what} needs elements that are numbers, but got {pointer}")
+
+
+@member
+def atomic_poll(
+    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+) -> tensor:
+    """Refused: waiting in a program for another is not in this version.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError("tl.atomic_poll is not in emu yet; loop over tl.atomic_load")
+
+
+def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
+    """Refused, as in Triton 3.9.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(f"tl.make_block_ptr: {_BLOCK_POINTERS}")
+
+
+def advance(*arguments: Any, **keywords: Any) -> tensor:
+    """Refused, as in Triton 3.9.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(f"tl.advance: {_BLOCK_POINTERS}")
+
+
+def make_tensor_descriptor(*arguments: Any, **keywords: Any) -> Any:
+    """Refused: tensor descriptors are not in this version.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(
+        "tensor descriptors (tl.make_tensor_descriptor) are not in emu yet; address the elements "
+        "with tl.arange, strides and a mask"
+    )
+
+
+load_tensor_descriptor = store_tensor_descriptor = make_tensor_descriptor

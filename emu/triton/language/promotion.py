@@ -1,0 +1,92 @@
+"""Which dtype an operation between two dtypes computes in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from emu.triton.language.types import (
+    bfloat16,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int1,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
+
+_SMALLEST_F32 = 2.0**-126
+_LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
+
+
+def scalar_dtype(value: Any) -> dtype:
+    """Return the dtype that a Python number has: the smallest of 32 or 64 bits that holds it.
+
+    Raises:
+        ValueError: It is an integer that no dtype holds.
+        TypeError: It is no number.
+    """
+    if isinstance(value, bool):
+        return int1
+    if isinstance(value, int):
+        for candidate in (int32, uint32, int64, uint64):
+            if candidate.get_int_min_value() <= value <= candidate.get_int_max_value():
+                return candidate
+        raise ValueError(f"an integer must be in [-2**63, 2**64), but got {value}")
+    if isinstance(value, float):
+        size = abs(value)
+        normal = _SMALLEST_F32 <= size <= _LARGEST_F32
+        return float32 if normal or size == 0 or not math.isfinite(size) else float64
+    raise TypeError(f"cannot convert {value!r} of type {type(value).__name__} to a tensor")
+
+
+def integer_promote(a: dtype, b: dtype) -> dtype:
+    """Return the wider integer dtype, the unsigned one where both are equally wide."""
+    if a.int_signedness == b.int_signedness:
+        return a if a.int_bitwidth > b.int_bitwidth else b
+    unsigned, signed = (a, b) if a.is_int_unsigned() else (b, a)
+    return unsigned if unsigned.int_bitwidth >= signed.int_bitwidth else signed
+
+
+def computation_type(
+    a: dtype, a_is_scalar: bool, b: dtype, b_is_scalar: bool, division: bool = False
+) -> dtype:
+    """Return the dtype in which two operands are combined.
+
+    Args:
+        a: Dtype of one.
+        a_is_scalar: Whether it is a Python number, which takes part only if its kind is higher.
+        b: Dtype of the other.
+        b_is_scalar: The same of the other.
+        division: Whether this is ``/``, ``//`` or ``%``, for which floats are fp32 at least.
+
+    Raises:
+        TypeError: One is no number, or integers that are divided differ in their signedness.
+    """
+    if a_is_scalar != b_is_scalar:
+        number, other = (a, b) if a_is_scalar else (b, a)
+        if number.kind().value <= other.kind().value:
+            a = b = other
+    if float64 in (a, b):
+        return float64
+    if division and (a.is_floating() or b.is_floating()):
+        return float32
+    if float32 in (a, b):
+        return float32
+    if float16 in (a, b):
+        return float16
+    if bfloat16 in (a, b):
+        return bfloat16 if a == b else float32
+    if a.is_fp8() and b.is_fp8():
+        return a if a == b else float16
+    if not (a.is_int() and b.is_int()):
+        raise TypeError(f"cannot combine {a!r} and {b!r}; cast one of them")
+    if division and a.int_signedness != b.int_signedness:
+        raise TypeError(
+            f"/, // and % must have operands of one signedness, but got {a!r} and {b!r}; "
+            "cast one of them"
+        )
+    return integer_promote(a, b)

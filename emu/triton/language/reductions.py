@@ -1,0 +1,273 @@
+"""Reductions along an axis, and along all."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from emu.tile import ir
+from emu.triton.language.arithmetic import add, and_, maximum, minimum, or_, where, xor_
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder, current
+from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.creation import arange
+from emu.triton.language.shapes import (
+    broadcast_to,
+    checked_axis,
+    expand_dims,
+    ravel,
+    reshape,
+    wrapped,
+)
+from emu.triton.language.types import dtype as _dtype
+from emu.triton.language.types import float32, int32, uint32
+from emu.triton.language.values import flatten, member, tensor, tuple
+
+Combine = Callable[..., Any]
+_OWN = __name__.rpartition(".")[0]
+
+
+def body_of(function: Any) -> Combine:
+    """Return what emits a combine function's body: the language's own are plain functions.
+
+    Python's ``max`` and ``min`` stand for ``tl.maximum`` and ``tl.minimum``.
+    """
+    function = unwrap(function)
+    if function is builtins.max:
+        return maximum
+    if function is builtins.min:
+        return minimum
+    if getattr(function, "__module__", "").startswith(_OWN):
+        return function  # type: ignore[no-any-return]
+    call = current().call
+    return lambda *arguments: call(function, list(arguments))
+
+
+def combining(elements: Sequence[_dtype], combine: Combine, what: str) -> Callable[..., Any]:
+    """Return a builder's combine function from one of tensors.
+
+    Args:
+        elements: Dtypes of the tensors that are combined.
+        combine: Takes those of one side, then those of the other; returns one or a tuple.
+        what: The operation, for the text of errors.
+    """
+
+    def build(*values: ir.Value) -> list[ir.Value]:
+        both = [*elements, *elements]
+        result = combine(*(tensor(v, e) for v, e in zip(values, both, strict=True)))
+        given = [result] if isinstance(result, tensor) else list(result)
+        found = [g.dtype if isinstance(g, tensor) else type(g) for g in given]
+        if found != list(elements):
+            raise TypeError(
+                f"the combine function of {what} must give {', '.join(map(str, elements))}, but gives "
+                f"{', '.join(map(str, found))}"
+            )
+        return flatten(builtins.tuple(given))
+
+    return build
+
+
+def inputs_of(input: Any, what: str) -> builtins.tuple[list[tensor], bool]:
+    """The tensors of an input, and whether it is a single one; they have one shape."""
+    single = isinstance(input, tensor)
+    tensors = [to_tensor(t) for t in ([input] if single else unwrap(input))]
+    if not tensors or any(t.extents != tensors[0].extents for t in tensors):
+        said = ", ".join(map(str, tensors))
+        raise ValueError(f"{what} needs tensors of one shape, but got {said or 'none'}")
+    return tensors, single
+
+
+def _reduced(input: Any, axis: Any, combine: Combine, keep_dims: Any) -> Any:
+    tensors, single = inputs_of(input, "a reduction")
+    axis, keep = unwrap(axis), unwrap(keep_dims)
+    rank = len(tensors[0].extents)
+    if axis is None:
+        if not rank:
+            return input
+        tensors, along = [ravel(t) for t in tensors], 0
+    else:
+        along = checked_axis(axis, rank)
+    build = combining([t.dtype for t in tensors], combine, "a reduction")
+    handles = builder().reduce([t.handle for t in tensors], along, build)
+    results = [wrapped(h, t.dtype) for h, t in zip(handles, tensors, strict=True)]
+    if keep:
+        kept = [*range(rank)] if axis is None else [along]
+        results = [expand_dims(r, kept) for r in results]
+    return results[0] if single else tuple(results)
+
+
+@member
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
+    """Combine all elements along an axis.
+
+    Args:
+        input: A tensor, or a tuple of tensors of one shape that are reduced together.
+        axis: The axis, or ``None`` for all.
+        combine_fn: A jit function of the scalars of one side, then those of the other, that gives as
+            many of the same dtypes. It must be associative and commutative.
+        keep_dims: Whether the reduced axes stay, with extent 1.
+
+    Returns:
+        A tensor, or a tuple of as many.
+
+    Raises:
+        TypeError: The function gives other dtypes.
+        ValueError: There is no such axis, or the shapes differ.
+    """
+    return _reduced(input, axis, body_of(combine_fn), keep_dims)
+
+
+def sum_dtype(of: _dtype, wanted: Any) -> _dtype:
+    """The dtype of a sum: integers narrower than 32 bits add up in 32."""
+    wanted = unwrap(wanted)
+    if wanted is not None:
+        return wanted  # type: ignore[no-any-return]
+    if of.is_int() and of.int_bitwidth < 32:
+        return int32 if of.is_int_signed() else uint32
+    return of
+
+
+@member
+def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> tensor:
+    """Sum along an axis, or of all elements.
+
+    Args:
+        input: The tensor.
+        axis: The axis, or ``None`` for all.
+        keep_dims: Whether the reduced axes stay, with extent 1.
+        dtype: What is added and given. By default integers narrower than 32 bits become int32 or, if
+            unsigned or int1, uint32; other dtypes are kept.
+    """
+    x = to_tensor(input)
+    x = cast_to(x, sum_dtype(x.dtype, dtype))
+    return _reduced(x, axis, add, keep_dims)  # type: ignore[no-any-return]
+
+
+def _widened(x: tensor) -> tensor:
+    if x.dtype.primitive_bitwidth >= 32:
+        return x
+    return cast_to(x, float32 if x.dtype.is_floating() else int32)
+
+
+def _larger(a: tensor, b: tensor) -> tensor:
+    return maximum(a, b)
+
+
+def _smaller(a: tensor, b: tensor) -> tensor:
+    return minimum(a, b)
+
+
+def _with_index(larger: bool, tie_break_left: bool) -> Combine:
+    def combine(v1: tensor, i1: tensor, v2: tensor, i2: tensor) -> builtins.tuple[tensor, tensor]:
+        first = v1 > v2 if larger else v1 < v2
+        if tie_break_left:
+            first = or_(first, and_(v1 == v2, i1 < i2))
+        return where(first, v1, v2), where(first, i1, i2)
+
+    return combine
+
+
+def _indexed(
+    input: Any, axis: Any, keep_dims: Any, larger: bool, tie_break_left: Any
+) -> builtins.tuple[tensor, tensor]:
+    x = to_tensor(input)
+    if unwrap(axis) is None:
+        if len(x.extents) != 1:
+            raise ValueError(f"axis must be given where indices are asked for, but is None for {x}")
+        axis = 0
+    along, rank = checked_axis(axis, len(x.extents)), len(x.extents)
+    index = reshape(
+        arange(0, x.extents[along]), [s if i == along else 1 for i, s in enumerate(x.extents)]
+    )
+    index = broadcast_to(index, x.extents) if rank > 1 else index
+    combine = _with_index(larger, bool(unwrap(tie_break_left)))
+    value, place = _reduced([x, index], along, combine, keep_dims)
+    return value, place
+
+
+def _extreme(
+    input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any, larger: bool
+) -> Any:
+    if unwrap(return_indices):
+        return tuple(_indexed(input, axis, keep_dims, larger, tie_break_left))
+    return _reduced(_widened(to_tensor(input)), axis, _larger if larger else _smaller, keep_dims)
+
+
+@member
+def max(
+    input: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+) -> Any:
+    """Largest element along an axis, or of all; NaNs are left out where there is a number.
+
+    Args:
+        input: The tensor. Dtypes narrower than 32 bits are compared and given as fp32 or int32, unless
+            indices are asked for.
+        axis: The axis, or ``None`` for all.
+        return_indices: Whether to give a tuple of it and its place along the axis, int32.
+        return_indices_tie_break_left: Whether the first of equal ones is given.
+        keep_dims: Whether the reduced axes stay, with extent 1.
+    """
+    return _extreme(input, axis, return_indices, return_indices_tie_break_left, keep_dims, True)
+
+
+@member
+def min(
+    input: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+) -> Any:
+    """Smallest element along an axis, or of all; otherwise as :func:`max`."""
+    return _extreme(input, axis, return_indices, return_indices_tie_break_left, keep_dims, False)
+
+
+@member
+def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
+    """Place of the largest element along an axis, int32.
+
+    Args:
+        input: The tensor.
+        axis: The axis.
+        tie_break_left: Whether the first of equal ones is given.
+        keep_dims: Whether the reduced axis stays, with extent 1.
+    """
+    return _indexed(input, axis, keep_dims, True, tie_break_left)[1]
+
+
+@member
+def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
+    """Place of the smallest element along an axis, int32; otherwise as :func:`argmax`."""
+    return _indexed(input, axis, keep_dims, False, tie_break_left)[1]
+
+
+def _integers(what: str, x: Any) -> tensor:
+    value = to_tensor(x)
+    if not value.dtype.is_int():
+        raise TypeError(f"{what} needs integers, but got {value}")
+    return value
+
+
+def _exclusive(a: tensor, b: tensor) -> tensor:
+    return xor_(a, b)
+
+
+def _inclusive(a: tensor, b: tensor) -> tensor:
+    return or_(a, b)
+
+
+@member
+def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
+    """Bitwise exclusive or of the integers along an axis, or of all."""
+    return _reduced(_integers("xor_sum", input), axis, _exclusive, keep_dims)  # type: ignore[no-any-return]
+
+
+@member
+def reduce_or(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
+    """Bitwise or of the integers along an axis, or of all."""
+    return _reduced(_integers("reduce_or", input), axis, _inclusive, keep_dims)  # type: ignore[no-any-return]

@@ -1,0 +1,383 @@
+"""Shapes: broadcasting, reshaping, transposing, joining and splitting."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from emu.tile import ir
+from emu.triton.language.constants import constexpr, unwrap, unwrap_sequence
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import to_tensor
+from emu.triton.language.types import block_type, dtype, validate_block_shape
+from emu.triton.language.values import member, operation, slice, tensor, tuple
+
+Shape = builtins.tuple[int, ...]
+
+
+def wrapped(handle: ir.Value, element: dtype) -> tensor:
+    """Return the tensor of an IR value, whose shape says whether it is a block."""
+    shape = handle.shape
+    return tensor(handle, block_type(element, shape) if shape else element)
+
+
+def checked_shape(shape: Any) -> Shape:
+    """Return a shape as Python's integers; TypeError or ValueError if it cannot be a tensor's."""
+    extents = builtins.tuple(unwrap_sequence(shape))
+    validate_block_shape(extents)
+    return extents
+
+
+def checked_axis(axis: Any, rank: int, name: str = "axis") -> int:
+    """Return an axis counted from 0; ValueError unless it is in ``[-rank, rank)``."""
+    axis = unwrap(axis)
+    if not isinstance(axis, int):
+        raise TypeError(f"{name} must be an int known at compile time, but got {axis!r}")
+    if not -rank <= axis < rank:
+        raise ValueError(f"{name} must be in [{-rank}, {rank}), but got {axis}")
+    return axis % rank
+
+
+def common_shape(shapes: Sequence[Shape]) -> Shape:
+    """Return the shape to which all can be broadcast.
+
+    Raises:
+        ValueError: There is none.
+    """
+    rank = max(len(s) for s in shapes)
+    common = [1] * rank
+    for shape in shapes:
+        for i, extent in enumerate(shape, rank - len(shape)):
+            if common[i] == 1:
+                common[i] = extent
+            elif extent not in (1, common[i]):
+                said = " and ".join(str(s) for s in shapes)
+                raise ValueError(
+                    f"cannot broadcast tensors of shapes {said} to one shape: extents {common[i]} and "
+                    f"{extent} of axis {i} differ, and neither is 1"
+                )
+    return builtins.tuple(common)
+
+
+def broadcast_handle(handle: ir.Value, shape: Shape) -> ir.Value:
+    """Return the value under a shape to which it can be broadcast; axes are added in front."""
+    emit = builder()
+    if handle.shape == shape:
+        return handle
+    if not handle.shape:
+        return emit.splat(handle, shape)
+    missing = len(shape) - len(handle.shape)
+    if missing:
+        handle = emit.reshape(handle, (1,) * missing + handle.shape)
+    return emit.broadcast(handle, shape)
+
+
+def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
+    """Return the tensors under their common shape."""
+    shapes = [t.extents for t in tensors]
+    if all(s == shapes[0] for s in shapes):
+        return tensors
+    shape = common_shape(shapes)
+    return builtins.tuple(
+        t if t.extents == shape else wrapped(broadcast_handle(t.handle, shape), t.dtype)
+        for t in tensors
+    )
+
+
+def broadcast(input: Any, other: Any) -> tuple:
+    """Return both tensors under the shape to which both can be broadcast.
+
+    Raises:
+        ValueError: There is none.
+    """
+    return tuple(broadcast_tensors(to_tensor(input), to_tensor(other)))
+
+
+@member
+def broadcast_to(input: Any, *shape: Any) -> tensor:
+    """Broadcast a tensor to a shape of the same rank, or a scalar to any.
+
+    Args:
+        input: The tensor.
+        shape: Extents, or one sequence of them.
+
+    Raises:
+        ValueError: The rank differs, or an extent that is not 1.
+    """
+    x, target = to_tensor(input), checked_shape(shape)
+    return wrapped(_broadcast_to(x, target), x.dtype)
+
+
+def _broadcast_to(x: tensor, target: Shape) -> ir.Value:
+    if not x.extents:
+        return builder().splat(x.handle, target)
+    if len(x.extents) != len(target):
+        raise ValueError(
+            f"cannot broadcast {x} to shape {target}: the ranks are {len(x.extents)} and {len(target)}"
+        )
+    for i, (extent, wanted) in enumerate(zip(x.extents, target, strict=True)):
+        if extent not in (1, wanted):
+            raise ValueError(
+                f"cannot broadcast {x} to shape {target}: extent {extent} of axis {i} is neither 1 "
+                f"nor {wanted}"
+            )
+    return builder().broadcast(x.handle, target)
+
+
+@member
+def expand_dims(input: Any, axis: Any) -> tensor:
+    """Insert axes of extent 1.
+
+    Args:
+        input: The tensor.
+        axis: Where, or a sequence of places; they count in the result.
+
+    Raises:
+        ValueError: A place is out of range or twice there.
+    """
+    x = to_tensor(input)
+    places = unwrap_sequence(axis)
+    rank = len(x.extents) + len(places)
+    places = [checked_axis(a, rank) for a in places]
+    if len(set(places)) != len(places):
+        raise ValueError(f"axis must name different axes, but got {axis}")
+    rest = iter(x.extents)
+    shape = [1 if i in places else next(rest) for i in range(rank)]
+    return wrapped(builder().reshape(x.handle, shape), x.dtype)
+
+
+def unsqueeze(x: Any, dim: Any) -> tensor:
+    """Insert one axis of extent 1."""
+    return expand_dims(x, checked_axis(dim, len(to_tensor(x).extents) + 1, "dim"))
+
+
+def squeeze(x: Any, dim: Any) -> tensor:
+    """Remove an axis of extent 1.
+
+    Raises:
+        ValueError: Its extent is another.
+    """
+    x = to_tensor(x)
+    axis = checked_axis(dim, len(x.extents), "dim")
+    if x.extents[axis] != 1:
+        raise ValueError(f"dim must be an axis of extent 1, but axis {axis} of {x} is not")
+    return _reshape(x, x.extents[:axis] + x.extents[axis + 1 :])
+
+
+@member
+def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:
+    """Put a tensor's elements under another shape, in row-major order.
+
+    Args:
+        input: The tensor.
+        shape: Extents, or one sequence of them; ``()`` of one element gives a scalar.
+        can_reorder: Accepted; the order is always kept.
+
+    Raises:
+        ValueError: The numbers of elements differ.
+    """
+    del can_reorder
+    x = to_tensor(input)
+    return _reshape(x, checked_shape(shape))
+
+
+def _reshape(x: tensor, target: Shape) -> tensor:
+    if math.prod(target) != math.prod(x.extents):
+        raise ValueError(
+            f"cannot reshape {x} to shape {target}: they have {math.prod(x.extents)} and "
+            f"{math.prod(target)} elements"
+        )
+    if not target:
+        return item(x)
+    return wrapped(builder().reshape(x.handle, target), x.dtype)
+
+
+@member
+def view(input: Any, *shape: Any) -> tensor:
+    """``reshape``, by its old name."""
+    return reshape(input, *shape)
+
+
+@member
+def ravel(x: Any, can_reorder: Any = False) -> tensor:
+    """Put a tensor's elements under one axis."""
+    x = to_tensor(x)
+    return reshape(x, x.type.numel, can_reorder=can_reorder)
+
+
+@member
+def item(input: Any) -> tensor:
+    """Return the only element of a tensor as a scalar.
+
+    Raises:
+        ValueError: There are more.
+    """
+    x = to_tensor(input)
+    if not x.extents:
+        return x
+    if x.type.numel != 1:
+        raise ValueError(f"only a tensor of one element has an item, but got {x}")
+    joined = builder().broadcast(builder().reshape(x.handle, (1,)), (2,))
+    return wrapped(builder().split(joined)[0], x.dtype)
+
+
+@member
+def permute(input: Any, *dims: Any) -> tensor:
+    """Reorder axes: axis ``i`` of the result is axis ``dims[i]``.
+
+    Raises:
+        ValueError: ``dims`` does not name each axis once.
+    """
+    x = to_tensor(input)
+    order = [unwrap(d) for d in unwrap_sequence(dims)]
+    if sorted(order) != list(range(len(x.extents))):
+        raise ValueError(
+            f"dims must name each of the {len(x.extents)} axes of {x} once, but got {order}"
+        )
+    return wrapped(builder().permute(x.handle, order), x.dtype)
+
+
+@member
+def trans(input: Any, *dims: Any) -> tensor:
+    """Reorder axes; without ``dims`` the last two are swapped.
+
+    Raises:
+        ValueError: There are fewer than two axes, or ``dims`` does not name each once.
+    """
+    x = to_tensor(input)
+    if dims and unwrap_sequence(dims):
+        return permute(x, *dims)
+    rank = len(x.extents)
+    if rank < 2:
+        raise ValueError(f"trans needs a tensor of at least two axes, but got {x}")
+    return permute(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _one_dtype(a: Any, b: Any, what: str) -> builtins.tuple[tensor, tensor]:
+    first, second = to_tensor(a), to_tensor(b)
+    if first.dtype != second.dtype:
+        raise TypeError(f"{what} needs tensors of one dtype, but got {first} and {second}")
+    return first, second
+
+
+def join(a: Any, b: Any) -> tensor:
+    """Join two tensors along a new last axis of extent 2; they are broadcast to one shape.
+
+    Raises:
+        TypeError: The dtypes differ.
+        ValueError: The shapes cannot be broadcast.
+    """
+    first, second = broadcast_tensors(*_one_dtype(a, b, "join"))
+    return wrapped(builder().join(first.handle, second.handle), first.dtype)
+
+
+@member
+def split(a: Any) -> tuple:
+    """Split a tensor in two along its last axis, whose extent is 2.
+
+    Raises:
+        ValueError: It is another.
+    """
+    x = to_tensor(a)
+    if not x.extents or x.extents[-1] != 2:
+        raise ValueError(f"split needs a tensor whose last extent is 2, but got {x}")
+    return tuple([wrapped(v, x.dtype) for v in builder().split(x.handle)])
+
+
+def interleave(a: Any, b: Any) -> tensor:
+    """Alternate the elements of two tensors along the last axis."""
+    joined = join(a, b)
+    if len(joined.extents) == 1:
+        return joined
+    return _reshape(joined, (*joined.extents[:-2], 2 * joined.extents[-2]))
+
+
+def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:
+    """Put one tensor behind the other along an axis.
+
+    Args:
+        input: The first.
+        other: The second, of the same shape and dtype.
+        can_reorder: Accepted; the order is always kept.
+        dim: The axis.
+
+    Raises:
+        TypeError: The dtypes differ.
+        ValueError: The shapes differ.
+    """
+    del can_reorder
+    first, second = _one_dtype(input, other, "cat")
+    if first.extents != second.extents or not first.extents:
+        raise ValueError(f"cat needs tensors of one shape, but got {first} and {second}")
+    axis = checked_axis(dim, len(first.extents), "dim")
+    return wrapped(builder().cat(first.handle, second.handle, axis), first.dtype)
+
+
+@member
+def flip(x: Any, dim: Any = None) -> tensor:
+    """Reverse an axis, by default the last.
+
+    Raises:
+        ValueError: There is no such axis.
+    """
+    x = to_tensor(x)
+    axis = checked_axis(-1 if unwrap(dim) is None else dim, len(x.extents), "dim")
+    return wrapped(builder().flip(x.handle, axis), x.dtype)
+
+
+@member
+def gather(src: Any, index: Any, axis: Any) -> tensor:
+    """Pick elements along an axis: the result has the index's shape.
+
+    Args:
+        src: The tensor.
+        index: Integers; of the same shape but along the axis.
+        axis: The axis.
+
+    Raises:
+        TypeError: The index is no tensor of integers.
+        ValueError: The shapes do not fit.
+    """
+    source, at = to_tensor(src), to_tensor(index)
+    if not at.dtype.is_int():
+        raise TypeError(f"index must be a tensor of integers, but got {at}")
+    along = checked_axis(axis, len(source.extents))
+    rest = [s for i, s in enumerate(source.extents) if i != along]
+    if len(at.extents) != len(source.extents) or rest != [
+        s for i, s in enumerate(at.extents) if i != along
+    ]:
+        raise ValueError(
+            f"index must have the shape of src but along axis {along}, but got {at} for {source}"
+        )
+    return wrapped(builder().gather(source.handle, at.handle, along), source.dtype)
+
+
+@operation
+def index(x: tensor, at: Any) -> tensor:
+    """``x[:, None]``: insert axes where there is ``None``; whole axes are kept.
+
+    Raises:
+        TypeError: Something else is there.
+        ValueError: There are more whole axes than the tensor has.
+    """
+    if isinstance(at, constexpr) and isinstance(at.value, builtins.tuple):
+        at = at.value
+    parts = list(at) if isinstance(at, builtins.tuple | tuple | list) else [at]
+    whole = 0
+    for place, part in enumerate(parts):
+        if unwrap(part) is None:
+            x = expand_dims(x, place)
+            continue
+        full = isinstance(part, builtins.slice | slice) and all(
+            unwrap(p) is None for p in (part.start, part.stop, part.step)
+        )
+        if not full:
+            raise TypeError(
+                f"the index of a tensor must consist of ':' and None, but got {unwrap(part)} for {x}"
+            )
+        whole += 1
+    if whole > len(x.extents) - sum(unwrap(p) is None for p in parts):
+        raise ValueError(f"too many indices for {x}")
+    return x

@@ -1,0 +1,514 @@
+"""Types of Triton's language: dtypes, pointers, blocks, tuples."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from emu.tile import types as tile
+from emu.triton.language.constants import base_type, constexpr_type, unwrap
+
+MAX_NUMEL = 1 << 20
+"""The most elements that Triton lets a tensor have."""
+
+_MANTISSA = {"fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2}
+_MANTISSA |= {"fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
+_BIAS = {"fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16}
+_BIAS |= {"fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023}
+
+_TO_TILE: dict[str, tile.DType] = {
+    "int1": tile.I1,
+    "int8": tile.I8,
+    "int16": tile.I16,
+    "int32": tile.I32,
+    "int64": tile.I64,
+    "uint8": tile.U8,
+    "uint16": tile.U16,
+    "uint32": tile.U32,
+    "uint64": tile.U64,
+    "fp8e4nv": tile.F8E4M3FN,
+    "fp8e5": tile.F8E5M2,
+    "fp16": tile.F16,
+    "bf16": tile.BF16,
+    "fp32": tile.F32,
+    "fp64": tile.F64,
+}
+
+
+class dtype(base_type):
+    """Dtype of an element, and base of pointer and block types.
+
+    Attributes:
+        name: Triton's short name: ``int32``, ``fp16``, ``bf16``, ``fp8e5``.
+        primitive_bitwidth: Width in bits; 1 for ``int1``, 0 for ``void``.
+        itemsize: ``primitive_bitwidth // 8``.
+    """
+
+    SINT_TYPES = ("int8", "int16", "int32", "int64")
+    UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
+    FP_TYPES = tuple(_MANTISSA)
+    STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
+    OTHER_TYPES = ("void",)
+
+    class SIGNEDNESS(enum.Enum):
+        """Whether an integer has a sign; ``int1`` has none."""
+
+        SIGNED = 0
+        UNSIGNED = 1
+
+    class KIND(enum.Enum):
+        """The order of promotion."""
+
+        BOOLEAN = 0
+        INTEGRAL = 1
+        FLOATING = 2
+
+    def __init__(self, name: Any) -> None:
+        name = unwrap(name)
+        if not dtype.is_dtype(name):
+            raise ValueError(f"name must be that of a dtype, but got {name!r}")
+        self.name: str = name
+        self.primitive_bitwidth: int = _width(name)
+        self.itemsize: int = self.primitive_bitwidth // 8
+        if name in dtype.FP_TYPES:
+            self.fp_mantissa_width = _MANTISSA[name]
+            self.exponent_bias = _BIAS[name]
+        elif name != "void":
+            signed = name in dtype.SINT_TYPES
+            sign = dtype.SIGNEDNESS
+            self.int_signedness = sign.SIGNED if signed else sign.UNSIGNED
+            self.int_bitwidth = self.primitive_bitwidth
+
+    @staticmethod
+    def is_dtype(name: Any) -> bool:
+        """Whether that is the short name of a dtype."""
+        return name in (
+            *dtype.SINT_TYPES,
+            *dtype.UINT_TYPES,
+            *dtype.FP_TYPES,
+            *dtype.OTHER_TYPES,
+        )
+
+    def is_fp8(self) -> bool:
+        """Whether it is one of the 8-bit floats."""
+        return self.name.startswith("fp8")
+
+    def is_floating(self) -> bool:
+        """Whether it is a float."""
+        return self.name in dtype.FP_TYPES
+
+    def is_standard_floating(self) -> bool:
+        """Whether it is a float of 16 bits or more."""
+        return self.name in dtype.STANDARD_FP_TYPES
+
+    def is_int_signed(self) -> bool:
+        """Whether it is a signed integer."""
+        return self.name in dtype.SINT_TYPES
+
+    def is_int_unsigned(self) -> bool:
+        """Whether it is an unsigned integer or ``int1``."""
+        return self.name in dtype.UINT_TYPES
+
+    def is_int(self) -> bool:
+        """Whether it is an integer; ``int1`` is one."""
+        return self.is_int_signed() or self.is_int_unsigned()
+
+    def is_bool(self) -> bool:
+        """Whether it is ``int1``."""
+        return self.name == "int1"
+
+    def kind(self) -> KIND:
+        """Boolean, integral or floating."""
+        if self.is_bool():
+            return dtype.KIND.BOOLEAN
+        return dtype.KIND.INTEGRAL if self.is_int() else dtype.KIND.FLOATING
+
+    def get_int_max_value(self) -> int:
+        """Largest value of an integer dtype."""
+        return (1 << (self.int_bitwidth - self.is_int_signed())) - 1
+
+    def get_int_min_value(self) -> int:
+        """Smallest value of an integer dtype."""
+        return -(1 << (self.int_bitwidth - 1)) if self.is_int_signed() else 0
+
+    def is_void(self) -> bool:
+        """Whether it is what a store gives."""
+        return self.name == "void"
+
+    def is_block(self) -> bool:
+        """Whether it has a shape."""
+        return False
+
+    def is_ptr(self) -> bool:
+        """Whether it is a pointer."""
+        return False
+
+    def is_const(self) -> bool:
+        """Whether it is a pointer through which may not be stored."""
+        return False
+
+    @property
+    def scalar(self) -> dtype:
+        """Type of an element."""
+        return self
+
+    @property
+    def shape(self) -> builtins.tuple[int, ...]:
+        """Extents of a block, ``()`` of a scalar."""
+        return ()
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return 1
+
+    def with_element_ty(self, element_ty: dtype) -> dtype:
+        """Return the type of the same shape with other elements."""
+        return element_ty
+
+    def to_ir(self, builder: Any = None) -> tile.Type:
+        """Return the tile IR's type.
+
+        Raises:
+            NotImplementedError: It is an 8-bit float that the tile IR does not have.
+        """
+        del builder
+        found = _TO_TILE.get(self.name)
+        if found is None:
+            raise NotImplementedError(
+                f"dtype must be one that emu has, but got {self.name}; of the 8-bit floats it has "
+                "float8e4nv and float8e5"
+            )
+        return found
+
+    def codegen_name(self) -> str:
+        """Return the name in ``triton.language``: ``float32``."""
+        if self.name.startswith("fp"):
+            return "float" + self.name[2:]
+        return "bfloat16" if self.name == "bf16" else self.name
+
+    @property
+    def cache_key_part(self) -> str:
+        """What stands for the type in a key of a cache."""
+        return self.name
+
+    def mangle(self) -> str:
+        """Return a name of a few letters."""
+        if self.is_int():
+            return f"{'i' if self.is_int_signed() else 'u'}{self.int_bitwidth}"
+        return "V" if self.is_void() else self.name
+
+    def __eq__(self, other: object) -> bool:
+        other = unwrap(other)
+        return type(other) is type(self) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"triton.language.{self.codegen_name()}"
+
+
+def _named(names: Sequence[str]) -> None:
+    """Give ``dtype`` a method ``is_<name>`` for each name."""
+    for name in names:
+
+        def check(self: dtype, name: str = name) -> bool:
+            return self.name == name
+
+        check.__name__ = f"is_{name}"
+        check.__doc__ = f"Whether it is ``{name}``."
+        setattr(dtype, check.__name__, check)
+
+
+_named([*dtype.SINT_TYPES, *dtype.UINT_TYPES, *dtype.FP_TYPES])
+
+
+def _width(name: str) -> int:
+    if name.startswith("fp8"):
+        return 8
+    digits = "".join(c for c in name if c.isdigit())
+    return int(digits) if digits else 0
+
+
+class pointer_type(dtype):
+    """Type of a pointer.
+
+    Attributes:
+        element_ty: What it points to.
+        address_space: Always ``"global"`` here.
+        const: Whether storing through it is refused.
+    """
+
+    def __init__(self, element_ty: Any, address_space: str = "global", const: bool = False) -> None:
+        element_ty = unwrap(element_ty)
+        if not isinstance(element_ty, dtype) or element_ty.is_block():
+            raise TypeError(f"element_ty must be a dtype, but got {element_ty!r}")
+        self.element_ty = element_ty
+        self.address_space = unwrap(address_space)
+        self.const = bool(unwrap(const))
+        self.name = f"{'const_' if self.const else ''}pointer<{element_ty}>"
+        self.primitive_bitwidth = 64
+        self.itemsize = 8
+
+    def is_ptr(self) -> bool:
+        """Whether it is a pointer."""
+        return True
+
+    def is_const(self) -> bool:
+        """Whether storing through it is refused."""
+        return self.const
+
+    def to_ir(self, builder: Any = None) -> tile.Type:
+        """Return the tile IR's type; what is marked const differs only here."""
+        element = self.element_ty.to_ir(builder)
+        assert isinstance(element, tile.DType | tile.Pointer)
+        return tile.Pointer(element)
+
+    def mangle(self) -> str:
+        """Return a name of a few letters."""
+        return f"P{self.element_ty.mangle()}"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class block_type(dtype):
+    """Type of a tensor that has a shape.
+
+    Attributes:
+        element_ty: Type of an element.
+    """
+
+    def __init__(self, element_ty: Any, shape: Any) -> None:
+        element_ty = unwrap(element_ty)
+        extents = builtins.tuple(unwrap(s) for s in unwrap(shape))
+        if not extents:
+            raise TypeError("shape of a block_type must have at least one extent, but got ()")
+        self.element_ty: dtype = element_ty
+        self._shape = extents
+        self._numel = validate_block_shape(extents)
+        self.name = f"<{list(extents)}, {element_ty}>"
+        self.primitive_bitwidth = element_ty.primitive_bitwidth
+        self.itemsize = element_ty.itemsize
+
+    def is_block(self) -> bool:
+        """Whether it has a shape."""
+        return True
+
+    @property
+    def shape(self) -> builtins.tuple[int, ...]:
+        """Extents."""
+        return self._shape
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return self._numel
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._numel * (self.element_ty.primitive_bitwidth // 8)
+
+    @property
+    def scalar(self) -> dtype:
+        """Type of an element."""
+        return self.element_ty
+
+    def get_block_shapes(self) -> builtins.tuple[int, ...]:
+        """Return the extents."""
+        return self._shape
+
+    def with_element_ty(self, element_ty: dtype) -> dtype:
+        """Return the type of the same shape with other elements."""
+        return block_type(element_ty, self._shape)
+
+    def to_ir(self, builder: Any = None) -> tile.Type:
+        """Return the tile IR's type."""
+        element = self.element_ty.to_ir(builder)
+        assert isinstance(element, tile.DType | tile.Pointer)
+        return tile.Tile(self._shape, element)
+
+    def mangle(self) -> str:
+        """Return a name of a few letters."""
+        return f"{self.element_ty.mangle()}S{'_'.join(map(str, self._shape))}S"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class tuple_type(base_type):
+    """Type of a tuple.
+
+    Attributes:
+        types: Those of the items.
+        fields: Names of the items of a named tuple, else ``None``.
+    """
+
+    def __init__(self, types: Sequence[Any], fields: Sequence[str] | None = None) -> None:
+        self.types = list(types)
+        self.fields = None if fields is None else list(fields)
+
+    @property
+    def name(self) -> str:
+        """The names of the items' types, in brackets."""
+        if self.fields is None:
+            return "[" + ",".join(str(t) for t in self.types) + "]"
+        named = zip(self.fields, self.types, strict=True)
+        return "[" + ",".join(f"{f}:{t}" for f, t in named) + "]"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.types)
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.types[index]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, tuple_type)
+            and self.types == other.types
+            and self.fields == other.fields
+        )
+
+    def __hash__(self) -> int:
+        return hash((tuple_type, *self.types))
+
+    def mangle(self) -> str:
+        """Return a name of a few letters."""
+        return f"T{'_'.join(str(t) for t in self.types)}T"
+
+
+class slice_type(dtype):
+    """Type of a slice."""
+
+    def __init__(self) -> None:
+        self.name = "slice_type"
+        self.primitive_bitwidth = self.itemsize = 0
+
+
+def validate_block_shape(shape: Sequence[Any]) -> int:
+    """Return how many elements a tensor of that shape has.
+
+    Raises:
+        TypeError: An extent is no int.
+        ValueError: An extent is no power of two, or there are more than :data:`MAX_NUMEL` elements.
+    """
+    for i, extent in enumerate(shape):
+        if not isinstance(extent, int) or isinstance(extent, bool):
+            raise TypeError(
+                f"extent {i} of shape {tuple(shape)} must be an int that is known at compile time, "
+                f"but got {extent!r} of type {type(extent).__name__}"
+            )
+        if extent <= 0 or extent & (extent - 1):
+            raise ValueError(
+                f"extent {i} of shape {tuple(shape)} must be a power of 2, but got {extent}"
+            )
+    numel: int = math.prod(shape)
+    if numel > MAX_NUMEL:
+        raise ValueError(
+            f"a tensor must have at most {MAX_NUMEL} elements, but shape {tuple(shape)} has {numel}"
+        )
+    return numel
+
+
+void = dtype("void")
+int1 = dtype("int1")
+int8 = dtype("int8")
+int16 = dtype("int16")
+int32 = dtype("int32")
+int64 = dtype("int64")
+uint8 = dtype("uint8")
+uint16 = dtype("uint16")
+uint32 = dtype("uint32")
+uint64 = dtype("uint64")
+float8e5 = dtype("fp8e5")
+float8e5b16 = dtype("fp8e5b16")
+float8e4nv = dtype("fp8e4nv")
+float8e4b8 = dtype("fp8e4b8")
+float8e4b15 = dtype("fp8e4b15")
+float16 = dtype("fp16")
+bfloat16 = dtype("bf16")
+float32 = dtype("fp32")
+float64 = dtype("fp64")
+pi32_t = pointer_type(int32)
+
+_SHORT: dict[str, dtype] = {
+    "fp8e4nv": float8e4nv,
+    "fp8e4b8": float8e4b8,
+    "fp8e5": float8e5,
+    "fp8e5b16": float8e5b16,
+    "fp8e4b15": float8e4b15,
+    "fp16": float16,
+    "bf16": bfloat16,
+    "fp32": float32,
+    "fp64": float64,
+    "i1": int1,
+    "i8": int8,
+    "i16": int16,
+    "i32": int32,
+    "i64": int64,
+    "u1": int1,
+    "u8": uint8,
+    "u16": uint16,
+    "u32": uint32,
+    "u64": uint64,
+    "B": int1,
+}
+
+FROM_TILE: dict[tile.DType, dtype] = {d: dtype(n) for n, d in _TO_TILE.items()}
+"""The dtype of each of the tile IR's."""
+
+
+def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
+    """Return the integer dtype of that width.
+
+    Raises:
+        ValueError: There is none.
+    """
+    bits, sign = unwrap(bitwidth), unwrap(signed)
+    if bits == 1:
+        return int1
+    found = _SHORT.get(f"{'i' if sign else 'u'}{bits}")
+    if found is None:
+        raise ValueError(f"bitwidth must be 1, 8, 16, 32 or 64, but got {bits}")
+    return found
+
+
+def str_to_ty(name: Any, constant: Any = None) -> Any:
+    """Return the type that a signature's text says: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
+
+    Args:
+        name: The text, or a (named) tuple of texts.
+        constant: The value, where the text is ``constexpr``.
+
+    Raises:
+        ValueError: There is no such type.
+    """
+    if isinstance(name, builtins.tuple):
+        fields = getattr(type(name), "_fields", None)
+        return tuple_type([str_to_ty(n, constant) for n in name], fields)
+    if name.startswith("*"):
+        const = name[1:2] == "k"
+        return pointer_type(str_to_ty(name[1 + const :], constant), const=const)
+    if name.startswith("constexpr"):
+        return constexpr_type(constant)
+    if name not in _SHORT:
+        raise ValueError(f"name must be that of a type of a signature, but got {name!r}")
+    return _SHORT[name]
+
+
+class const:
+    """Annotation of a pointer through which is not stored."""

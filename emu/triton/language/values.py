@@ -1,0 +1,352 @@
+"""Values of a program: tensors with Python's operators, and tuples of them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+from emu.tile import ir
+from emu.triton.language.constants import base_value, constexpr, constexpr_type, unwrap
+from emu.triton.language.types import dtype, slice_type, tuple_type
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_functions: dict[str, Callable[..., tensor]] = {}
+"""What operators do, by name: the modules that define the functions need the classes first."""
+
+
+class tensor(base_value):
+    """A value of the program: a scalar, or elements under a shape.
+
+    Most functions of the language are methods, too: ``x.sum(axis=0)`` is ``tl.sum(x, axis=0)``.
+
+    Attributes:
+        handle: Its value in the tile IR.
+        type: A dtype, a pointer type, or a block type of these.
+        dtype: Type of an element.
+        shape: Extents, a tuple of constexprs; of a scalar empty.
+        numel: Number of elements, a constexpr.
+    """
+
+    def __init__(self, handle: Any, type: dtype) -> None:
+        self.handle: ir.Value = handle
+        self.type: dtype = type
+        self.dtype: dtype = type.scalar
+
+    @property
+    def extents(self) -> builtins.tuple[int, ...]:
+        """Shape as Python's integers."""
+        return self.type.shape
+
+    @property
+    def shape(self) -> tuple:
+        """Extents, each a constexpr."""
+        return tuple([constexpr(s) for s in self.type.shape])
+
+    @property
+    def numel(self) -> constexpr:
+        """Number of elements."""
+        return constexpr(self.type.numel)
+
+    @property
+    def T(self) -> tensor:
+        """The tensor with its last two axes swapped."""
+        return _functions["trans"](self)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(str(s) for s in self.type.shape)}]"
+
+    def __repr__(self) -> str:
+        return f"tensor({self})"
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"a condition must be known at compile time here, but got the tensor {self}; "
+            "use tl.where to choose by elements"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"a tensor cannot be iterated over or unpacked, but got {self}")
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __add__(self, other: Any) -> tensor:
+        return _functions["add"](self, other)
+
+    def __radd__(self, other: Any) -> tensor:
+        return _functions["add"](other, self)
+
+    def __sub__(self, other: Any) -> tensor:
+        return _functions["sub"](self, other)
+
+    def __rsub__(self, other: Any) -> tensor:
+        return _functions["sub"](other, self)
+
+    def __mul__(self, other: Any) -> tensor:
+        return _functions["mul"](self, other)
+
+    def __rmul__(self, other: Any) -> tensor:
+        return _functions["mul"](other, self)
+
+    def __truediv__(self, other: Any) -> tensor:
+        return _functions["truediv"](self, other)
+
+    def __rtruediv__(self, other: Any) -> tensor:
+        return _functions["truediv"](other, self)
+
+    def __floordiv__(self, other: Any) -> tensor:
+        return _functions["floordiv"](self, other)
+
+    def __rfloordiv__(self, other: Any) -> tensor:
+        return _functions["floordiv"](other, self)
+
+    def __mod__(self, other: Any) -> tensor:
+        return _functions["mod"](self, other)
+
+    def __rmod__(self, other: Any) -> tensor:
+        return _functions["mod"](other, self)
+
+    def __neg__(self) -> tensor:
+        return _functions["minus"](self)
+
+    def __pos__(self) -> tensor:
+        return self
+
+    def __invert__(self) -> tensor:
+        return _functions["invert"](self)
+
+    def __not__(self) -> tensor:
+        """``not`` of a condition."""
+        return _functions["not_"](self)
+
+    def __and__(self, other: Any) -> tensor:
+        return _functions["and_"](self, other)
+
+    def __rand__(self, other: Any) -> tensor:
+        return _functions["and_"](other, self)
+
+    def __or__(self, other: Any) -> tensor:
+        return _functions["or_"](self, other)
+
+    def __ror__(self, other: Any) -> tensor:
+        return _functions["or_"](other, self)
+
+    def __xor__(self, other: Any) -> tensor:
+        return _functions["xor_"](self, other)
+
+    def __rxor__(self, other: Any) -> tensor:
+        return _functions["xor_"](other, self)
+
+    def __lshift__(self, other: Any) -> tensor:
+        return _functions["shl"](self, other)
+
+    def __rlshift__(self, other: Any) -> tensor:
+        return _functions["shl"](other, self)
+
+    def __rshift__(self, other: Any) -> tensor:
+        return _functions["shr"](self, other, self.dtype)
+
+    def __rrshift__(self, other: Any) -> tensor:
+        return _functions["shr"](other, self, self.dtype)
+
+    def __lt__(self, other: Any) -> tensor:
+        return _functions["less_than"](self, other)
+
+    def __le__(self, other: Any) -> tensor:
+        return _functions["less_equal"](self, other)
+
+    def __gt__(self, other: Any) -> tensor:
+        return _functions["greater_than"](self, other)
+
+    def __ge__(self, other: Any) -> tensor:
+        return _functions["greater_equal"](self, other)
+
+    def __eq__(self, other: object) -> tensor:  # type: ignore[override]
+        return _functions["equal"](self, other)
+
+    def __ne__(self, other: object) -> tensor:  # type: ignore[override]
+        return _functions["not_equal"](self, other)
+
+    def logical_and(self, other: Any) -> tensor:
+        """``and`` of two conditions; both are evaluated."""
+        return _functions["logical_and"](self, other)
+
+    def logical_or(self, other: Any) -> tensor:
+        """``or`` of two conditions; both are evaluated."""
+        return _functions["logical_or"](self, other)
+
+    def __getitem__(self, index: Any) -> tensor:
+        return _functions["index"](self, index)
+
+    def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
+        """``tl.cast``: the values in another dtype, or the same bits read as another."""
+        return _functions["cast"](self, dtype, fp_downcast_rounding, bitcast)
+
+
+class tuple(base_value):
+    """A tuple of values; the items may be of any types.
+
+    Attributes:
+        values: The items.
+        type: Its :class:`tuple_type`.
+    """
+
+    def __init__(self, args: Any, type: Any = None) -> None:
+        self.values: list[Any] = list(args)
+        if type is not None and not isinstance(type, tuple_type):
+            type = tuple_type(type)
+        self._type: tuple_type | None = type
+
+    @property
+    def type(self) -> tuple_type:
+        """Types of the items."""
+        if self._type is None:
+            self._type = tuple_type([_type_of(v) for v in self.values])
+        return self._type
+
+    @overload
+    def __getitem__(self, index: int | constexpr) -> Any: ...
+    @overload
+    def __getitem__(self, index: builtins.slice | slice) -> tuple: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice | builtins.slice):
+            part = (unwrap(index.start), unwrap(index.stop), unwrap(index.step))
+            return tuple(self.values[builtins.slice(*part)])
+        index = unwrap(index)
+        if not isinstance(index, int):
+            raise TypeError(
+                f"index of a tuple must be an int known at compile time, but got {index}"
+            )
+        return self.values[index]
+
+    def __getattr__(self, name: str) -> Any:
+        kept = self.__dict__.get("_type")
+        if kept is None or kept.fields is None or name not in kept.fields:
+            raise AttributeError(f"a tuple has no attribute {name!r}")
+        return self.values[kept.fields.index(name)]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __contains__(self, item: Any) -> bool:
+        return unwrap(item) in [unwrap(v) for v in self.values]
+
+    def __add__(self, other: Any) -> tuple:
+        return tuple([*self.values, *other])
+
+    def __radd__(self, other: Any) -> tuple:
+        return tuple([*other, *self.values])
+
+    def __mul__(self, times: Any) -> tuple:
+        return tuple(self.values * unwrap(times))
+
+    def __rmul__(self, times: Any) -> tuple:
+        return self.__mul__(times)
+
+    def __eq__(self, other: object) -> constexpr:  # type: ignore[override]
+        theirs = unwrap(other)
+        if not hasattr(theirs, "__iter__"):
+            return constexpr(False)
+        return constexpr([unwrap(v) for v in self.values] == [unwrap(v) for v in theirs])
+
+    def __ne__(self, other: object) -> constexpr:  # type: ignore[override]
+        return constexpr(not (self == other))
+
+    def __hash__(self) -> int:
+        return hash(builtins.tuple(self.values))
+
+    def __str__(self) -> str:
+        return str([str(v) for v in self.values])
+
+    def __repr__(self) -> str:
+        return f"({', '.join(repr(v) for v in self.values)})"
+
+
+class slice:
+    """A part of a tuple, or a whole axis of a tensor: ``start:stop:step``."""
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step
+        self.type = slice_type()
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, tensor | tuple):
+        return value.type
+    return constexpr_type(value)
+
+
+def operation(function: F) -> F:
+    """Let operators of tensors find a function by its name."""
+    _functions[function.__name__] = function
+    return function
+
+
+def member(function: F) -> F:
+    """Make a function a method of tensors, too."""
+    setattr(tensor, function.__name__, function)
+    return operation(function)
+
+
+def _items(value: Any) -> Sequence[Any] | None:
+    """The items of a tuple of any kind, ``None`` for what is none."""
+    value = unwrap(value) if isinstance(value, constexpr) else value
+    if isinstance(value, tuple):
+        return value.values
+    return value if isinstance(value, builtins.tuple | list) else None
+
+
+def flatten(value: Any) -> list[ir.Value]:
+    """Return the IR's values that a value consists of, in order; those of constexprs are none."""
+    if isinstance(value, tensor):
+        return [] if value.type.is_void() else [value.handle]
+    flat: list[ir.Value] = []
+    for item in _items(value) or ():
+        flat += flatten(item)
+    return flat
+
+
+def unflatten(like: Any, values: Sequence[ir.Value]) -> Any:
+    """Return a value of the same form as ``like`` that consists of other IR values.
+
+    Args:
+        like: A tensor, constexpr, or (nested) tuple of these.
+        values: As many as ``flatten(like)`` has, of the same types.
+
+    Raises:
+        ValueError: There are more or fewer values.
+    """
+    rest = iter(values)
+    made = _take(like, rest)
+    if next(rest, None) is not None:
+        raise ValueError(f"values must be {len(flatten(like))}, but got {len(values)}")
+    return made
+
+
+def _take(like: Any, rest: Iterator[ir.Value]) -> Any:
+    if isinstance(like, tensor):
+        if like.type.is_void():
+            return like
+        handle = next(rest, None)
+        if handle is None:
+            raise ValueError("values must be as many as flatten gives, but got fewer")
+        return tensor(handle, like.type)
+    if isinstance(like, tuple):
+        fields = like._type if like._type is not None and like._type.fields is not None else None
+        return tuple([_take(v, rest) for v in like.values], fields)
+    items = _items(like)
+    if items is None or not any(flatten(v) for v in items):
+        return like
+    made = [_take(v, rest) for v in items]
+    kind = type(like)
+    if hasattr(kind, "_fields"):
+        return kind(*made)
+    return tuple(made) if isinstance(like, constexpr) else kind(made)

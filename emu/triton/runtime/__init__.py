@@ -1,0 +1,30 @@
+"""What runs a kernel: its source, its arguments, its launch."""
+
+from emu.triton.runtime.allocation import set_allocator
+from emu.triton.runtime.autotuner import Autotuner, Config, Heuristics, autotune, heuristics
+from emu.triton.runtime.driver import driver
+from emu.triton.runtime.errors import InterpreterError, OutOfResources
+from emu.triton.runtime.jit import (
+    JITFunction,
+    KernelInterface,
+    MockTensor,
+    TensorWrapper,
+    reinterpret,
+)
+
+__all__ = [
+    "Autotuner",
+    "Config",
+    "Heuristics",
+    "InterpreterError",
+    "JITFunction",
+    "KernelInterface",
+    "MockTensor",
+    "OutOfResources",
+    "TensorWrapper",
+    "autotune",
+    "driver",
+    "heuristics",
+    "reinterpret",
+    "set_allocator",
+]

@@ -1,0 +1,404 @@
+"""What a kernel is called with: which type each argument has, and the number that is passed for it.
+
+An argument becomes a *key* and a *packed* value. The key is anything hashable that says the type (for
+tensors simply their dtype object, which costs least), and the same key always means the same type; the
+packed value is an address or a number, or a tuple of these for a tuple. What a key means is worked out by
+:func:`specialise` when a kernel is built, which happens once per combination of keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from emu.triton.runtime.source import JITCallable, KernelParam, plain_value
+
+_I32 = range(-(2**31), 2**31)
+_I64 = range(-(2**63), 2**63)
+_U64 = range(2**64)
+
+DTYPES: dict[Any, str] = {
+    np.dtype(d): n
+    for d, n in (
+        (np.bool_, "i1"),
+        (np.int8, "i8"),
+        (np.int16, "i16"),
+        (np.int32, "i32"),
+        (np.int64, "i64"),
+        (np.uint8, "u8"),
+        (np.uint16, "u16"),
+        (np.uint32, "u32"),
+        (np.uint64, "u64"),
+        (ml_dtypes.float8_e4m3fn, "fp8e4nv"),
+        (ml_dtypes.float8_e5m2, "fp8e5"),
+        (np.float16, "fp16"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (np.float32, "fp32"),
+        (np.float64, "fp64"),
+    )
+}
+"""How a signature spells each dtype; those of torch come in when torch is met."""
+
+_NAMES = {d.name: n for d, n in DTYPES.items()} | {n: n for n in DTYPES.values()}
+SCALARS = frozenset(("i1", "u1", *DTYPES.values()))
+
+tensors: set[type] = set()
+"""Classes of torch tensors that a launch takes without a further look; empty while torch is not loaded."""
+
+guard: Callable[[], Any] = contextlib.nullcontext  # torch's, which switches its function modes off
+
+
+def meet_torch() -> Any:
+    """Learn torch's classes and dtypes, if it is loaded; returns it, or None. Never imports it."""
+    global guard
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "Tensor") or not hasattr(torch, "nn"):
+        return None
+    if not tensors:
+        for name, short in _NAMES.items():
+            dtype = getattr(torch, name, None)
+            if isinstance(dtype, torch.dtype):
+                DTYPES[dtype] = short
+        guard = torch._C.DisableTorchFunction
+        tensors.update((torch.Tensor, torch.nn.Parameter))
+    return torch
+
+
+def own_look() -> Any:
+    """Return a context in which a look at a tensor is no call of the program."""
+    if not tensors and "torch" in sys.modules:
+        meet_torch()
+    return guard()
+
+
+def describe(value: Any) -> tuple[Any, Any]:
+    """Return the key and the packed value of an argument that is not constant by annotation.
+
+    Raises:
+        TypeError: Nothing of its type can be passed.
+    """
+    found = _PLAIN.get(type(value))
+    if found is not None:
+        return found(value)
+    torch = meet_torch()
+    if torch is not None and isinstance(value, torch.Tensor):
+        with guard():
+            if not value.is_cpu:
+                refuse_device(value)
+            return value.dtype, value.data_ptr()
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, tuple):
+        pairs = [describe(item) for item in value]
+        return (type(value), *(k for k, _ in pairs)), tuple(v for _, v in pairs)
+    for kind, take in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
+        if isinstance(value, kind):
+            return describe(take(value))
+    return _foreign(value)
+
+
+def refuse_device(tensor: Any) -> Any:
+    """Say that a tensor's memory is not the host's.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(
+        f"a tensor argument must be in host memory (or on an emulated device), but got one on "
+        f"{tensor.device}"
+    )
+
+
+def integer_key(value: int) -> str:
+    """Return the type of an int argument: the smallest of i32, i64, u64 that holds it.
+
+    Raises:
+        OverflowError: None does.
+    """
+    if value in _I32:
+        return "i32"
+    if value in _I64:
+        return "i64"
+    if value in _U64:
+        return "u64"
+    raise OverflowError(f"an integer argument must fit into 64 bits, but got {value}")
+
+
+def _integer(value: int) -> tuple[Any, Any]:
+    return (1, 1) if value == 1 else (integer_key(value), value)
+
+
+_DATA = (
+    object.__basicsize__
+)  # of an ndarray object: its data pointer, as NumPy's C API publishes it
+_word_at = ctypes.c_size_t.from_address
+
+
+def _array(value: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    key = value.dtype if value.flags.writeable else (value.dtype, "read-only")
+    return key, _word_at(id(value) + _DATA).value
+
+
+_PLAIN: dict[type, Callable[[Any], tuple[Any, Any]]] = {
+    int: _integer,
+    bool: lambda value: ("i1", value),
+    float: lambda value: ("fp32", value),
+    type(None): lambda value: (None, 0),
+    np.ndarray: _array,
+}
+
+
+def _foreign(value: Any) -> tuple[Any, Any]:
+    """Describe an object of another library by one of the protocols for memory."""
+    interface = getattr(value, "__array_interface__", None)
+    if interface is not None:
+        address, read_only = interface["data"]
+        dtype = np.dtype(interface["typestr"])
+        if dtype.kind == "V":  # a dtype of ml_dtypes, whose name the interface does not have
+            dtype = np.dtype(value.dtype)
+        return ((dtype, "read-only") if read_only else dtype), address
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        with guard():
+            return "*" + dtype_name(value.dtype), value.data_ptr()
+    if hasattr(value, "__dlpack__"):
+        return _dlpack(value)
+    if isinstance(value, JITCallable) or dtype_name(value, None) is not None:
+        return _Constant(constant_key(value)), 0
+    if type(value).__name__ == "constexpr":
+        return _Constant(constant_key(value)), 0
+    if isinstance(value, str):
+        return _Constant(value), 0
+    raise TypeError(
+        f"an argument of a kernel must be a tensor, an array, a number or a tuple of these, but got "
+        f"{type(value).__name__} {value!r:.60}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    """Key of an argument that is constant though its parameter is not annotated so."""
+
+    key: Any
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_DLPACK_KINDS = {0: "i", 1: "u", 2: "fp", 4: "bf"}
+
+
+def _dlpack(value: Any) -> tuple[Any, Any]:
+    """Read a DLPack capsule; the object keeps the memory alive, the capsule is let go."""
+    capsule = value.__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
+    if tensor.device_type not in (1, 3, 11):  # the CPU, and host memory known to a GPU
+        raise ValueError(
+            f"a DLPack argument must be in host memory, but got device type {tensor.device_type}"
+        )
+    name = "i1" if tensor.code == 6 else f"{_DLPACK_KINDS.get(tensor.code, '?')}{tensor.bits}"
+    if name not in SCALARS or tensor.lanes != 1:
+        raise TypeError(
+            f"a DLPack argument must have a dtype that kernels know, but got code {tensor.code}, "
+            f"{tensor.bits} bits, {tensor.lanes} lanes"
+        )
+    return f"*{name}", (tensor.data or 0) + tensor.byte_offset
+
+
+_REQUIRED = object()
+
+
+def dtype_name(dtype: Any, default: Any = _REQUIRED) -> Any:
+    """Return how a signature spells a dtype of NumPy, torch or ``triton.language``.
+
+    Args:
+        dtype: The dtype.
+        default: Returned for anything else. Default: an error.
+
+    Raises:
+        TypeError: It is none, and there is no default.
+    """
+    with contextlib.suppress(TypeError):
+        found = DTYPES.get(dtype)
+        if found is not None:
+            return found
+    if hasattr(dtype, "primitive_bitwidth") and not hasattr(dtype, "element_ty"):
+        return str(dtype.name) if dtype.name in SCALARS else _NAMES.get(dtype.name, dtype.name)
+    text = str(dtype)
+    if text.startswith("torch.") and text[6:] in _NAMES:
+        return _NAMES[text[6:]]
+    with contextlib.suppress(TypeError):
+        if isinstance(dtype, type) and issubclass(dtype, np.generic):
+            return DTYPES.get(np.dtype(dtype), default)
+    if default is not _REQUIRED:
+        return default
+    raise TypeError(f"dtype must be one that kernels know, but got {dtype!r}")
+
+
+def constant_key(value: Any) -> Any:
+    """Return a hashable key of a compile-time value: equal keys mean the same code.
+
+    Raises:
+        TypeError: It cannot be told whether two such values are the same.
+    """
+    kind = type(value)
+    if kind is int or kind is str or kind is bool or value is None:
+        return kind, value
+    if kind is float:
+        return kind, value.hex()  # 0.0 and -0.0 are equal
+    if kind.__name__ == "constexpr":
+        return constant_key(value.value)
+    if isinstance(value, (tuple, list)):
+        return (kind, *map(constant_key, value))
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"a constexpr argument must be hashable, but got {kind.__name__} {value!r:.60}"
+        ) from None
+    return kind, value
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """What one argument means for the kernel that is built.
+
+    Attributes:
+        type: Its spelling in a signature (``*fp32``, ``i32``, ``constexpr``), or a tuple of these.
+        value: The constant, or a tuple with the constants at their places.
+        read_only: Whether its memory must not be written.
+    """
+
+    type: Any
+    value: Any = None
+    read_only: bool = False
+
+
+CONSTANT = "constexpr"
+
+
+def specialise(param: KernelParam, value: Any) -> Specialised:
+    """Return what an argument of a parameter means.
+
+    Args:
+        param: The parameter.
+        value: The argument.
+
+    Raises:
+        TypeError: Nothing of its type can be passed.
+        OverflowError: An integer does not fit into 64 bits, or into the annotated type.
+    """
+    if param.is_constexpr:
+        constant = plain_value(value)
+        return Specialised(CONSTANT, tuple(constant) if isinstance(constant, list) else constant)
+    key, _ = describe(value)
+    annotated = annotated_scalar(param)
+    if annotated is not None and key is not None and not isinstance(value, tuple):
+        check_annotated(param.name, annotated, value)
+        return Specialised(annotated)
+    found = _meaning(key, value, param.do_not_specialize)
+    if isinstance(found.type, str) and found.type.startswith("*"):
+        if param.annotation_type and param.annotation.startswith("*"):
+            return Specialised(param.annotation, read_only=found.read_only)
+        if param.is_const or param.annotation == "const":
+            return Specialised(f"*k{found.type[1:]}", read_only=found.read_only)
+    return found
+
+
+def annotated_scalar(param: KernelParam) -> str | None:
+    """Return the type that a parameter's annotation gives a number, if it gives one."""
+    if param.annotation_type and not param.annotation.startswith("*"):
+        return param.annotation_type
+    return None
+
+
+def check_annotated(name: str, type_: str, value: Any) -> None:
+    """Check a number that is given for a parameter with an annotated type.
+
+    Raises:
+        TypeError: It is no number.
+        OverflowError: It does not fit.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return
+    if type_.startswith(("fp", "bf")):
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
+        return
+    if not isinstance(value, (int, np.integer)):
+        raise TypeError(
+            f"{name} must be an integer as it is annotated {type_}, but got {type(value).__name__}"
+        )
+    low, high = bounds(type_)
+    if not low <= value <= high:
+        raise OverflowError(f"{name} must fit into {type_} as annotated, but got {value}")
+
+
+def bounds(type_: str) -> tuple[int, int]:
+    """Return the least and the greatest integer that a type holds; for floats, those that fp32 has exactly."""
+    if type_.startswith(("fp", "bf")):
+        return -(1 << 24), 1 << 24
+    bits = int(type_[1:])
+    if type_[0] == "u" or bits == 1:
+        return 0, (1 << bits) - 1
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def _meaning(key: Any, value: Any, keep_values: bool) -> Specialised:
+    if key is None:
+        return Specialised(CONSTANT, None)
+    if isinstance(key, _Constant):
+        return Specialised(CONSTANT, plain_value(value))
+    if isinstance(key, int):
+        return Specialised("i32") if keep_values else Specialised(CONSTANT, 1)
+    if isinstance(key, str):
+        return Specialised(key)
+    if isinstance(key, tuple):
+        if isinstance(key[0], type):
+            parts = [_meaning(k, v, keep_values) for k, v in zip(key[1:], value, strict=True)]
+            named = getattr(key[0], "_make", tuple)
+            return Specialised(
+                named(p.type for p in parts),
+                tuple(p.value for p in parts),
+                any(p.read_only for p in parts),
+            )
+        return Specialised(f"*{dtype_name(key[0])}", read_only=True)
+    return Specialised(f"*{dtype_name(key)}")
+
+
+__all__ = [
+    "CONSTANT",
+    "Specialised",
+    "annotated_scalar",
+    "bounds",
+    "check_annotated",
+    "constant_key",
+    "describe",
+    "dtype_name",
+    "integer_key",
+    "meet_torch",
+    "own_look",
+    "refuse_device",
+    "specialise",
+    "tensors",
+]

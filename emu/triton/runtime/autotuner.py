@@ -1,0 +1,493 @@
+"""Choosing settings by measuring, and computing settings from arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from emu.triton import knobs
+from emu.triton.runtime import cache
+from emu.triton.runtime.driver import driver
+from emu.triton.runtime.errors import AutotunerError, OutOfResources
+from emu.triton.runtime.jit import JITFunction, KernelInterface
+
+_QUANTILES = (0.5, 0.2, 0.8)
+_FAILED = [float("inf")] * 3
+
+
+class Config:
+    """Settings that an autotuner may choose.
+
+    Args:
+        kwargs: Values of parameters of the kernel.
+        num_warps: Kept, for devices with warps.
+        num_stages: Kept.
+        num_ctas: Kept.
+        maxnreg: Kept.
+        pre_hook: Called with the kernel's arguments by name before each launch with these settings.
+        ir_override: Kept.
+    """
+
+    def __init__(
+        self,
+        kwargs: dict[str, Any],
+        num_warps: int = 4,
+        num_stages: int = 3,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: Callable[[dict[str, Any]], Any] | None = None,
+        ir_override: str | None = None,
+    ) -> None:
+        self.kwargs = kwargs
+        self.num_warps = num_warps
+        self.num_ctas = num_ctas
+        self.num_stages = num_stages
+        self.maxnreg = maxnreg
+        self.pre_hook = pre_hook
+        self.ir_override = ir_override
+
+    def _launch_options(self) -> dict[str, Any]:
+        return {
+            "num_warps": self.num_warps,
+            "num_ctas": self.num_ctas,
+            "num_stages": self.num_stages,
+            "maxnreg": self.maxnreg,
+            "ir_override": self.ir_override,
+        }
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """Return everything that a launch with these settings is given by name."""
+        options = {n: v for n, v in self._launch_options().items() if v is not None}
+        return {**self.kwargs, **options}
+
+    def __str__(self) -> str:
+        options = {n: v for n, v in self._launch_options().items() if n != "ir_override"}
+        return ", ".join(f"{n}: {v}" for n, v in {**self.kwargs, **options}.items())
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (tuple(self.all_kwargs().items()), self.pre_hook)
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._identity() == other._identity()
+
+
+class Autotuner(KernelInterface[Any]):
+    """A kernel whose settings are chosen by measuring; :func:`autotune` makes it.
+
+    Attributes:
+        cache: The chosen settings by the values of ``keys`` and the arguments' dtypes.
+        best_config: Those of the last launch.
+        configs_timings: Milliseconds (median, 0.2 and 0.8 quantiles) of each, where it was measured last.
+        bench_time: Seconds that the last measurement took.
+    """
+
+    def __init__(
+        self,
+        fn: Any,
+        arg_names: Sequence[str],
+        configs: Sequence[Config],
+        key: Sequence[str],
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Callable[..., Any] | None = None,
+        post_hook: Callable[..., Any] | None = None,
+        prune_configs_by: dict[str, Any] | None = None,
+        warmup: float | None = None,
+        rep: float | None = None,
+        use_cuda_graph: bool = False,
+        do_bench: Callable[..., Any] | None = None,
+        cache_results: bool = False,
+    ) -> None:
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.configs = list(configs) or [Config({})]
+        self.keys = list(key)
+        self.reset_to_zero = list(reset_to_zero or ())
+        self.restore_value = list(restore_value or ())
+        for name in ("keys", "reset_to_zero", "restore_value"):
+            unknown = [n for n in getattr(self, name) if n not in self.arg_names]
+            if unknown:
+                raise ValueError(
+                    f"{'key' if name == 'keys' else name} must be names of parameters of the kernel "
+                    f"({', '.join(self.arg_names)}), but got {', '.join(map(repr, unknown))}"
+                )
+        self.cache: dict[tuple[Any, ...], Config] = {}
+        self.cache_results = cache_results
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
+        self.pre_hook: Callable[..., Any] = pre_hook or self._reset
+        self.post_hook: Callable[..., Any] = post_hook or self._restore
+        self.restore_copies: dict[str, Any] = {}
+        pruning = prune_configs_by or {}
+        self.perf_model = pruning.get("perf_model")
+        self.configs_top_k = pruning.get("top_k", 1.0)
+        self.early_config_prune = pruning.get("early_config_prune")
+        self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
+        self._do_bench = do_bench or _bench_of(warmup, rep, use_cuda_graph)
+        self.base_fn = fn
+        while not inspect.isfunction(self.base_fn):
+            self.base_fn = self.base_fn.fn
+        self.__name__ = self.base_fn.__name__
+        self.nargs: dict[str, Any] | None = None
+        self.best_config: Config | None = None
+        self.configs_timings: dict[Config, list[float]] = {}
+        self.bench_time = 0.0
+
+    @functools.cached_property
+    def do_bench(self) -> Callable[..., Any]:
+        """What measures a launch: ``do_bench(launch, quantiles=...)``."""
+        return self._do_bench or driver.active.get_benchmarker()
+
+    # ---- memory between measurements
+
+    def _reset(self, kwargs: dict[str, Any], reset_only: bool = False) -> None:
+        for name in self.reset_to_zero:
+            if kwargs[name] is not None:
+                _fill_zero(kwargs[name])
+        if not reset_only:
+            self.restore_copies = {
+                name: _copy(kwargs[name]) for name in self.restore_value if kwargs[name] is not None
+            }
+
+    def _restore(self, kwargs: dict[str, Any], exception: Exception | None = None) -> None:
+        for name, value in self.restore_copies.items():
+            _copy_into(kwargs[name], value)
+        self.restore_copies = {}
+
+    # ---- choice
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch with the settings for these arguments; the first time, measure which these are.
+
+        Args:
+            *args: The kernel's arguments.
+            **kwargs: Arguments by name, options, and ``grid``.
+
+        Raises:
+            ValueError: An argument is one that the settings give.
+            AutotunerError: Pruning left no settings.
+        """
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        try:
+            config = self.configs[0] if len(self.configs) == 1 else self._choose(args, kwargs)
+            self.best_config = config
+            if config.pre_hook is not None:
+                config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+            return self.fn.run(*args, **kwargs, **config.all_kwargs())
+        finally:
+            self.nargs = None
+
+    def _choose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
+        assert self.nargs is not None
+        given = {n: v for n, v in {**self.nargs, **kwargs}.items() if n in self.arg_names}
+        key = tuple(given[n] for n in self.keys if n in given)
+        key += tuple(str(v.dtype) for v in given.values() if hasattr(v, "dtype"))
+        known = self.cache.get(key)
+        if known is not None:
+            return known
+        configs = self.prune_configs(kwargs)
+        if len(configs) == 1:
+            self.cache[key] = configs[0]
+            return configs[0]
+        hit = self._measure_or_load(key, configs, args, kwargs)
+        best = self.cache[key] = min(self.configs_timings, key=self.configs_timings.__getitem__)
+        if not hit:
+            self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
+        if knobs.autotuning.listener is not None:
+            knobs.autotuning.listener(
+                fn=self._jit_function(),
+                key=key,
+                best_config=best,
+                configs_timings=self.configs_timings,
+                duration=None if hit else self.bench_time,
+                cache_hit=hit,
+            )
+        if knobs.autotuning.print and not hit:
+            sys.stdout.write(
+                f"Triton autotuning for function {self.__name__},\nwith key as {key},\n"
+                f"finished after {self.bench_time:.2f}s,\nbest config selected: {best};\n"
+            )
+        return best
+
+    def _jit_function(self) -> JITFunction[Any]:
+        fn = self.fn
+        while not isinstance(fn, JITFunction):
+            fn = fn.fn
+        return fn
+
+    def _measure_or_load(
+        self,
+        key: tuple[Any, ...],
+        configs: list[Config],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> bool:
+        """Fill ``configs_timings``; return whether they came from disk."""
+        path = None
+        if (self.cache_results or knobs.autotuning.cache) and not any(c.pre_hook for c in configs):
+            parts = [self._jit_function().cache_key, repr(key), *map(str, configs)]
+            digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
+            path = cache.folder() / f"{digest}.autotune"
+            times = _read_times(path, len(configs))
+            if times is not None:
+                self.configs_timings = dict(zip(configs, times, strict=True))
+                return True
+        start = time.perf_counter()
+        self.configs_timings = self._measure(configs, args, kwargs)
+        self.bench_time = time.perf_counter() - start
+        if path is not None:
+            times = [self.configs_timings[c] for c in configs]
+            with contextlib.suppress(OSError):  # a cache that cannot be written costs time only
+                cache.write(path, json.dumps(times).encode())
+        return False
+
+    def _measure(
+        self, configs: list[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[Config, list[float]]:
+        """Measure each of the settings; those that make the same code are measured once."""
+        found: dict[Any, list[float]] = {}
+        timings = {}
+        for config in configs:
+            same = self._code_of(config)
+            if same is None or same not in found:
+                times = self._bench(*args, config=config, **kwargs)
+                found[same if same is not None else object()] = times
+            else:
+                times = found[same]
+            timings[config] = times
+        return timings
+
+    def _code_of(self, config: Config) -> Any:
+        """Return what makes the code of these settings; None if they are not told apart by that."""
+        if config.pre_hook is not None or self._do_bench is not None:
+            return None
+        given = {n: v for n, v in config.all_kwargs().items() if n in self.arg_names}
+        return repr(sorted(given.items()))
+
+    def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
+        from emu.triton.compiler.errors import CompileTimeAssertionFailure
+
+        twice = meta.keys() & config.kwargs.keys()
+        if twice:
+            raise ValueError(
+                f"arguments must not be given that the configurations give, but got "
+                f"{', '.join(sorted(twice))}"
+            )
+        if knobs.autotuning.print:
+            sys.stdout.write(f"Autotuning kernel {self.__name__} with config {config}\n")
+        current = {**meta, **config.all_kwargs()}
+        arguments = {**(self.nargs or {}), **current}
+
+        def launch() -> None:
+            if config.pre_hook is not None:
+                config.pre_hook(arguments)
+            self.pre_hook(arguments)
+            try:
+                self.fn.run(*args, **current)
+            except Exception as error:
+                self.post_hook(arguments, exception=error)
+                raise
+            self.post_hook(arguments, exception=None)
+
+        try:
+            times = self.do_bench(launch, quantiles=_QUANTILES)
+        except (OutOfResources, CompileTimeAssertionFailure) as error:
+            if knobs.autotuning.print:
+                sys.stdout.write(f"Autotuning failed with {error}\n")
+            return list(_FAILED)
+        return list(times) if isinstance(times, (list, tuple)) else [times]
+
+    def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
+        """Return the settings that ``prune_configs_by`` leaves for these arguments.
+
+        Raises:
+            AutotunerError: None.
+            TypeError: ``top_k`` is neither a share up to 1.0 nor an int.
+        """
+        nargs = self.nargs or {}
+        configs = list(self.configs)
+        if self.early_config_prune is not None:
+            configs = list(self.early_config_prune(self.configs, nargs, **kwargs))
+            if not configs:
+                raise AutotunerError(
+                    "early_config_prune must return at least one Config, but got none"
+                )
+        if self.perf_model is None:
+            return configs
+        top_k = self.configs_top_k
+        if isinstance(top_k, float) and top_k <= 1.0:
+            top_k = max(1, int(len(configs) * top_k))
+        elif not isinstance(top_k, int):
+            raise TypeError(f"top_k must be a float of at most 1.0 or an int, but got {top_k!r}")
+        if len(configs) <= top_k:
+            return configs
+        model = self.perf_model
+        return sorted(configs, key=lambda c: model(**{**nargs, **kwargs, **c.all_kwargs()}))[:top_k]
+
+    def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Compile for these arguments with all settings; returns the compiled kernels."""
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        try:
+            return [
+                self.fn.warmup(*args, **kwargs, **config.all_kwargs())
+                for config in self.prune_configs(kwargs)
+            ]
+        finally:
+            self.nargs = None
+
+
+def _bench_of(
+    warmup: float | None, rep: float | None, use_cuda_graph: bool
+) -> Callable[..., Any] | None:
+    """Return what measures as the outdated parameters ask for; None without them."""
+    if warmup is None and rep is None and not use_cuda_graph:
+        return None
+    warnings.warn(
+        "warmup, rep and use_cuda_graph of autotune are deprecated: pass do_bench",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    from emu.triton.testing import do_bench
+
+    return functools.partial(
+        do_bench,
+        warmup=25 if warmup is None else warmup,
+        rep=100 if rep is None else rep,
+    )
+
+
+def _read_times(path: Any, count: int) -> list[list[float]] | None:
+    try:
+        times = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(times, list) and len(times) == count
+    return times if whole else None
+
+
+def _fill_zero(value: Any) -> None:
+    value.zero_() if hasattr(value, "zero_") else value.fill(0)
+
+
+def _copy(value: Any) -> Any:
+    return value.clone() if hasattr(value, "clone") else value.copy()
+
+
+def _copy_into(target: Any, source: Any) -> None:
+    target.copy_(source) if hasattr(target, "copy_") else np.copyto(target, source)
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune_configs_by: dict[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    pre_hook: Callable[..., Any] | None = None,
+    post_hook: Callable[..., Any] | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable[..., Any] | None = None,
+    cache_results: bool = False,
+) -> Callable[[Any], Autotuner]:
+    """Return a decorator that has a kernel's settings chosen by measuring.
+
+    Measured is at the first launch with each combination of the values of ``key`` and the arguments'
+    dtypes. Settings that differ only in what has no effect on a CPU (``num_warps`` and its like) are
+    measured once.
+
+    Args:
+        configs: The settings to choose from.
+        key: Parameters whose values may call for other settings.
+        prune_configs_by: ``early_config_prune(configs, named_args, **kwargs)`` returns those to measure;
+            ``perf_model(**arguments)`` estimates times, of which the ``top_k`` least are measured (a share
+            as a float, or a number).
+        reset_to_zero: Tensors set to zero before each run that is measured, and before the launch.
+        restore_value: Tensors that are given their contents back after each run that is measured.
+        pre_hook: ``pre_hook(arguments, reset_only=False)`` in place of the resetting.
+        post_hook: ``post_hook(arguments, exception=None)`` in place of the restoring.
+        warmup: Deprecated: milliseconds.
+        rep: Deprecated: milliseconds.
+        use_cuda_graph: Deprecated, and the same as without.
+        do_bench: ``do_bench(launch, quantiles=...)`` measures. Default: ``triton.testing.do_bench``.
+        cache_results: Keep the measured times on disk.
+
+    Raises:
+        ValueError: A name is not one of the kernel's parameters.
+    """
+
+    def decorate(fn: Any) -> Autotuner:
+        return Autotuner(
+            fn,
+            fn.arg_names,
+            configs,
+            key,
+            reset_to_zero,
+            restore_value,
+            pre_hook=pre_hook,
+            post_hook=post_hook,
+            prune_configs_by=prune_configs_by,
+            warmup=warmup,
+            rep=rep,
+            use_cuda_graph=use_cuda_graph,
+            do_bench=do_bench,
+            cache_results=cache_results,
+        )
+
+    return decorate
+
+
+class Heuristics(KernelInterface[Any]):
+    """A kernel some of whose arguments are computed from the others; :func:`heuristics` makes it."""
+
+    def __init__(
+        self, fn: Any, arg_names: Sequence[str], values: dict[str, Callable[[dict[str, Any]], Any]]
+    ) -> None:
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.values = values
+        self.__name__ = getattr(fn, "__name__", "kernel")
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch with the computed arguments besides those given."""
+        for name, compute in self.values.items():
+            kwargs[name] = compute({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+        return self.fn.run(*args, **kwargs)
+
+    def warmup(self, *args: Any, **kwargs: Any) -> Any:
+        """Compile for these arguments and the computed ones."""
+        for name, compute in self.values.items():
+            kwargs[name] = compute({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+        return self.fn.warmup(*args, **kwargs)
+
+
+def heuristics(
+    values: dict[str, Callable[[dict[str, Any]], Any]],
+) -> Callable[[Any], Heuristics]:
+    """Return a decorator that has some of a kernel's arguments computed.
+
+    Args:
+        values: By parameter: a function of all arguments by name, which gives the value.
+    """
+
+    def decorate(fn: Any) -> Heuristics:
+        return Heuristics(fn, fn.arg_names, values)
+
+    return decorate
+
+
+__all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]

@@ -1,0 +1,139 @@
+"""Compiled kernels on disk, so that another process need not compile them again.
+
+An entry is one file, named by a digest of everything that its code depends on, in a folder named by a
+digest of the compiler's own sources. It is written by an atomic rename; a file that is cut short or
+damaged counts as none. What was not used for 30 days is removed. A kernel is compiled by one process at
+a time: PEs that all meet an unknown one wait for the first of them and load its code.
+
+Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~/.cache/emu``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_UNUSED_AFTER_S = 30 * 24 * 3600.0
+_DAY_S = 24 * 3600.0
+_WAIT_S, _LOOK_AGAIN_S = 120.0, 0.01
+_DIGEST_BYTES = 32
+_SWEPT = "swept"
+
+Entry = tuple[dict[str, Any], bytes]
+"""What is stored: facts that JSON can hold, and the code."""
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Return a digest of every source that compiles kernels, and of the versions below it."""
+    import llvmlite
+    import numpy as np
+
+    root = Path(__file__).parents[2]
+    digest = hashlib.sha256(f"{llvmlite.__version__} {np.__version__}".encode())
+    for room in ("tile", "triton"):
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(str(path.relative_to(root)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def base() -> Path:
+    """Return the folder of all that emu compiles."""
+    given = os.environ.get("EMU_CACHE_DIR")
+    if given is None:
+        home = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+        given = os.path.join(home, "emu")
+    return Path(given)
+
+
+def folder() -> Path:
+    """Return the folder of kernels that this version compiles; it may not exist yet."""
+    return base() / sources_digest()
+
+
+def load(key: str) -> Entry | None:
+    """Return what is stored under a key, or None."""
+    path = folder() / f"{key}.kernel"
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.sha256(payload).digest() != digest:
+        return None  # loading damaged machine code could end the process
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    head, _, code = payload.partition(b"\n")
+    facts: dict[str, Any] = json.loads(head)
+    return facts, code
+
+
+def save(key: str, facts: dict[str, Any], code: bytes) -> None:
+    """Store what was compiled; a cache that cannot be written costs time, never the result."""
+    payload = json.dumps(facts).encode() + b"\n" + code
+    with contextlib.suppress(OSError):
+        write(folder() / f"{key}.kernel", hashlib.sha256(payload).digest() + payload)
+        _sweep(folder())
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file so that others see all of it or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix="new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _sweep(here: Path) -> None:
+    """Remove what was not used for long, at most once a day: files here, folders of other versions."""
+    now = time.time()
+    mark = here / _SWEPT
+    if mark.exists() and mark.stat().st_mtime > now - _DAY_S:
+        return
+    mark.touch()
+    os.utime(here)
+    for path in here.iterdir():
+        if path.stat().st_mtime < now - _UNUSED_AFTER_S:
+            path.unlink()
+    for other in here.parent.iterdir():
+        unused = other.is_dir() and other.stat().st_mtime < now - _UNUSED_AFTER_S
+        if unused and len(other.name) == len(here.name):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def alone(key: str) -> Iterator[None]:
+    """Keep other processes from compiling the kernel of this key; a lost lock costs time only."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            here = folder()
+            here.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((here / f"lock-{key[:2]}").open("ab"))
+            deadline = time.monotonic() + _WAIT_S
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(_LOOK_AGAIN_S)
+        yield
+
+
+__all__ = ["alone", "base", "folder", "load", "save", "sources_digest", "write"]

@@ -1,0 +1,220 @@
+"""What a launch returns: the kernel as it was compiled, with its figures and texts."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from emu.triton import knobs
+from emu.triton.runtime import options
+from emu.triton.runtime.arguments import CONSTANT, describe, own_look
+from emu.triton.runtime.driver import WARP_SIZE, driver
+from emu.triton.runtime.launcher import extents
+from emu.triton.runtime.program import Program
+
+REGISTERS = 32
+SHARED_BYTES = 1024
+_SLOT_BYTES = 1 << 16
+
+
+class _Slots(threading.local):
+    """Memory of a thread for the packed arguments of the launch that it is at."""
+
+    def __init__(self) -> None:
+        buffer = ctypes.create_string_buffer(_SLOT_BYTES)
+        self.pair = buffer, ctypes.addressof(buffer)
+
+
+_slots = _Slots()
+
+
+class CompiledKernel:
+    """A kernel for certain types of arguments and certain constants.
+
+    Attributes:
+        name: The function's name.
+        metadata: ``name``, ``shared``, ``num_warps``, ``num_stages``, ``num_ctas``, ``target``, and
+            the options as given or by default.
+        asm: Forms to read: ``"ttir"`` (the tile IR), ``"llir"``, ``"s"``; made when asked for.
+        n_regs: 32. This and the next are for programs that choose a grid by them: a host's core has
+            neither the registers nor the memory that they are about.
+        n_spills: 0.
+        n_max_threads: 1024.
+        hash: Digest of all that the code depends on.
+        src: The function, its signature and constants.
+        run: ``run(x, y, z, packed values)``.
+    """
+
+    n_regs = REGISTERS
+    n_spills = 0
+    n_max_threads = 1024
+    module = function = None
+
+    def __init__(self, program: Program, given: dict[str, Any]) -> None:
+        request = program.request
+        threads = options.threads_of(given)
+        self._program = program
+        self.name = request.fn.__name__
+        self.src = SimpleNamespace(
+            fn=request.fn,
+            name=self.name,
+            signature=request.signature,
+            constants=request.constants,
+        )
+        self.metadata = SimpleNamespace(
+            **options.IGNORED
+            | {n: v for n, v in given.items() if v is not None}
+            | {
+                "name": self.name,
+                "shared": SHARED_BYTES,
+                "tmem_size": 0,
+                "global_scratch_size": 0,
+                "target": driver.active.get_current_target(),
+                "warp_size": WARP_SIZE,
+                "debug": request.debug,
+                "num_threads": threads,
+                "backend": request.backend,
+                "hash": request.fn.cache_key,
+            }
+        )
+        self.packed_metadata = (
+            self.metadata.num_warps,
+            self.metadata.num_ctas,
+            self.metadata.shared,
+        )
+        self.run: Callable[[int, int, int, tuple[Any, ...]], None] = make_run(
+            program, self, threads
+        )
+
+    @property
+    def asm(self) -> Any:
+        """Forms of the kernel to read, by name."""
+        return self._program.texts
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """Digest of all that the code depends on."""
+        return self._program.request.digest() or self._program.request.fn.cache_key
+
+    @property
+    def from_disk(self) -> bool:
+        """Whether the code was compiled by another process."""
+        return self._program.from_disk
+
+    def _init_handles(self) -> None:
+        """Return: the code is loaded."""
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
+        """Return what hooks of a launch are told."""
+        return LaunchMetadata({"name": self.name, "function": self, "stream": stream})
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """Return what launches the kernel with all its arguments, or those that are not constant."""
+
+        def launch(*args: Any, stream: Any = None) -> None:
+            signature = self.src.signature
+            values = args
+            if len(args) == len(signature):
+                values = tuple(
+                    a for a, p in zip(args, self.src.fn.params, strict=True) if not p.is_constexpr
+                )
+            wanted = [p.name for p in self.src.fn.params if not p.is_constexpr]
+            if len(values) != len(wanted):
+                raise TypeError(
+                    f"{self.name} must be given {len(signature)} arguments, or the {len(wanted)} that "
+                    f"are not constexpr, but got {len(args)}"
+                )
+            with own_look():
+                packed = tuple(describe(value)[1] for value in values)
+            x, y, z = extents(grid)
+            if x:
+                self.run(x, y, z, packed)
+
+        return launch
+
+    def __repr__(self) -> str:
+        return f"CompiledKernel({self.name}: {self.src.signature})"
+
+
+class LaunchMetadata:
+    """What a hook of a launch gets; ``get()`` gives the dictionary."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    def get(self) -> dict[str, Any]:
+        """Return what is known of the launch."""
+        return self.data
+
+
+def _paths(type_: Any, at: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return where in the packed values the kernel's arguments are."""
+    if isinstance(type_, tuple):
+        return [path for i, t in enumerate(type_) for path in _paths(t, (*at, i))]
+    return [] if type_ == CONSTANT else [at]
+
+
+def _selection(program: Program) -> Callable[[tuple[Any, ...]], list[Any]] | None:
+    """Return what takes the kernel's arguments out of the packed values; None if all are these."""
+    request = program.request
+    passed = [p.name for p in request.fn.params if not p.is_constexpr]
+    types = [request.signature[name] for name in passed]
+    paths = [path for i, type_ in enumerate(types) for path in _paths(type_, (i,))]
+    if paths == [(i,) for i in range(len(passed))]:
+        return None
+
+    def select(values: tuple[Any, ...]) -> list[Any]:
+        found = []
+        for path in paths:
+            value: Any = values
+            for index in path:
+                value = value[index]
+            found.append(value)
+        return found
+
+    return select
+
+
+def make_run(
+    program: Program, kernel: CompiledKernel, threads: int
+) -> Callable[[int, int, int, tuple[Any, ...]], None]:
+    """Return what runs a kernel for a grid with packed values."""
+    packer = struct.Struct(program.native.format)
+    if packer.size > _SLOT_BYTES:
+        raise ValueError(
+            f"arguments of a kernel must take at most {_SLOT_BYTES} bytes, but those of {kernel.name} "
+            f"take {packer.size}"
+        )
+    pack_into, launch, slots = packer.pack_into, program.native.launch, _slots
+    select = _selection(program)
+    hooks = knobs.runtime
+
+    def run(x: int, y: int, z: int, values: tuple[Any, ...]) -> None:
+        buffer, address = slots.pair
+        if select is None:
+            pack_into(buffer, 0, *values)
+        else:
+            pack_into(buffer, 0, *select(values))
+        if hooks.launch_enter_hook or hooks.launch_exit_hook:
+            _run_with_hooks(kernel, launch, (address, x, y, z, threads))
+        else:
+            launch(address, x, y, z, threads)
+
+    return run
+
+
+def _run_with_hooks(kernel: CompiledKernel, launch: Any, call: tuple[int, ...]) -> None:
+    facts = kernel.launch_metadata(call[1:4], 0)
+    if knobs.runtime.launch_enter_hook:
+        knobs.runtime.launch_enter_hook(facts)
+    launch(*call)
+    if knobs.runtime.launch_exit_hook:
+        knobs.runtime.launch_exit_hook(facts)
+
+
+__all__ = ["CompiledKernel", "LaunchMetadata"]

@@ -1,0 +1,237 @@
+"""The device that kernels run on, as programs ask for it: ``triton.runtime.driver.active``.
+
+Where torch has emulated devices the answers name one, as the program expects; else they name the CPU.
+Figures of the device are those of the host where it has them; the others (registers, shared memory) are
+constants that programs divide by to choose a grid.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
+
+REGISTERS_PER_CORE = 65536
+SHARED_BYTES_PER_CORE = 1 << 20
+WARP_SIZE = 32
+ARCH = 80
+_FLUSHED_BYTES = 1 << 25
+
+
+@dataclass(frozen=True)
+class GPUTarget:
+    """What kernels are compiled for.
+
+    Attributes:
+        backend: ``"cuda"`` or ``"npu"`` where torch emulates that device, else ``"cpu"``.
+        arch: Compute capability for ``"cuda"`` (80), else the name of the CPU.
+        warp_size: 32.
+    """
+
+    backend: str
+    arch: int | str
+    warp_size: int
+
+
+class Event:
+    """A point in time on the host."""
+
+    def __init__(self, enable_timing: bool = True, **_: Any) -> None:
+        self._at: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Note the time."""
+        self._at = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Return: nothing is under way."""
+
+    def query(self) -> bool:
+        """Return True: what was recorded has happened."""
+        return True
+
+    def synchronize(self) -> None:
+        """Return: nothing is under way."""
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Return the milliseconds from this event to another.
+
+        Raises:
+            RuntimeError: One of them was not recorded.
+        """
+        if self._at is None or end_event._at is None:
+            raise RuntimeError("both events must be recorded before their time is calculated")
+        return (end_event._at - self._at) * 1e3
+
+
+class HostInterface:
+    """What programs use of ``torch.cuda``, for the host: everything is done when a call returns."""
+
+    Event = Event
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        """Return: nothing is under way."""
+
+    @staticmethod
+    def current_device() -> int:
+        """Return 0: there is one."""
+        return 0
+
+    @staticmethod
+    def device_count() -> int:
+        """Return 1: there is one."""
+        return 1
+
+    @staticmethod
+    def set_device(device: Any) -> None:
+        """Return: there is one."""
+
+    @staticmethod
+    def is_available() -> bool:
+        """Return True."""
+        return True
+
+
+class Utilities:
+    """What programs reach as ``driver.active.utils``."""
+
+    @staticmethod
+    def get_device_properties(device: Any = None) -> dict[str, int]:
+        """Return figures of the device: one multiprocessor is a core of the host."""
+        return {
+            "max_shared_mem": SHARED_BYTES_PER_CORE,
+            "max_num_regs": REGISTERS_PER_CORE,
+            "multiprocessor_count": os.cpu_count() or 1,
+            "warpSize": WARP_SIZE,
+            "sm_clock_rate": 1_000_000,
+            "mem_clock_rate": 1_000_000,
+            "mem_bus_width": 64,
+        }
+
+
+class Driver:
+    """Answers about the device; every method looks at the state of the moment."""
+
+    utils = Utilities()
+
+    @staticmethod
+    def is_active() -> bool:
+        """Return True: there always is a CPU."""
+        return True
+
+    def _emulated(self) -> str | None:
+        """Return the type of the emulated devices that the program uses, if torch has any."""
+        accelerator = sys.modules.get("emu.accelerator")
+        if accelerator is None or "torch" not in sys.modules or not accelerator.installed():
+            return None
+        return "npu" if "torch_npu" in sys.modules else "cuda"
+
+    def get_current_target(self) -> GPUTarget:
+        """Return what kernels are compiled for, as programs ask to choose their settings."""
+        kind = self._emulated()
+        if kind == "cuda":
+            return GPUTarget(kind, ARCH, WARP_SIZE)
+        from emu.tile.cpu.native import host
+
+        return GPUTarget(kind or "cpu", host().cpu, WARP_SIZE)
+
+    def get_active_torch_device(self) -> Any:
+        """Return the current emulated device, or torch's CPU.
+
+        Raises:
+            ModuleNotFoundError: torch is not installed.
+        """
+        import torch
+
+        kind = self._emulated()
+        if kind is None:
+            return torch.device("cpu")
+        return torch.device(kind, self.get_current_device())
+
+    def get_current_device(self) -> int:
+        """Return the index of the current emulated device, or 0."""
+        kind = self._emulated()
+        if kind is None:
+            return 0
+        from emu.accelerator.marks import current_device
+
+        return current_device(kind)
+
+    def set_current_device(self, device: int) -> None:
+        """Make another emulated device the current one; without any: change nothing."""
+        kind = self._emulated()
+        if kind is not None:
+            from emu.accelerator.marks import set_current_device
+
+            set_current_device(kind, device)
+
+    def get_current_stream(self, device: Any = None) -> int:
+        """Return 0, the handle of the default stream: work is done when it is submitted."""
+        return 0
+
+    def get_device_interface(self) -> Any:
+        """Return ``torch.cuda`` or ``torch.npu`` where they are emulated, else a :class:`HostInterface`."""
+        kind = self._emulated()
+        return HostInterface if kind is None else getattr(sys.modules["torch"], kind)
+
+    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+        """Return (8, 0), the capability that emulated devices have."""
+        return divmod(ARCH, 10)
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Return :func:`emu.triton.testing.do_bench`."""
+        from emu.triton.testing import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Return memory that :meth:`clear_cache` overwrites: a tensor, or an array without torch."""
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            return torch.empty(_FLUSHED_BYTES, dtype=torch.int8)
+        import numpy as np
+
+        return np.empty(_FLUSHED_BYTES, np.int8)
+
+    def clear_cache(self, cache: Any) -> None:
+        """Overwrite the memory, so that the caches of the CPU hold it and little else."""
+        cache.zero_() if hasattr(cache, "zero_") else cache.fill(0)
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Return the C++ type of an argument's type in a signature."""
+        if ty.startswith("*"):
+            return "void*"
+        if ty.startswith(("fp", "bf")):
+            return "double" if ty == "fp64" else "float"
+        return f"{'u' if ty.startswith('u') else ''}int{max(int(ty[1:]), 8)}_t"
+
+
+class DriverConfig:
+    """Holds the driver; programs may put their own in its place for what they ask it."""
+
+    def __init__(self) -> None:
+        self.default: Any = Driver()
+        self._active: Any = None
+
+    @property
+    def active(self) -> Any:
+        """The driver in use."""
+        return self.default if self._active is None else self._active
+
+    def set_active(self, driver: Any) -> None:
+        """Use another driver."""
+        self._active = driver
+
+    def reset_active(self) -> None:
+        """Use the default driver again."""
+        self._active = None
+
+
+driver = DriverConfig()
+"""The process's driver."""

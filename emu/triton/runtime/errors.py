@@ -1,0 +1,57 @@
+"""Errors that belong to running a kernel, under the names that programs catch."""
+
+from __future__ import annotations
+
+from emu.triton.errors import TritonError
+
+__all__ = ["AutotunerError", "InterpreterError", "OutOfResources", "PTXASError", "TritonError"]
+
+
+class InterpreterError(TritonError):
+    """An operation failed while a kernel ran in the reference backend.
+
+    Args:
+        error_message: What happened.
+    """
+
+    def __init__(self, error_message: str | None = None) -> None:
+        super().__init__(error_message or "")
+        self.error_message = error_message
+
+
+class OutOfResources(TritonError):
+    """A kernel needs more of something than there is.
+
+    Args:
+        required: How much it needs.
+        limit: How much there is.
+        name: Of what.
+    """
+
+    def __init__(self, required: int, limit: int, name: str) -> None:
+        super().__init__(required, limit, name)
+        self.required = required
+        self.limit = limit
+        self.name = name
+
+    def __str__(self) -> str:
+        return (
+            f"out of resource: {self.name}. Required: {self.required}. Limit: {self.limit}. "
+            "Smaller blocks may help."
+        )
+
+
+class PTXASError(TritonError):
+    """Never raised here: there is no assembler of another maker. Programs import the name."""
+
+
+class AutotunerError(TritonError):
+    """No configuration is left to choose from.
+
+    Args:
+        error_message: What happened.
+    """
+
+    def __init__(self, error_message: str | None = None) -> None:
+        super().__init__(error_message or "")
+        self.error_message = error_message

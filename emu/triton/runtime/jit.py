@@ -1,0 +1,293 @@
+"""``triton.jit``: functions that are compiled for their arguments when they are launched."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, Generic, TypeVar, overload
+
+from emu.triton import knobs
+from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime.compiled import CompiledKernel
+from emu.triton.runtime.program import Program, Request, build
+from emu.triton.runtime.source import (
+    ConstexprFunction,
+    JITCallable,
+    KernelParam,
+    constexpr_function,
+)
+from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
+
+T = TypeVar("T")
+
+
+class KernelInterface(Generic[T]):
+    """What is launched as ``kernel[grid](...)``."""
+
+    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        """Launch it, or only compile it."""
+        raise NotImplementedError
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """Compile for these arguments, without running; dtypes of torch stand for tensors of them."""
+        return self.run(
+            *map(MockTensor.wrap_dtype, args),
+            grid=grid,
+            warmup=True,
+            **kwargs,
+        )
+
+    def __getitem__(self, grid: Any) -> Any:
+        """Return what launches it on a grid."""
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+
+class _Entry:
+    """What the table of a kernel holds for one key."""
+
+    __slots__ = ("kernel", "run")
+
+    def __init__(self, kernel: CompiledKernel) -> None:
+        self.kernel = kernel
+        self.run = kernel.run
+
+
+class JITFunction(JITCallable, KernelInterface[T]):
+    """A kernel, or a function that kernels call.
+
+    Args:
+        fn: Written with ``def`` in a file.
+        version: Kept for programs that ask.
+        do_not_specialize: Names or positions of parameters whose value 1 stays an argument.
+        do_not_specialize_on_alignment: Kept: alignment never makes another kernel here.
+        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says at each launch.
+        noinline: Kept; a call means the same either way.
+        repr: Kept for programs that ask.
+        launch_metadata: Kept for programs that ask.
+
+    Raises:
+        ValueError: The source of the function is nowhere to be read.
+        TypeError: It takes ``*args`` or ``**kwargs``.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        version: Any = None,
+        do_not_specialize: Sequence[int | str] | None = None,
+        do_not_specialize_on_alignment: Sequence[int | str] | None = None,
+        debug: bool | None = None,
+        noinline: bool | None = None,
+        repr: Callable[..., str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None,
+    ) -> None:
+        for parameter in inspect.signature(fn).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                raise TypeError(f"JIT functions do not support **{parameter.name} parameters")
+        super().__init__(
+            fn,
+            do_not_specialize=do_not_specialize or (),
+            do_not_specialize_on_alignment=do_not_specialize_on_alignment or (),
+            noinline=bool(noinline),
+        )
+        self.module = fn.__module__
+        self.version = version
+        self.do_not_specialize = list(do_not_specialize or ())
+        self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
+        self.debug = debug
+        self.kernel = None
+        self.launch_metadata = launch_metadata
+        self.constexprs = [p.num for p in self.params if p.is_constexpr]
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self._repr = repr
+        self._table: dict[Any, _Entry] = {}
+        self._programs: dict[Any, Program] = {}
+        self._lock = threading.RLock()
+
+    # ---- launch
+
+    @functools.cached_property
+    def _launch(self) -> Callable[..., Any]:
+        if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
+            raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
+        return launcher.make(self.__name__, self.params, self._table, self._miss)
+
+    def __getitem__(self, grid: Any) -> Any:
+        """Return what launches it on a grid.
+
+        Args:
+            grid: One to three integers, or a function of the arguments by name that gives them.
+        """
+        if self.pre_run_hooks or grid is None:
+            return functools.partial(self.run, grid=grid, warmup=False)
+        return functools.partial(self._launch, grid)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch the kernel, or with ``warmup`` only compile it.
+
+        Args:
+            *args: The kernel's arguments.
+            grid: As in ``kernel[grid]``.
+            warmup: Whether not to run it.
+            **kwargs: Arguments by name, and options.
+
+        Returns:
+            The :class:`CompiledKernel`.
+
+        Raises:
+            CompilationError: The source breaks a rule of the language.
+            TypeError: An argument or an option is missing, unknown or of a type that cannot be passed.
+            ValueError: A value is out of bounds.
+        """
+        if warmup:
+            return self._launch(None, *args, **kwargs)
+        if grid is None:
+            raise TypeError("grid must be one to three integers, or a function, but got None")
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        return self._launch(grid, *args, **kwargs)
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Have a function called with the arguments before every launch."""
+        self.pre_run_hooks.append(hook)
+
+    # ---- compilation
+
+    def _miss(self, key: Any, bound: dict[str, Any], given: dict[str, Any]) -> _Entry:
+        """Make and store the entry for arguments that are met for the first time."""
+        options.check(self.__name__, given)
+        with self._lock, arguments.own_look():
+            met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+        debug = given.get("debug")
+        if debug is None:
+            debug = bool(self.debug) or knobs.runtime.debug
+        constants = {
+            name: one.value
+            for name, one in met.items()
+            if one.type == arguments.CONSTANT or isinstance(one.type, tuple)
+        }
+        request = Request(
+            self,
+            {name: one.type for name, one in met.items()},
+            constants,
+            debug,
+            options.backend_of(given),
+            given.get("enable_fp_fusion") is True,
+        )
+        with self._lock:
+            known = request.key()
+            program = self._programs.get(known)
+            if program is None:
+                program = self._programs[known] = self._build(known, request, given)
+            self._check_read_only(program, met)
+            entry = self._table[key] = _Entry(CompiledKernel(program, given))
+        return entry
+
+    def _build(self, key: Any, request: Request, given: dict[str, Any]) -> Program:
+        names = ", ".join(f"{n}: {t}" for n, t in request.signature.items())
+        facts = {
+            "key": str(key),
+            "repr": f"{self.__name__}({names})",
+            "fn": SimpleNamespace(
+                module=self.__module__, name=self.__qualname__, jit_function=self
+            ),
+            "compile": {
+                "key": key,
+                "signature": request.signature,
+                "constants": request.constants,
+                **given,
+            },
+            "is_manual_warmup": False,
+        }
+        if knobs.runtime.jit_cache_hook is not None:
+            knobs.runtime.jit_cache_hook(**facts, already_compiled=False)
+        program = build(request)
+        if knobs.runtime.jit_post_compile_hook is not None:
+            knobs.runtime.jit_post_compile_hook(**facts, already_compiled=program.from_disk)
+        return program
+
+    def _check_read_only(self, program: Program, met: dict[str, arguments.Specialised]) -> None:
+        """Refuse memory that must not be written where the kernel may store to it."""
+        position = 0
+        for name, one in met.items():
+            count = _width(one.type)
+            stored = any(program.stores[position : position + count])
+            if one.read_only and stored:
+                raise ValueError(
+                    f"{name} of kernel {self.__name__} must be writable, as the kernel stores to it, "
+                    "but got a read-only array"
+                )
+            position += count
+
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Put another source in the place of this one; what was compiled is forgotten."""
+        super()._unsafe_update_src(new_src)
+        self._table.clear()
+        self._programs.clear()
+
+    def repr(self, specialization: Any) -> str:
+        """Return the name of the kernel, as the program gives it or as it is."""
+        return self._fn_name if self._repr is None else self._repr(specialization)
+
+    @property
+    def _fn_name(self) -> str:
+        return f"{self.__module__}.{self.__qualname__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: a kernel is launched on a grid, other functions are called by kernels.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(
+            f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
+            "that is decorated with @triton.jit"
+        )
+
+
+def _width(type_: Any) -> int:
+    """Return how many arguments of the native kernel a type stands for."""
+    if isinstance(type_, tuple):
+        return sum(map(_width, type_))
+    return int(type_ != arguments.CONSTANT)
+
+
+@overload
+def jit(fn: Callable[..., T]) -> JITFunction[T]: ...
+
+
+@overload
+def jit(fn: None = None, **settings: Any) -> Callable[[Callable[..., T]], JITFunction[T]]: ...
+
+
+def jit(fn: Any = None, **settings: Any) -> Any:
+    """Make a function a kernel, or one that kernels call; see :class:`JITFunction`.
+
+    Args:
+        fn: The function; None to get a decorator.
+        **settings: What :class:`JITFunction` takes besides.
+    """
+    if fn is None:
+        return functools.partial(jit, **settings)
+    if isinstance(fn, JITCallable):
+        fn = fn.fn
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, but got {type(fn).__name__}")
+    return JITFunction(fn, **settings)
+
+
+__all__ = [
+    "ConstexprFunction",
+    "JITCallable",
+    "JITFunction",
+    "KernelInterface",
+    "KernelParam",
+    "MockTensor",
+    "TensorWrapper",
+    "constexpr_function",
+    "jit",
+    "reinterpret",
+]

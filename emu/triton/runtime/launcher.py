@@ -1,0 +1,195 @@
+"""The generated function that a kernel is launched by.
+
+Python itself binds the arguments: the launcher of a kernel has the kernel's own parameters. Its body
+works out the key of each, looks the compiled kernel up, and runs it; what is rare is a call into code
+that is not generated.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from emu.triton.runtime import arguments
+from emu.triton.runtime.source import KernelParam
+
+MAX_EXTENT = 2**31 - 1
+
+_TENSOR = """\
+            _emu_c = {name}.__class__
+            if _emu_c in _emu_tensors:
+                _emu_k{i} = {name}.dtype
+                _emu_v{i} = {name}.data_ptr()
+                if not {name}.is_cpu:
+                    _emu_refuse({name})
+            elif _emu_c is int:
+                _emu_v{i} = {name}
+                _emu_k{i} = {one}"i32" if -2147483648 <= {name} <= 2147483647 else _emu_integer({name})
+            else:
+                _emu_k{i}, _emu_v{i} = _emu_describe({name})
+"""
+_ONE = "1 if {name} == 1 else "
+_CONSTANT = """\
+            _emu_c = {name}.__class__
+            if _emu_c is int or _emu_c is str or _emu_c is bool:
+                _emu_k{i} = _emu_c, {name}
+            else:
+                _emu_k{i} = _emu_constant({name})
+"""
+_ANNOTATED = """\
+            _emu_v{i} = {name}
+            _emu_k{i} = 0
+            if {name}.__class__ is not int or not {low} <= {name} <= {high}:
+                _emu_k{i}, _emu_v{i} = _emu_annotated({name!r}, {type!r}, {name})
+"""
+_BODY = """\
+def launcher({parameters}):
+    with _emu_guard():
+        try:
+{lookups}
+        except _emu_refusals as _emu_error:
+            _emu_blame(_emu_error, {{{bound}}})
+    _emu_key = ({keys})
+    if _emu_options:
+        _emu_key = _emu_key, _emu_options_key(_emu_options)
+    _emu_entry = _emu_table.get(_emu_key)
+    if _emu_entry is None:
+        _emu_entry = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
+    if _emu_grid.__class__ is not tuple:
+        if _emu_grid is None:
+            return _emu_entry.kernel
+        if callable(_emu_grid):
+            _emu_grid = _emu_grid({{{bound}}})
+    if _emu_grid.__class__ is tuple and len(_emu_grid) == 1 and _emu_grid[0].__class__ is int:
+        _emu_x, _emu_y, _emu_z = _emu_grid[0], 1, 1
+        if not 0 < _emu_x <= 2147483647:
+            _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
+    else:
+        _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
+    if _emu_x:
+        _emu_entry.run(_emu_x, _emu_y, _emu_z, ({values}))
+    return _emu_entry.kernel
+"""
+
+
+def extents(grid: Any) -> tuple[int, int, int]:
+    """Return the three extents of a grid; all 0 where it has no programs.
+
+    Args:
+        grid: An integer, or one to three of them.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: There are more or fewer extents, or one is out of bounds.
+    """
+    given = grid if isinstance(grid, (tuple, list)) else (grid,)
+    try:
+        found = [operator.index(g) for g in given]
+    except TypeError:
+        raise TypeError(f"grid must be one to three integers, but got {grid!r:.80}") from None
+    if not 1 <= len(found) <= 3:
+        raise ValueError(f"grid must have one to three extents, but got {grid!r:.80}")
+    for extent in found:
+        if not 0 <= extent <= MAX_EXTENT:
+            raise ValueError(f"extents of the grid must be in [0, 2**31), but got {grid!r:.80}")
+    if 0 in found:
+        return 0, 0, 0
+    x, y, z = (*found, 1, 1)[:3]
+    return x, y, z
+
+
+def _lookup(param: KernelParam, i: int) -> str:
+    if param.is_constexpr:
+        return _CONSTANT.format(name=param.name, i=i)
+    annotated = arguments.annotated_scalar(param)
+    if annotated is None:
+        one = "" if param.do_not_specialize else _ONE.format(name=param.name)
+        return _TENSOR.format(name=param.name, i=i, one=one)
+    low, high = arguments.bounds(annotated)
+    return _ANNOTATED.format(name=param.name, i=i, low=low, high=high, type=annotated)
+
+
+def make(
+    name: str,
+    params: Sequence[KernelParam],
+    table: dict[Any, Any],
+    miss: Callable[[Any, dict[str, Any], dict[str, Any]], Any],
+) -> Callable[..., Any]:
+    """Return the launcher of a kernel.
+
+    Args:
+        name: The kernel's, as errors about missing arguments say it.
+        params: Its parameters.
+        table: Entries by key: what has ``kernel`` and ``run(x, y, z, packed values)``.
+        miss: Makes and stores the entry for a key that the table has not, of bound arguments and options.
+
+    Returns:
+        ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
+        only compiles.
+    """
+    space: dict[str, Any] = {
+        "_emu_tensors": arguments.tensors,
+        "_emu_refuse": arguments.refuse_device,
+        "_emu_integer": arguments.integer_key,
+        "_emu_describe": arguments.describe,
+        "_emu_constant": arguments.constant_key,
+        "_emu_annotated": _annotated,
+        "_emu_guard": arguments.own_look,
+        "_emu_refusals": (TypeError, ValueError, OverflowError),
+        "_emu_blame": lambda error, bound: _blame(name, params, bound, error),
+        "_emu_options_key": options_key,
+        "_emu_table": table,
+        "_emu_miss": miss,
+        "_emu_extents": extents,
+    }
+    signature = ["_emu_grid", "/"]
+    for i, param in enumerate(params):
+        space[f"_emu_d{i}"] = param.default
+        if param.parameter.kind is param.parameter.KEYWORD_ONLY and "*" not in signature:
+            signature.append("*")
+        signature.append(f"{param.name}=_emu_d{i}" if param.has_default else param.name)
+    values = "".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr)
+    text = _BODY.format(
+        parameters=", ".join((*signature, "**_emu_options")),
+        lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            pass\n",
+        keys="".join(f"_emu_k{i}, " for i in range(len(params))),
+        values=values,
+        bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
+    )
+    exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
+    launcher: Callable[..., Any] = space["launcher"]
+    launcher.__name__ = launcher.__qualname__ = name
+    return launcher
+
+
+def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
+    """Describe an argument whose parameter has the type of a number."""
+    if value is None or isinstance(value, tuple):
+        return arguments.describe(value)
+    arguments.check_annotated(name, type_, value)
+    return 0, value
+
+
+def _blame(
+    kernel: str, params: Sequence[KernelParam], bound: dict[str, Any], error: Exception
+) -> None:
+    """Raise the error again with the name of the argument that it is about."""
+    for param in params:
+        try:
+            arguments.specialise(param, bound[param.name])
+            if param.is_constexpr:
+                arguments.constant_key(bound[param.name])
+        except type(error) as found:
+            raise type(error)(f"{param.name} of kernel {kernel}: {found}") from None
+    raise error
+
+
+def options_key(options: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what options of a launch are known by in the table of compiled kernels."""
+    key = tuple(options.items())
+    try:
+        hash(key)
+    except TypeError:
+        return tuple((name, repr(value)) for name, value in key)
+    return key

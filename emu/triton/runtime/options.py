@@ -1,0 +1,133 @@
+"""What may be said at a launch besides the kernel's own arguments."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+IGNORED: dict[str, Any] = {
+    "num_warps": 4,
+    "num_stages": 3,
+    "num_ctas": 1,
+    "maxnreg": None,
+    "minnreg": None,
+    "cluster_dims": (1, 1, 1),
+    "ctas_per_cga": None,
+    "preferred_ctas_per_cga": None,
+    "warp_size": 32,
+    "ptx_version": None,
+    "ptx_options": None,
+    "ir_override": None,
+    "enable_fp_fusion": False,
+    "enable_reflect_ftz": True,
+    "launch_cooperative_grid": False,
+    "launch_cluster": False,
+    "launch_pdl": False,
+    "supported_fp8_dtypes": ("fp8e4nv", "fp8e5"),
+    "deprecated_fp8_dot_operand_dtypes": (),
+    "allow_fp8e4nv": True,
+    "default_dot_input_precision": "ieee",
+    "allowed_dot_input_precisions": ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"),
+    "max_num_imprecise_acc_default": 0,
+    "extern_libs": None,
+    "backend_name": "cpu",
+    "sanitize_overflow": True,
+    "arch": None,
+    "instrumentation_mode": "",
+    "waves_per_eu": 0,
+    "matrix_instr_nonkdim": 0,
+    "kpack": 1,
+    "schedule_hint": "none",
+    "allow_flush_denorm": False,
+    "num_buffers_warp_spec": 0,
+    "num_consumer_groups": 0,
+    "reg_dec_producer": 0,
+    "reg_inc_consumer": 0,
+    "minRegAutoWS": 24,
+    "maxRegAutoWS": 152,
+    "enable_warp_specialization": False,
+    "optimize_epilogue": False,
+    "multibuffer": False,
+    "unit_flag": False,
+    "enable_auto_bind_sub_block": False,
+}
+"""Options for devices with warps, and what a compiled kernel's metadata says where they are not given.
+
+They are accepted and change nothing, as a program of the grid runs on one thread of the host; but for
+``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
+"""
+
+USED = frozenset(("debug", "num_threads", "backend"))
+BACKENDS = ("cpu", "reference")
+
+
+def check(kernel: str, options: dict[str, Any]) -> None:
+    """Check the options of a launch.
+
+    Args:
+        kernel: The kernel's name, for errors.
+        options: By name.
+
+    Raises:
+        TypeError: There is no such option, or the kernel has no such parameter.
+        ValueError: A value is out of bounds.
+    """
+    for name in options:
+        if name not in IGNORED and name not in USED:
+            raise TypeError(
+                f"{kernel} got an unexpected keyword argument {name!r}: it must be a parameter of the "
+                f"kernel or an option ({', '.join(sorted(USED))}, num_warps, num_stages and others)"
+            )
+    threads = options.get("num_threads")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise ValueError(f"num_threads must be an int of at least 1, but got {threads!r}")
+    warps = options.get("num_warps", 4)
+    if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
+        raise ValueError(f"num_warps must be a power of 2, but got {warps!r}")
+    backend = options.get("backend", BACKENDS[0])
+    if backend is not None and backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {BACKENDS}, but got {backend!r}")
+
+
+def backend_of(options: dict[str, Any]) -> str:
+    """Return the backend of a launch: the option's, the environment's, or ``"cpu"``.
+
+    Raises:
+        ValueError: The environment names another.
+    """
+    from emu.triton import knobs
+
+    given = options.get("backend")
+    if given is not None:
+        return str(given)
+    if knobs.runtime.interpret:
+        return "reference"
+    backend = os.environ.get("EMU_TRITON_BACKEND", BACKENDS[0])
+    if backend not in BACKENDS:
+        raise ValueError(f"EMU_TRITON_BACKEND must be one of {BACKENDS}, but got {backend!r}")
+    return backend
+
+
+def threads_of(options: dict[str, Any]) -> int:
+    """Return how many threads a launch may use.
+
+    That is the option ``num_threads``, else the environment's ``EMU_THREADS``, else in a PE one (the
+    other cores have PEs of their own), else as many as there are cores.
+
+    Raises:
+        ValueError: ``EMU_THREADS`` is no whole number of at least 1.
+    """
+    given = options.get("num_threads")
+    if given is not None:
+        return int(given)
+    text = os.environ.get("EMU_THREADS")
+    if text is not None:
+        if not text.isdecimal() or int(text) < 1:
+            raise ValueError(f"EMU_THREADS must be a whole number of at least 1, but got {text!r}")
+        return int(text)
+    of_numba = os.environ.get("NUMBA_NUM_THREADS", "")  # one in a PE; the same setting elsewhere
+    if of_numba.isdecimal() and int(of_numba) > 0:
+        return int(of_numba)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

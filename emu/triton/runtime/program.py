@@ -1,0 +1,184 @@
+"""A kernel built for one combination of argument types and constants."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from emu.tile.ir import Module
+from emu.triton.runtime import backends, cache
+from emu.triton.runtime.arguments import CONSTANT, constant_key
+from emu.triton.runtime.source import JITCallable
+from emu.triton.runtime.stores import stored_arguments
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be built.
+
+    Attributes:
+        fn: The kernel.
+        signature: The spelling of each parameter's type, in order: ``*fp32``, ``constexpr``, tuples.
+        constants: The values of the constants; a tuple's at their places in a tuple.
+        debug: Whether assertions are checked.
+        backend: ``"cpu"`` or ``"reference"``.
+        contract: Whether ``a * b + c`` may be rounded once.
+    """
+
+    fn: JITCallable
+    signature: dict[str, Any]
+    constants: dict[str, Any]
+    debug: bool
+    backend: str
+    contract: bool = False
+
+    def key(self) -> Any:
+        """Return what it is known by in this process; the kernel itself does not count."""
+        constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
+        return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
+
+    def digest(self) -> str | None:
+        """Return what it is known by on disk; None if a constant has no lasting spelling."""
+        from emu.tile.cpu.native import host
+
+        spelled = []
+        for name, value in self.constants.items():
+            text = _spelling(value)
+            if text is None:
+                return None
+            spelled.append(f"{name}={text}")
+        fn = (self.fn.cache_key, self.fn.__name__)
+        parts = (host(), *fn, self.signature, spelled, self.debug, self.contract)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
+
+    def module(self) -> Module:
+        """Translate the kernel.
+
+        Raises:
+            CompilationError: The source breaks a rule of the language.
+        """
+        from emu.triton.compiler.code_generator import build_module
+
+        types = {
+            name: _type(type_, self.constants.get(name))
+            for name, type_ in self.signature.items()
+            if type_ != CONSTANT
+        }
+        constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
+        return build_module(self.fn, types, constants, {"debug": self.debug})
+
+
+def _type(spelled: Any, constant: Any) -> Any:
+    """Return the language's type for its spelling; inside tuples that of a constant, too."""
+    from emu.triton.language.constants import constexpr_type
+    from emu.triton.language.types import str_to_ty, tuple_type
+
+    if isinstance(spelled, tuple):
+        items = [_type(s, c) for s, c in zip(spelled, constant, strict=True)]
+        return tuple_type(items, getattr(spelled, "_fields", None))
+    return constexpr_type(constant) if spelled == CONSTANT else str_to_ty(spelled)
+
+
+def _spelling(value: Any) -> str | None:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return f"{type(value).__name__}:{value!r}"
+    if isinstance(value, tuple):
+        parts = [_spelling(item) for item in value]
+        return None if None in parts else f"{type(value).__name__}({', '.join(map(str, parts))})"
+    if isinstance(value, JITCallable):
+        return value.cache_key
+    if hasattr(value, "primitive_bitwidth") or type(value).__module__.partition(".")[0] == "torch":
+        return f"{type(value).__name__}:{value}"
+    return None
+
+
+class Program:
+    """What was built.
+
+    Attributes:
+        request: What was asked for.
+        native: What runs.
+        stores: For each argument of the native kernel, whether it may be written through.
+        from_disk: Whether another process had compiled it.
+    """
+
+    def __init__(
+        self, request: Request, native: backends.Executable, stores: list[bool], from_disk: bool
+    ) -> None:
+        self.request = request
+        self.native = native
+        self.stores = stores
+        self.from_disk = from_disk
+
+    @functools.cached_property
+    def texts(self) -> Mapping[str, Any]:
+        """Forms of the kernel that people read; made when one is asked for."""
+        return Texts(self)
+
+
+def build(request: Request) -> Program:
+    """Build a kernel, or load what a process before built.
+
+    Raises:
+        CompilationError: The source breaks a rule of the language.
+    """
+    digest = request.digest() if request.backend == "cpu" else None
+    if digest is None:
+        return _compile(request)
+    found = _load(request, digest)
+    if found is not None:
+        return found
+    with cache.alone(digest):
+        found = _load(request, digest)
+        if found is not None:
+            return found
+        program = _compile(request)
+        cache.save(digest, {"stores": program.stores}, program.native.to_bytes())  # type: ignore[attr-defined]
+        return program
+
+
+def _load(request: Request, digest: str) -> Program | None:
+    entry = cache.load(digest)
+    if entry is None:
+        return None
+    facts, code = entry
+    return Program(request, backends.load(code), facts["stores"], from_disk=True)
+
+
+def _compile(request: Request) -> Program:
+    module = request.module()
+    stores = stored_arguments(module)  # the compiler may rewrite the module
+    native = backends.compile_module(module, request.backend, request.contract)
+    return Program(request, native, stores, False)
+
+
+class Texts(dict[str, Any]):
+    """``asm`` of a compiled kernel: its forms by name, each made when it is asked for.
+
+    ``ttir`` is the tile IR; ``llir`` the LLVM IR and ``s`` the assembly, where the backend has them.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self._program = program
+
+    def __missing__(self, name: str) -> Any:
+        request = self._program.request
+        if name in ("ttir", "ttgir", "source"):
+            from emu.tile import text  # type: ignore[attr-defined, unused-ignore]
+
+            self[name] = text.write(request.module())
+        elif name in ("llir", "s") and request.backend == "cpu":
+            from emu.tile.cpu import native
+
+            # A kernel that came from disk has its code alone.
+            kernel: Any = backends.compile_module(request.module(), "cpu", request.contract)
+            self[name] = native.to_assembly(kernel.llvm) if name == "s" else kernel.llvm
+        else:
+            raise KeyError(
+                f"asm has no {name!r}: there are 'ttir' and, of a kernel for the CPU, 'llir' and 's'"
+            )
+        return self[name]

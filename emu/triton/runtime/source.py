@@ -1,0 +1,394 @@
+"""Functions that a decorator handed over: their source, their parameters, what else they depend on."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import linecache
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+_DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
+_EMPTY = inspect.Parameter.empty
+_PLAIN = (bool, int, float, str, bytes, type(None))
+
+_CANONICAL = {
+    "float8e4nv": "fp8e4nv",
+    "float8e5": "fp8e5",
+    "float8e4b15": "fp8e4b15",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5",
+    "half": "fp16",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float": "fp32",
+    "float32": "fp32",
+    "double": "fp64",
+    "float64": "fp64",
+    "bool": "i1",
+    "int1": "i1",
+    "uint1": "u1",
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
+}
+
+
+def canonical_type(annotation: Any) -> str:
+    """Return the short spelling of a type annotation: ``*fp32``, ``i64``, ``constexpr``.
+
+    Args:
+        annotation: A string, a dtype or pointer type of ``triton.language``, or a class.
+    """
+    if isinstance(annotation, str):
+        text = annotation.strip()
+        if text.startswith("const "):
+            return "*k" + canonical_type(text.removeprefix("const ")).removeprefix("*")
+        if text.endswith("*"):
+            return "*" + canonical_type(text[:-1])
+        if text.startswith("*"):
+            return "*" + canonical_type(text[1:])
+        text = text.rpartition(".")[2]
+    elif hasattr(annotation, "element_ty") and not hasattr(annotation, "shape"):
+        return "*" + canonical_type(annotation.element_ty)
+    elif isinstance(annotation, type):
+        text = annotation.__name__
+    else:
+        text = str(getattr(annotation, "name", annotation))
+    return _CANONICAL.get(text.removesuffix("_t"), text.removesuffix("_t"))
+
+
+class KernelParam:
+    """One parameter of a jit function.
+
+    Attributes:
+        num: Its position.
+        name: Its name.
+        default: Its default; ``inspect.Parameter.empty`` if it has none.
+        do_not_specialize: Whether its value never becomes part of the kernel.
+        do_not_specialize_on_alignment: Whether divisibility by 16 is not looked at.
+        annotation: Canonical spelling of its annotation, ``""`` without one.
+        is_constexpr: Whether the annotation is ``constexpr``.
+        is_const: Whether the annotation is of a pointer to what is only read.
+    """
+
+    __slots__ = (
+        "annotation",
+        "default",
+        "do_not_specialize",
+        "do_not_specialize_on_alignment",
+        "is_const",
+        "is_constexpr",
+        "name",
+        "num",
+        "parameter",
+    )
+
+    def __init__(
+        self,
+        num: int,
+        parameter: inspect.Parameter,
+        do_not_specialize: bool = False,
+        do_not_specialize_on_alignment: bool = False,
+    ) -> None:
+        self.num = num
+        self.parameter = parameter
+        self.name = parameter.name
+        self.default = parameter.default
+        self.do_not_specialize = do_not_specialize
+        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
+        found = parameter.annotation
+        self.annotation = "" if found is _EMPTY else canonical_type(found)
+        self.is_constexpr = "constexpr" in self.annotation
+        self.is_const = self.annotation.startswith("*k")
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it has a default."""
+        return self.default is not _EMPTY
+
+    @property
+    def annotation_type(self) -> str:
+        """The dtype that the annotation names (of a pointer: the elements'), ``""`` if it names none."""
+        name = self.annotation.removeprefix("*k").removeprefix("*")
+        return name if name in _CANONICAL.values() else ""
+
+    def __repr__(self) -> str:
+        return f"KernelParam({self.num}, {self.name!r})"
+
+
+class JITCallable:
+    """A Python function whose source is compiled, not run.
+
+    Attributes:
+        fn: The function.
+        signature: Its signature.
+        params: Its parameters.
+        arg_names: Their names.
+        file_name: The file that it is written in.
+        used_global_vals: After the first look at :attr:`cache_key`: by name and identity of the
+            namespace, the value of each global that the function, or one that it calls, depends on,
+            and that namespace.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        do_not_specialize: Sequence[int | str] = (),
+        do_not_specialize_on_alignment: Sequence[int | str] = (),
+        noinline: bool = False,
+    ) -> None:
+        """Take a function.
+
+        Args:
+            fn: Written with ``def`` in a file (or a notebook's cell).
+            do_not_specialize: Names or positions of parameters.
+            do_not_specialize_on_alignment: Names or positions of parameters.
+            noinline: Kept; a call means the same either way.
+
+        Raises:
+            ValueError: The source of the function is nowhere to be read.
+        """
+        code = fn.__code__
+        if code.co_filename.startswith("<") and code.co_filename not in linecache.cache:
+            raise ValueError("@jit functions should be defined in a Python file")
+        self.fn = fn
+        self.noinline = noinline
+        self.file_name = code.co_filename
+        self.signature = inspect.signature(fn)
+        self.arg_names = list(self.signature.parameters)
+        self.params = [
+            KernelParam(
+                n,
+                p,
+                n in do_not_specialize or p.name in do_not_specialize,
+                n in do_not_specialize_on_alignment or p.name in do_not_specialize_on_alignment,
+            )
+            for n, p in enumerate(self.signature.parameters.values())
+        ]
+        self.used_global_vals: dict[tuple[str, int], tuple[Any, dict[str, Any]]] = {}
+        self._src: str | None = None
+        self._tree: ast.Module | None = None
+        self._key: str | None = None
+        self.__doc__ = fn.__doc__
+        self.__name__ = fn.__name__
+        self.__qualname__ = fn.__qualname__
+        self.__globals__ = fn.__globals__
+        self.__module__ = fn.__module__
+
+    # ---- source
+
+    @functools.cached_property
+    def _lines(self) -> tuple[list[str], int]:
+        try:
+            return inspect.getsourcelines(self.fn)
+        except (OSError, TypeError) as error:
+            raise ValueError("@jit functions should be defined in a Python file") from error
+
+    @property
+    def raw_src(self) -> list[str]:
+        """Lines of the source with the decorators, as they stand in the file."""
+        return self._lines[0]
+
+    @property
+    def starting_line_number(self) -> int:
+        """Number in the file of the first line, a decorator's if there is one."""
+        return self._lines[1]
+
+    @functools.cached_property
+    def _definition(self) -> tuple[int, int]:
+        for number, line in enumerate(self.raw_src):
+            if _DEF.match(line):
+                return number, len(line) - len(line.lstrip())
+        raise ValueError(f"{self.__name__} must be a function written with def")
+
+    @property
+    def def_file_line_number(self) -> int:
+        """Number in the file of the line with ``def``."""
+        return self.starting_line_number + self._definition[0]
+
+    @property
+    def def_file_col_number(self) -> int:
+        """Blanks before ``def``."""
+        return self._definition[1]
+
+    @property
+    def src(self) -> str:
+        """The source from ``def`` on, without its indentation."""
+        if self._src is None:
+            first, indent = self._definition
+            blank = self.raw_src[first][:indent]
+            self._src = "".join(line.removeprefix(blank) for line in self.raw_src[first:])
+        return self._src
+
+    @src.setter
+    def src(self, _: str) -> None:
+        raise AttributeError(
+            "src cannot be set; _unsafe_update_src() can, but then clear the hash of all callers"
+        )
+
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Put another source in the place of this one; keys of callers do not follow by themselves."""
+        self._src = new_src
+        self._tree = None
+        self._key = None
+
+    def parse(self) -> ast.Module:
+        """Return the syntax tree of :attr:`src`; line 1 is that with ``def``."""
+        if self._tree is None:
+            tree = ast.parse(self.src)
+            if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+                raise ValueError(f"{self.__name__} must be one function written with def")
+            self._tree = tree
+        return self._tree
+
+    # ---- surroundings
+
+    @property
+    def nonlocals(self) -> dict[str, Any]:
+        """Values of the variables of enclosing functions that it uses."""
+        if self.fn.__closure__ is None:
+            return {}
+        found = {}
+        for name, cell in zip(self.fn.__code__.co_freevars, self.fn.__closure__, strict=True):
+            try:
+                found[name] = cell.cell_contents
+            except ValueError:  # not assigned yet: the function itself, while it is decorated
+                continue
+        return found
+
+    def get_capture_scope(self) -> dict[str, Any]:
+        """Return what names outside the function mean."""
+        nonlocals = self.nonlocals
+        return self.__globals__ | nonlocals if nonlocals else self.__globals__
+
+    @property
+    def cache_key(self) -> str:
+        """Digest of its source, of all jit functions it can call, and of the globals they use."""
+        if self._key is None:
+            self._key = f"recursion:{self.__module__}.{self.__qualname__}"
+            try:
+                self._key = self._digest()
+            except BaseException:
+                self._key = None
+                raise
+        return self._key
+
+    @property
+    def hash(self) -> str | None:
+        """:attr:`cache_key` if it was asked for; setting ``None`` forgets it."""
+        return self._key
+
+    @hash.setter
+    def hash(self, value: str | None) -> None:
+        self._key = value
+
+    def _digest(self) -> str:
+        self.used_global_vals = {}
+        digest = hashlib.sha256(self.src.encode())
+        digest.update(f"{self.file_name}:{self.def_file_line_number}".encode())
+        nonlocals = self.nonlocals
+        for name, chain in sorted(set(references(self.parse()))):
+            space = nonlocals if name in nonlocals else self.__globals__
+            if name not in space:
+                continue
+            value = _follow(space[name], chain)
+            if isinstance(value, JITCallable):
+                digest.update(f"{name}{chain}{value.cache_key}{value.noinline}".encode())
+                self.used_global_vals.update(value.used_global_vals)
+            elif (text := _text(value)) is not None:
+                digest.update(f"{name}{chain}={text}".encode())
+                if not chain:
+                    self.used_global_vals[name, id(space)] = (value, space)
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.__module__}:{self.__qualname__})"
+
+
+class ConstexprFunction(JITCallable):
+    """A Python function that runs while a kernel is compiled."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function with the values of constexprs in their place."""
+        plain = {name: plain_value(value) for name, value in kwargs.items()}
+        return self.fn(*map(plain_value, args), **plain)
+
+
+def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
+    """Make a function callable in kernels; it runs at compile time, on plain Python values."""
+    return ConstexprFunction(fn)
+
+
+def plain_value(value: Any) -> Any:
+    """Return what a constexpr holds, of tuples too; anything else as it is."""
+    if type(value).__name__ == "constexpr":
+        return plain_value(value.value)
+    if type(value) in (list, tuple):
+        return type(value)(map(plain_value, value))
+    return value
+
+
+def _follow(value: Any, chain: tuple[str, ...]) -> Any:
+    """Return the attribute that a chain of names leads to, through modules and classes only."""
+    for attribute in chain:
+        if not isinstance(value, ModuleType | type):
+            break
+        value = getattr(value, attribute, None)
+    return value
+
+
+def _text(value: Any) -> str | None:
+    """Return how a value that can become part of a kernel is spelled, or nothing for others."""
+    value = plain_value(value)
+    if isinstance(value, tuple):
+        parts = [_text(v) for v in value]
+        return None if None in parts else f"({', '.join(map(str, parts))})"
+    if isinstance(value, JITCallable):
+        return value.cache_key
+    if isinstance(value, _PLAIN) or hasattr(value, "primitive_bitwidth"):
+        return f"{type(value).__name__}:{value}"
+    return None
+
+
+def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names that a function takes from outside, each with the attributes read of it.
+
+    Args:
+        tree: A module that holds the function alone.
+    """
+    nodes = list(ast.walk(tree))  # parents come before their children
+    stored = {n.id for n in nodes if type(n) is ast.Name and type(n.ctx) is ast.Store}
+    stored.update(n.arg for n in nodes if type(n) is ast.arg)
+    inner: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and id(node) not in inner:
+            chain: list[str] = []
+            below: ast.expr = node
+            while isinstance(below, ast.Attribute):
+                chain.append(below.attr)
+                inner.add(id(below))
+                below = below.value
+            if isinstance(below, ast.Name) and below.id not in stored:
+                inner.add(id(below))
+                yield below.id, tuple(reversed(chain))
+        elif isinstance(node, ast.Name) and id(node) not in inner and node.id not in stored:
+            yield node.id, ()
+
+
+__all__ = [
+    "ConstexprFunction",
+    "JITCallable",
+    "KernelParam",
+    "canonical_type",
+    "constexpr_function",
+    "plain_value",
+    "references",
+]

@@ -1,0 +1,118 @@
+"""Stand-ins for tensors: of another dtype, or without memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+class MockTensor:
+    """What stands for a tensor of a dtype where a kernel is only compiled.
+
+    Attributes:
+        dtype: The dtype.
+        shape: The shape.
+    """
+
+    def __init__(self, dtype: Any, shape: Sequence[int] | None = None) -> None:
+        self.dtype = dtype
+        self.shape = list(shape) if shape is not None else [1]
+
+    @staticmethod
+    def wrap_dtype(arg: Any) -> Any:
+        """Return a stand-in for a dtype of torch, anything else as it is."""
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(arg, getattr(torch, "dtype", ())):
+            return MockTensor(arg)
+        return arg
+
+    def stride(self) -> tuple[int, ...]:
+        """Return the strides of a dense tensor of the shape."""
+        strides = [1]
+        for extent in reversed(self.shape[1:]):
+            strides.append(strides[-1] * extent)
+        return tuple(reversed(strides))
+
+    @staticmethod
+    def data_ptr() -> int:
+        """Return 0."""
+        return 0
+
+    @staticmethod
+    def ptr_range() -> int:
+        """Return 0."""
+        return 0
+
+
+class TensorWrapper:
+    """A tensor whose memory kernels take as elements of another dtype.
+
+    Attributes:
+        base: The tensor.
+        dtype: The other dtype.
+    """
+
+    def __init__(self, base: Any, dtype: Any) -> None:
+        self.base = base
+        self.dtype = dtype
+        self.data = base.data
+        self.device = base.device
+        self.shape = base.shape
+
+    def data_ptr(self) -> int:
+        """Return the address of the tensor's first element."""
+        return int(self.base.data_ptr())
+
+    def stride(self, *args: Any) -> Any:
+        """Return the tensor's strides."""
+        return self.base.stride(*args)
+
+    def element_size(self) -> int:
+        """Return the bytes of an element of the tensor."""
+        return int(self.base.element_size())
+
+    def cpu(self) -> TensorWrapper:
+        """Return the same of the tensor in host memory."""
+        return TensorWrapper(self.base.cpu(), self.dtype)
+
+    def to(self, device: Any) -> TensorWrapper:
+        """Return the same of the tensor on a device."""
+        return TensorWrapper(self.base.to(device), self.dtype)
+
+    def clone(self) -> TensorWrapper:
+        """Return the same of a copy."""
+        return TensorWrapper(self.base.clone(), self.dtype)
+
+    def copy_(self, other: TensorWrapper) -> None:
+        """Copy the memory of another."""
+        self.base.copy_(other.base)
+
+    def new_empty(self, sizes: Sequence[int]) -> TensorWrapper:
+        """Return one of another shape."""
+        return TensorWrapper(self.base.new_empty(sizes), self.dtype)
+
+    def __str__(self) -> str:
+        return f"TensorWrapper[{self.dtype}]({self.base})"
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """Return what kernels take as a pointer to elements of a dtype, over the memory of a tensor.
+
+    Args:
+        tensor: A tensor, or what this returned before.
+        dtype: A dtype of torch or of ``triton.language``.
+
+    Raises:
+        TypeError: It is no tensor.
+    """
+    if isinstance(tensor, TensorWrapper):
+        tensor = tensor.base
+        if dtype == tensor.dtype:
+            return tensor
+    if not hasattr(tensor, "data_ptr"):
+        raise TypeError(f"tensor must be one, but got {type(tensor).__name__}")
+    return TensorWrapper(tensor, dtype)
+
+
+__all__ = ["MockTensor", "TensorWrapper", "reinterpret"]

@@ -1,0 +1,23 @@
+"""What programs in Triton use to test and measure kernels: ``triton.testing``."""
+
+from emu.triton.testing.comparison import assert_close
+from emu.triton.testing.limits import (
+    get_dram_gbps,
+    get_max_simd_tflops,
+    get_max_tensorcore_tflops,
+)
+from emu.triton.testing.report import Benchmark, Mark, perf_report
+from emu.triton.testing.timing import do_bench, do_bench_cudagraph, do_bench_proton
+
+__all__ = [
+    "Benchmark",
+    "Mark",
+    "assert_close",
+    "do_bench",
+    "do_bench_cudagraph",
+    "do_bench_proton",
+    "get_dram_gbps",
+    "get_max_simd_tflops",
+    "get_max_tensorcore_tflops",
+    "perf_report",
+]

@@ -1,0 +1,62 @@
+"""What this machine can do at best, measured: the rooflines that benchmarks compare with."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any
+
+import numpy as np
+
+__all__ = ["get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops"]
+
+_COPIED_BYTES = 1 << 28
+_MATRIX = 1024
+_REPEATS = 3
+
+
+@functools.cache
+def _gbps() -> float:
+    source = np.ones(_COPIED_BYTES, np.uint8)
+    target = np.empty_like(source)
+    best = min(_seconds(lambda: np.copyto(target, source)) for _ in range(_REPEATS))
+    return 2 * _COPIED_BYTES / best * 1e-9
+
+
+@functools.cache
+def _tflops() -> float:
+    a = np.ones((_MATRIX, _MATRIX), np.float32)
+    out = np.empty_like(a)
+    best = min(_seconds(lambda: np.matmul(a, a, out=out)) for _ in range(_REPEATS))
+    return 2 * _MATRIX**3 / best * 1e-12
+
+
+def _seconds(run: Any) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def get_dram_gbps(device: Any = None) -> float:
+    """Return what one thread copies, reads and writes together, in GB/s; measured once per process.
+
+    Args:
+        device: Not looked at: there is one memory.
+    """
+    return _gbps()
+
+
+def get_max_simd_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
+    """Return what NumPy's fp32 matrix product reaches in TFLOP/s; measured once per process.
+
+    Args:
+        dtype: Not looked at: narrower dtypes are calculated in fp32.
+        clock_rate: Not looked at.
+        device: Not looked at.
+    """
+    return _tflops()
+
+
+def get_max_tensorcore_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
+    """Return the same as :func:`get_max_simd_tflops`: the host has one kind of cores."""
+    return get_max_simd_tflops(dtype, clock_rate, device)

@@ -1,0 +1,131 @@
+"""How long a function takes, measured on the host, and what the machine could do at best."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+__all__ = ["do_bench", "do_bench_cudagraph", "do_bench_proton"]
+
+_MODES = ("min", "max", "mean", "median", "all")
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Iterable[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Measure the run time of a function in milliseconds of the host's clock.
+
+    The function runs once, then five times for an estimate of its time, then as often as fits into
+    ``warmup``, then as often as fits into ``rep`` (at least once), each run timed by itself. Caches are
+    not emptied in between: on a CPU that would take far longer than what is measured.
+
+    Args:
+        fn: What is measured; its result is dropped.
+        warmup: Milliseconds of runs before those that count.
+        rep: Milliseconds of runs that count.
+        grad_to_none: Tensors whose ``grad`` is set to None before each run.
+        quantiles: Which quantiles to return, each in [0, 1]. Default: ``return_mode`` says.
+        return_mode: ``"min"``, ``"max"``, ``"mean"``, ``"median"`` or ``"all"``.
+
+    Returns:
+        One number for ``return_mode``, the list of all times for ``"all"``. With ``quantiles``: a list
+        of one number per quantile, or the number where there is only one.
+
+    Raises:
+        ValueError: An argument breaks a rule; nothing was run.
+    """
+    _check(warmup, rep, quantiles, return_mode)
+    synchronize = _synchronize()
+    fn()
+    synchronize()
+    start = time.perf_counter()
+    for _ in range(5):
+        fn()
+    synchronize()
+    estimate = max((time.perf_counter() - start) / 5 * 1e3, 1e-5)
+    cleared = list(grad_to_none) if grad_to_none is not None else ()
+    for _ in range(max(1, int(warmup / estimate))):
+        fn()
+    clock = time.perf_counter
+    times = []
+    for _ in range(max(1, int(rep / estimate))):
+        for tensor in cleared:
+            tensor.grad = None
+        start = clock()
+        fn()
+        synchronize()
+        times.append((clock() - start) * 1e3)
+    return _summary(times, quantiles, return_mode)
+
+
+def do_bench_cudagraph(
+    fn: Callable[[], Any],
+    rep: float = 20,
+    grad_to_none: Iterable[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Do as :func:`do_bench` with a fifth of ``rep`` as warm-up: there are no graphs to record."""
+    return do_bench(fn, rep / 5, rep, grad_to_none, quantiles, return_mode)
+
+
+def do_bench_proton(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Iterable[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Do as :func:`do_bench`: there is no profiler to take the times from."""
+    return do_bench(fn, warmup, rep, grad_to_none, quantiles, return_mode)
+
+
+def _synchronize() -> Callable[[], None]:
+    from emu.triton.runtime.driver import driver
+
+    synchronize: Callable[[], None] = driver.active.get_device_interface().synchronize
+    return synchronize
+
+
+def _check(warmup: float, rep: float, quantiles: Sequence[float] | None, return_mode: str) -> None:
+    if return_mode not in _MODES:
+        raise ValueError(f"return_mode must be one of {_MODES}, but got {return_mode!r}")
+    for name, value in (("warmup", warmup), ("rep", rep)):
+        if not value >= 0:
+            raise ValueError(f"{name} must be at least 0 ms, but got {value!r}")
+    for quantile in quantiles or ():
+        if not 0 <= quantile <= 1:
+            raise ValueError(f"quantiles must be in [0, 1], but got {quantile!r}")
+
+
+def _quantile(ordered: list[float], quantile: float) -> float:
+    """Interpolate between the two order statistics around a quantile, as NumPy does by default."""
+    position = quantile * (len(ordered) - 1)
+    below = math.floor(position)
+    above = math.ceil(position)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def _summary(times: list[float], quantiles: Sequence[float] | None, return_mode: str) -> Any:
+    if quantiles is not None:
+        ordered = sorted(times)
+        found = [_quantile(ordered, q) for q in quantiles]
+        return found[0] if len(found) == 1 else found
+    if return_mode == "all":
+        return times
+    summary: dict[str, Callable[[list[float]], float]] = {
+        "min": min,
+        "max": max,
+        "mean": statistics.fmean,
+        "median": statistics.median,
+    }
+    return summary[return_mode](times)

@@ -1,0 +1,137 @@
+"""Runs functions of the language on arrays: emits them into a kernel, and lets the reference run it."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import emu.triton.language as tl
+from emu.tile import ir, reference
+from emu.triton.language.context import Context, building
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "int1": np.dtype(np.bool_),
+    "int8": np.dtype(np.int8),
+    "int16": np.dtype(np.int16),
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+    "uint8": np.dtype(np.uint8),
+    "uint16": np.dtype(np.uint16),
+    "uint32": np.dtype(np.uint32),
+    "uint64": np.dtype(np.uint64),
+    "fp8e4nv": np.dtype(ml_dtypes.float8_e4m3fn),
+    "fp8e5": np.dtype(ml_dtypes.float8_e5m2),
+    "fp16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp32": np.dtype(np.float32),
+    "fp64": np.dtype(np.float64),
+}
+"""NumPy's dtype by Triton's name."""
+
+NAMES = {d: n for n, d in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that a kernel gets as a scalar tensor."""
+
+    value: Any
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An array that a function gets as a pointer to its first element."""
+
+    array: np.ndarray[Any, Any]
+
+
+class Kernel:
+    """A kernel under construction."""
+
+    def __init__(self, **options: Any) -> None:
+        self.body = ir.Region()
+        self.module = ir.Module({"kernel": ir.Function("kernel", self.body)})
+        self.builder = ir.Builder(self.body)
+        self.context = Context(self.builder, self.module, **options)
+        self.values: list[Any] = []
+
+    def argument(self, type_: Any, value: Any) -> Any:
+        handle = ir.Value(type_.to_ir())
+        self.body.arguments.append(handle)
+        self.values.append(value)
+        return tl.tensor(handle, type_)
+
+    def pointer(self, array: np.ndarray[Any, Any]) -> Any:
+        return self.argument(tl.pointer_type(tl.dtype(NAMES[array.dtype])), array.ctypes.data)
+
+    def places(self, shape: Sequence[int]) -> Any:
+        return tl.arange(0, int(np.prod(shape))).reshape(*shape)
+
+    def take(self, given: Any) -> Any:
+        if isinstance(given, Pointer):
+            return self.pointer(given.array)
+        if isinstance(given, Scalar):
+            return self.argument(tl.dtype(given.dtype), given.value)
+        if not isinstance(given, np.ndarray):
+            return given
+        pointer = self.pointer(given)
+        return tl.load(pointer if given.ndim == 0 else pointer + self.places(given.shape))
+
+    def give(self, tensor: Any) -> np.ndarray[Any, Any]:
+        shape = tensor.type.shape
+        if tensor.dtype.is_ptr():
+            tensor = tensor.to(tl.int64)
+        array = np.zeros(shape, DTYPES[tensor.dtype.name])
+        pointer = self.pointer(array)
+        tl.store(pointer if not shape else pointer + self.places(shape), tensor)
+        return array
+
+    def run(self, grid: Sequence[int] = (1,), **options: Any) -> None:
+        self.builder.return_()
+        reference.run(self.module, self.values, grid, **options)
+
+
+def tensors_of(result: Any) -> list[Any]:
+    if isinstance(result, tl.tensor):
+        return [] if result.type.is_void() else [result]
+    if isinstance(result, tl.tuple | builtins.tuple | list):
+        return [t for r in result for t in tensors_of(r)]
+    return []
+
+
+def evaluate(function: Callable[..., Any], *given: Any, grid: Sequence[int] = (1,)) -> Any:
+    """Return what a function gives, as arrays; a single one without a list.
+
+    Args:
+        function: Called once with a tensor for each array and each :class:`Scalar`, a pointer for each
+            :class:`Pointer`, and all else as it is.
+        given: Its arguments; tensors must have contiguous arrays of extents that are powers of two.
+        grid: Programs.
+    """
+    kept = [g for g in given if isinstance(g, np.ndarray)]
+    assert all(k.flags.c_contiguous for k in kept)
+    kernel = Kernel()
+    with building(kernel.context):
+        results = [kernel.give(t) for t in tensors_of(function(*map(kernel.take, given)))]
+        kernel.run(grid)
+    return results[0] if len(results) == 1 else results
+
+
+def emit(function: Callable[..., Any], *given: Any, **options: Any) -> tuple[Any, ir.Module]:
+    """Return what a function gives while it is compiled, and the module so far."""
+    kernel = Kernel(**options)
+    with building(kernel.context):
+        return function(*map(kernel.take, given)), kernel.module
+
+
+def value(name: str, shape: Sequence[int] = ()) -> Any:
+    """A tensor of a dtype and shape that no kernel gives: for tests of types and errors."""
+    element = tl.dtype(name) if not name.startswith("*") else tl.pointer_type(tl.dtype(name[1:]))
+    type_ = tl.block_type(element, list(shape)) if shape else element
+    return tl.tensor(ir.Value(type_.to_ir()), type_)
