@@ -11,7 +11,15 @@ from emu.triton.compiler.base import message_of
 from emu.triton.compiler.calls import frame_of
 from emu.triton.compiler.control import Control
 from emu.triton.compiler.errors import CompilationError
-from emu.triton.compiler.values import constexpr, flatten, normalize, tensor, tuple, unwrap
+from emu.triton.compiler.values import (
+    constexpr,
+    flatten,
+    normalize,
+    parameter,
+    tensor,
+    tuple,
+    unwrap,
+)
 from emu.triton.language.constants import constexpr_type
 from emu.triton.language.context import Context, building
 from emu.triton.language.types import dtype, str_to_ty, tuple_type
@@ -98,11 +106,11 @@ def build_module(
     scope: dict[str, Any] = {}
     for param in fn.params:
         if param.name in constants:
-            scope[param.name] = normalize(constants[param.name])
+            scope[param.name] = parameter(constants[param.name])
         elif param.name in signature:
             scope[param.name] = _argument(param.name, signature[param.name], arguments)
         elif param.has_default:
-            scope[param.name] = normalize(param.default)
+            scope[param.name] = parameter(param.default)
         else:
             raise TypeError(
                 f"signature must have a type for {param.name} of {fn.__name__}, but got none"

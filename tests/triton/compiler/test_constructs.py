@@ -446,6 +446,30 @@ def generic(x, y):
 
 
 @jit
+def largest(dtype):
+    """Known values that are declared in branches and returned."""
+    kind = dtype.value
+    if kind.is_floating():
+        value: tl.constexpr = float("inf")
+        return value
+    width: tl.constexpr = kind.int_bitwidth
+    value: tl.constexpr = 2 ** (width - kind.is_int_signed()) - 1
+    return value
+
+
+@jit
+def limits(x_ptr, n: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, n), largest(x_ptr.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8])
+def test_dtypes_are_arguments(launch, dtype):
+    x = np.zeros(4, dtype)
+    launch(limits, x, n=4)
+    assert set(x) == {dtype(np.inf) if dtype is np.float32 else np.iinfo(dtype).max}
+
+
+@jit
 def promotes(x_ptr, out_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at)

@@ -75,7 +75,13 @@ def test_the_benchmarker_is_do_bench():
 
 @pytest.mark.parametrize(
     ("python", "cpp"),
-    [("*fp32", "void*"), ("i32", "int32_t"), ("u64", "uint64_t"), ("fp64", "double"), ("i1", "int8_t")],
+    [
+        ("*fp32", "void*"),
+        ("i32", "int32_t"),
+        ("u64", "uint64_t"),
+        ("fp64", "double"),
+        ("i1", "int8_t"),
+    ],
 )
 def test_types_have_names_in_cpp(python, cpp):
     assert active.map_python_to_cpp_type(python) == cpp

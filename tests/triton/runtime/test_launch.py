@@ -271,7 +271,9 @@ def test_each_constant_makes_its_own_kernel():
 
 
 def test_an_unhashable_constant_is_refused():
-    with pytest.raises(TypeError, match="KNOWN of kernel tell: a constexpr .* hashable, but got dict"):
+    with pytest.raises(
+        TypeError, match="KNOWN of kernel tell: a constexpr .* hashable, but got dict"
+    ):
         tell[(1,)](np.zeros(1), 3, {})
 
 
@@ -443,7 +445,12 @@ def test_the_tile_ir_of_a_kernel_can_be_read():
 def test_dtypes_stand_for_tensors_in_a_warmup():
     torch = pytest.importorskip("torch")
     kernel = copy.warmup(torch.float16, torch.float32, 4, grid=(1,))
-    assert types_of(kernel) == {"x_ptr": "*fp16", "y_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    assert types_of(kernel) == {
+        "x_ptr": "*fp16",
+        "y_ptr": "*fp32",
+        "n": "i32",
+        "BLOCK": "constexpr",
+    }
 
 
 def test_a_kernel_compiles_ahead_of_time():
