@@ -137,8 +137,10 @@ def _merged(x: tensor, stage: int, order: bool | None) -> tensor:
     return x
 
 
-def _log2(n: int) -> int:
-    return n.bit_length() - 1
+def _log2(n: Any) -> int:
+    """Kernels of other libraries import this one, too, and call it with constexprs."""
+    length: int = unwrap(n).bit_length()
+    return length - 1
 
 
 def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:
