@@ -142,7 +142,9 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     rank = len(x.extents) + len(places)
     places = [checked_axis(a, rank) for a in places]
     if len(set(places)) != len(places):
-        raise ValueError(f"axis must name different axes, but got {axis}")
+        raise ValueError(
+            f"axis must name different axes, but got duplicate axes, normalized axes = {places}"
+        )
     rest = iter(x.extents)
     shape = [1 if i in places else next(rest) for i in range(rank)]
     return wrapped(builder().reshape(x.handle, shape), x.dtype)

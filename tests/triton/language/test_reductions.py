@@ -102,6 +102,12 @@ def test_nan_is_left_out_of_extremes() -> None:
     assert evaluate(lambda t: t.max(), x) == 3
     assert evaluate(lambda t: t.min(), x) == -2
     assert np.isnan(evaluate(lambda t: t.max(), np.full(4, np.nan, np.float32)))
+    for order in (x, x[::-1].copy(), np.roll(x, 1), np.roll(x, 2)):
+        for left in (True, False):
+            place = evaluate(lambda t, b=left: tl.argmax(t, 0, tie_break_left=b), order)
+            assert order[place] == 3
+            place = evaluate(lambda t, b=left: tl.argmin(t, 0, tie_break_left=b), order)
+            assert order[place] == -2
 
 
 def product(a: Any, b: Any) -> Any:
