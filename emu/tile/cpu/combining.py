@@ -53,7 +53,11 @@ class Combiner:
         return r.splat(builder, self._frame.scalar(value), lanes)  # from outside of the region
 
     def _one(
-        self, builder: ir.IRBuilder, operation: Operation, known: dict[Value, Any], lanes: int | None
+        self,
+        builder: ir.IRBuilder,
+        operation: Operation,
+        known: dict[Value, Any],
+        lanes: int | None,
     ) -> None:
         code = operation.code
         if code is Code.CONSTANT:
@@ -334,5 +338,3 @@ def emit_scan(frame: Frame, operation: Operation) -> None:
         Nest(frame, turned_shape, Lanes(frame, []), single=True).emit(body)
     else:
         Nest(frame, turned_shape, Lanes(frame, [])).emit(body)
-
-

@@ -138,7 +138,9 @@ class _Product:
         width = self._vectors * self._lanes
         panels, rest = divmod(self._n, width)
         if panels:
-            counted(self._frame, panels, lambda i: self._panel(i, width, self._vectors, self._lanes))
+            counted(
+                self._frame, panels, lambda i: self._panel(i, width, self._vectors, self._lanes)
+            )
         done = panels * width
         if rest >= self._lanes:
             self._panel_at(done, 1, self._lanes)
