@@ -453,13 +453,9 @@ def _of_one(op: str, dtype: DType) -> Any:
     if op in ("round", "truncate"):
         return _narrowing(op, dtype)
     if op == "bits":
-        return Recipe(
-            _unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x)
-        )
+        return Recipe(_unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x))
     if op == "from":
-        return Recipe(
-            register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x)
-        )
+        return Recipe(register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x))
     if dtype.is_float:
         return _float(op, dtype)
     if op == "mulhi" and dtype.bits == 64:

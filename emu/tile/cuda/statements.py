@@ -227,7 +227,9 @@ def _for(k: Emitter, operation: Operation) -> None:
     counter = k.name(index.name or "i")
     bounds = ", ".join(k.names[v] for v in (start, end, step))
     with k.block(f"for {counter} in range({bounds}):"):
-        k.names[index] = k.define(f"{numpy_name(element_of(index.type))}({counter})", index.name or "i")
+        k.names[index] = k.define(
+            f"{numpy_name(element_of(index.type))}({counter})", index.name or "i"
+        )
         emit_region(k, region)
         _assign(k, region.terminator, region.terminator.operands, inner)
         k.free(region.terminator)

@@ -110,5 +110,3 @@ def test_atomic_sums_are_one_instruction() -> None:
     code = to_ptx(compile_kernel(KERNELS["column_sums"].module))
     assert "atom.global.add.f32" in code
     assert "atom.global.add.u32" in code
-
-

@@ -111,6 +111,4 @@ def test_compiled_and_simulated_functions_agree(functions: dict[str, Any], name:
         expected = [twin(*(a[i] for a in arguments)) for i in range(COUNT)]
     want = np.array(expected).astype(recipe.result.numpy)
     bad = np.flatnonzero(~equal(want, got))
-    assert not bad.size, [
-        ([a[i] for a in arguments], want[i], got[i]) for i in bad[:3]
-    ]
+    assert not bad.size, [([a[i] for a in arguments], want[i], got[i]) for i in bad[:3]]
