@@ -87,7 +87,7 @@ def _reduce_whole(k: Emitter, operation: Operation, size: int) -> None:
                         _update(k, operation, totals, Index("e", size))
             for buffer, total in zip(buffers, totals, strict=True):
                 k.line(buffer.write("t", total))
-        _tree(k, operation, buffers, count, f"t < {{n}} - {{h}}")
+        _tree(k, operation, buffers, count, "t < {n} - {h}")
         _results(k, operation, buffers, 1)
 
 
