@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from emu.tile import ops
-from emu.tile.cpu import elementwise, memory
+from emu.tile.cpu import memory
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.analysis import is_view, kept_axes
 from emu.tile.cpu.memory import Memory

@@ -214,8 +214,9 @@ class _Product:
             place = self._offset(a, i * self._a.strides[-2] * size)
             value = self._load(place, r.register_type(self._element))
             factor = r.splat(frame.builder, value, lanes)
-            for j in range(vectors):
-                new.append(self._multiply_add(factor, row[j], totals[i * vectors + j]))
+            new += [
+                self._multiply_add(factor, row[j], totals[i * vectors + j]) for j in range(vectors)
+            ]
         return new
 
     def _multiply_add(self, a: Any, b: Any, total: Any) -> Any:
