@@ -635,7 +635,9 @@ WITH_REGIONS = {Code.FOR: 1, Code.WHILE: 2, Code.IF: 2, Code.REDUCE: 1, Code.SCA
 
 def check_type(type_: Type) -> None:
     """Demand that tiles have axes with elements."""
-    if isinstance(type_, Tile):
-        sound = type_.shape and all(_whole(n) and n >= 1 for n in type_.shape)
-        need(bool(sound), f"extents of a tile must be 1 or more, but got {type_.shape}")
-        need(math.prod(type_.shape) < 2**31, f"a tile must have fewer than 2**31 elements: {type_}")
+    if not isinstance(type_, Tile):
+        return
+    if not type_.shape or not all(_whole(n) and n >= 1 for n in type_.shape):
+        raise Broken(f"extents of a tile must be 1 or more, but got {type_.shape}")
+    if math.prod(type_.shape) >= 2**31:
+        raise Broken(f"a tile must have fewer than 2**31 elements, but got {type_}")

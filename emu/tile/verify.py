@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 from emu.tile import ops, rules
@@ -65,37 +64,37 @@ def _excerpt(module: Module, operation: Operation) -> str:
 class Checker:
     """Checks one module.
 
-    Attributes:
-        defined: All values that were defined so far, anywhere.
+    The operation that is being looked at is kept, so that what is broken can be shown at its place.
     """
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._defined: set[Value] = set()
+        self._current: Operation | None = None
 
     def module(self) -> None:
         """Check everything."""
-        functions = self._module.functions
-        if not functions:
-            raise VerifyError("a module must have a kernel", self._module, None)
-        for name, function in functions.items():
-            self._function(name, function)
-        self._recursion()
-        self._combining()
+        try:
+            need(bool(self._module.functions), "a module must have a kernel")
+            for name, function in self._module.functions.items():
+                self._function(name, function)
+            self._recursion()
+            self._combining()
+        except Broken as broken:
+            raise VerifyError(str(broken), self._module, self._current) from None
 
     def _function(self, name: str, function: Function) -> None:
+        self._current = None
+        need(name == function.name, f"the function {function.name} is listed as {name}")
+        if function is self._module.kernel:
+            self._kernel(function)
         visible: set[Value] = set()
-        with self._at(None):
-            need(name == function.name, f"the function {function.name} is listed as {name}")
-            if function is self._module.kernel:
-                self._kernel(function)
-            self._define(function.body.arguments, None, visible)
-            ends = function.body.operations
-            returns = bool(ends) and ends[-1].code is Code.RETURN
-            need(returns, f"the function {name} must end with return")
+        self._define(function.body.arguments, None, visible)
+        ends = function.body.operations
+        returns = bool(ends) and ends[-1].code is Code.RETURN
+        need(returns, f"the function {name} must end with return")
         self._operations(function.body, visible)
-        with self._at(ends[-1]):
-            types_are(f"what {name} returns", ends[-1].operands, function.results)
+        types_are(f"what {name} returns", ends[-1].operands, function.results)
 
     def _kernel(self, function: Function) -> None:
         need(not function.results, f"the kernel {function.name} must not return anything")
@@ -103,25 +102,17 @@ class Checker:
             scalar = not isinstance(argument.type, Tile | Token)
             need(scalar, f"arguments of the kernel {function.name} must be scalars or pointers")
 
-    @contextlib.contextmanager
-    def _at(self, operation: Operation | None) -> Iterator[None]:
-        try:
-            yield
-        except Broken as broken:
-            raise VerifyError(str(broken), self._module, operation) from None
-
     def _operations(self, region: Region, visible: set[Value]) -> None:
         """Check a region's operations in their order."""
         for operation in region.operations:
-            with self._at(operation):
-                self._form(operation, operation is region.operations[-1], visible)
+            self._current = operation
+            self._form(operation, operation is region.operations[-1], visible)
             for inner in operation.regions:
                 seen = set(visible)
-                with self._at(operation):
-                    self._define(inner.arguments, None, seen)
+                self._define(inner.arguments, None, seen)
                 self._operations(inner, seen)
-            with self._at(operation):
-                self._whole(operation, visible)
+                self._current = operation
+            self._whole(operation, visible)
 
     def _form(self, operation: Operation, last: bool, visible: set[Value]) -> None:
         """Check what must hold before the regions are looked into."""
@@ -152,8 +143,10 @@ class Checker:
         self, values: list[Value] | tuple[Value, ...], owner: Operation | None, visible: set[Value]
     ) -> None:
         for value in values:
-            need(value not in self._defined, f"{value!r} is defined twice")
-            need(value.owner is owner, f"the owner of {value!r} is not what defines it")
+            if value in self._defined:
+                raise Broken(f"{value!r} is defined twice")
+            if value.owner is not owner:
+                raise Broken(f"the owner of {value!r} is not what defines it")
             rules.check_type(value.type)
             self._defined.add(value)
             visible.add(value)
@@ -181,10 +174,10 @@ class Checker:
             if function.name in done:
                 return
             for operation, callee in self._calls(function.body):
-                if callee.name in chain:
-                    path = " -> ".join((*chain, callee.name))
-                    raise VerifyError(f"functions call themselves: {path}", self._module, operation)
-                follow(callee, (*chain, callee.name))
+                self._current = operation
+                path = (*chain, callee.name)
+                need(callee.name not in chain, f"functions call themselves: {' -> '.join(path)}")
+                follow(callee, path)
             done.add(function.name)
 
         for function in self._module.functions.values():
@@ -202,10 +195,10 @@ class Checker:
             code = operation.code
             values = (*operation.operands, *operation.results)
             scalars = not any(isinstance(v.type, Tile) for v in values)
-            with self._at(operation):
-                need(
-                    code in _IN_COMBINE and scalars,
-                    "what combines elements must compute with scalars alone, without effects",
-                )
+            self._current = operation
+            need(
+                code in _IN_COMBINE and scalars,
+                "what combines elements must compute with scalars alone, without effects",
+            )
         for _, callee in self._calls(region):
             self._plain(callee.body)

@@ -40,6 +40,7 @@ class HookChain(Generic[F]):
             self.calls.remove(func)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Call each function with the arguments."""
         for call in reversed(self.calls) if self.reversed else tuple(self.calls):
             call(*args, **kwargs)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from emu.tile import reference
 from emu.tile.ir import Builder, Function, Module, Region, Value
+from emu.tile.text import print_module
 from emu.tile.types import (
     BF16,
     F8E4M3FN,
@@ -47,7 +48,7 @@ TOLERANCE = {F8E4M3FN: 0.26, F8E5M2: 0.51, F16: 2e-3, BF16: 1.6e-2, F32: 2e-6, F
 """How far functions that are not rounded correctly may be off, relative; of the narrow ones two ulps."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A module, arguments to run it with, and how exact its results must be.
 
@@ -69,6 +70,13 @@ class Program:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        """For hypothesis, which shows the smallest program that fails."""
+        arrays = [
+            f"{a.dtype}{list(a.shape)}" if isinstance(a, np.ndarray) else a for a in self.arguments
+        ]
+        return f"{self.name} {arrays} on {self.grid}\n{print_module(self.module)}"
 
     def run(self, runner: Runner) -> list[Array | None]:
         """Run on copies of the arrays and return these, ``None`` for scalars.

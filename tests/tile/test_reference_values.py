@@ -221,7 +221,7 @@ def test_what_is_too_large_for_a_narrow_float() -> None:
     same(cast([65519, 65520, -1e9, INF, NAN], F32, F16), [65504, INF, -INF, INF, NAN])
     same(cast([464, 465, -1e9, INF, NAN], F32, F8E4M3FN), [448, NAN, NAN, NAN, NAN])
     same(cast([61439, 61440, -1e9, INF, NAN], F32, F8E5M2), [57344, INF, -INF, INF, NAN])
-    same(cast([1e39, -1e39, 3.4e38], F64, BF16), [INF, -INF, 255 * 2.0**120])
+    same(cast([1e39, -1e39, 3.39e38], F64, BF16), [INF, -INF, 255 * 2.0**120])
 
 
 def test_rounding_towards_zero_never_overflows() -> None:

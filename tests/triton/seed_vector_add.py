@@ -5,16 +5,19 @@ import triton.language as tl
 
 
 @triton.jit
-def add_kernel(x_ptr,  # Pointer to first input vector. 指向第一个输入向量的指针。
-               y_ptr,  # Pointer to second input vector. 指向第二个输入向量的指针。
-               output_ptr,  # Pointer to output vector. 指向输出向量的指针。
-               n_elements,  # Size of the vector. 向量的大小。
-               BLOCK_SIZE: tl.constexpr,  # Number of elements each program should process. 每个程序应处理的元素数量。
-               # NOTE: constexpr so it can be used as a shape value. 注意constexpr 因此它可以用作形状值。
-               ):
+def add_kernel(
+    x_ptr,  # Pointer to first input vector. 指向第一个输入向量的指针。
+    y_ptr,  # Pointer to second input vector. 指向第二个输入向量的指针。
+    output_ptr,  # Pointer to output vector. 指向输出向量的指针。
+    n_elements,  # Size of the vector. 向量的大小。
+    BLOCK_SIZE: tl.constexpr,  # Number of elements each program should process. 每个程序应处理的元素数量。
+    # NOTE: constexpr so it can be used as a shape value. 注意constexpr 因此它可以用作形状值。
+):
     # There are multiple programs processing different data. We identify which program
     # 有多个“程序”处理不同的数据。需要确定是哪一个程序
-    pid = tl.program_id(axis=0)  # We use a 1D launch grid so axis is 0. 使用 1D 启动网格因此轴为 0。
+    pid = tl.program_id(
+        axis=0
+    )  # We use a 1D launch grid so axis is 0. 使用 1D 启动网格因此轴为 0。
     # This program will process inputs that are offset from the initial data.
     # 该程序将处理相对初始数据偏移的输入。
     # For instance, if you had a vector of length 256 and block_size of 64, the programs would each access the elements [0:64, 64:128, 128:192, 192:256].
@@ -48,7 +51,7 @@ def add(x: torch.Tensor, y: torch.Tensor):
     # 它类似于 CUDA 启动网格。它可以是 Tuple[int]也可以是 Callable(metaparameters) -> Tuple[int]。
     # In this case, we use a 1D grid where the size is the number of blocks:
     # 在这种情况下使用 1D 网格其中大小是块的数量
-    grid = lambda meta: (triton.cdiv(n_elements, meta['BLOCK_SIZE']), )
+    grid = lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)
     # NOTE:
     # 注意
     # - Each torch.tensor object is implicitly converted into a pointer to its first element.
@@ -65,36 +68,43 @@ def add(x: torch.Tensor, y: torch.Tensor):
 
 torch.manual_seed(0)
 size = 98432
-x = torch.rand(size, device='cuda')
-y = torch.rand(size, device='cuda')
+x = torch.rand(size, device="cuda")
+y = torch.rand(size, device="cuda")
 output_torch = x + y
 output_triton = add(x, y)
 print(output_torch)
 print(output_triton)
-print(f'The maximum difference between torch and triton is '
-      f'{torch.max(torch.abs(output_torch - output_triton))}')
+print(
+    f"The maximum difference between torch and triton is "
+    f"{torch.max(torch.abs(output_torch - output_triton))}"
+)
 
 
 @triton.testing.perf_report(
     triton.testing.Benchmark(
-        x_names=['size'],  # Argument names to use as an x-axis for the plot. 用作绘图 x 轴的参数名称。
-        x_vals=[2**i for i in range(12, 28, 1)],  # Different possible values for `x_name`. `x_name` 的不同可能值。
+        x_names=[
+            "size"
+        ],  # Argument names to use as an x-axis for the plot. 用作绘图 x 轴的参数名称。
+        x_vals=[
+            2**i for i in range(12, 28, 1)
+        ],  # Different possible values for `x_name`. `x_name` 的不同可能值。
         x_log=True,  # x axis is logarithmic. x 轴为对数。
-        line_arg='provider',  # Argument name whose value corresponds to a different line in the plot. 参数名称其值对应于绘图中的不同线条。
-        line_vals=['triton', 'torch'],  # Possible values for `line_arg`. `line_arg` 的可能值。
-        line_names=['Triton', 'Torch'],  # Label name for the lines. 线条的标签名称。
-        styles=[('blue', '-'), ('green', '-')],  # Line styles. 线条样式。
-        ylabel='GB/s',  # Label name for the y-axis. y 轴标签名称。
-        plot_name='vector-add-performance',  # Name for the plot. Used also as a file name for saving the plot. 绘图名称。也用作保存绘图的文件名。
+        line_arg="provider",  # Argument name whose value corresponds to a different line in the plot. 参数名称其值对应于绘图中的不同线条。
+        line_vals=["triton", "torch"],  # Possible values for `line_arg`. `line_arg` 的可能值。
+        line_names=["Triton", "Torch"],  # Label name for the lines. 线条的标签名称。
+        styles=[("blue", "-"), ("green", "-")],  # Line styles. 线条样式。
+        ylabel="GB/s",  # Label name for the y-axis. y 轴标签名称。
+        plot_name="vector-add-performance",  # Name for the plot. Used also as a file name for saving the plot. 绘图名称。也用作保存绘图的文件名。
         args={},  # Values for function arguments not in `x_names` and `y_name`. 不在 `x_names` 和 `y_name` 中的函数参数值。
-    ))
+    )
+)
 def benchmark(size, provider):
-    x = torch.rand(size, device='cuda', dtype=torch.float32)
-    y = torch.rand(size, device='cuda', dtype=torch.float32)
+    x = torch.rand(size, device="cuda", dtype=torch.float32)
+    y = torch.rand(size, device="cuda", dtype=torch.float32)
     quantiles = [0.5, 0.2, 0.8]
-    if provider == 'torch':
+    if provider == "torch":
         ms, min_ms, max_ms = triton.testing.do_bench(lambda: x + y, quantiles=quantiles)
-    if provider == 'triton':
+    if provider == "triton":
         ms, min_ms, max_ms = triton.testing.do_bench(lambda: add(x, y), quantiles=quantiles)
     gbps = lambda ms: 3 * x.numel() * x.element_size() / ms * 1e-6
     return gbps(ms), gbps(max_ms), gbps(min_ms)

@@ -15,10 +15,8 @@ from emu.tile.cpu.registers import (
     I32,
     I64,
     Lanes,
-    declare,
     intrinsic,
     lanes_of,
-    mangle,
     number,
     register_type,
 )
@@ -147,12 +145,25 @@ def _to_bool(lanes: Lanes, value: Any, source: DType) -> Any:
 
 
 def _float_to_integer(lanes: Lanes, value: Any, source: DType, target: DType) -> Any:
+    """Clamped, because LLVM's saturating conversion of vectors goes through every lane on its own."""
+    build = lanes.builder
     if source != F64:
         value = widen(lanes, value, source)
-    result = register_type(target, lanes.count)
-    kind = "fptosi" if target.is_signed else "fptoui"
-    name = f"llvm.{kind}.sat.{mangle(result)}.{mangle(value.type)}"
-    return lanes.builder.call(declare(lanes.builder, name, result, [value.type]), [value])
+    digits = 53 if source == F64 else 24
+    bits = target.bits - target.is_signed
+    low = -(2.0**bits) if target.is_signed else 0.0
+    exact = bits <= digits
+    high = 2.0**bits - (1.0 if exact else 2.0 ** (bits - digits))
+    defined = build.fcmp_ordered("ord", value, value)
+    inside = lanes.clamp(build.select(defined, value, lanes.like(value, 0.0)), low, high)
+    type_ = register_type(target, lanes.count)
+    if target.bits < 32:
+        return build.trunc(build.fptosi(inside, lanes.type(I32)), type_)
+    result = (build.fptosi if target.is_signed else build.fptoui)(inside, type_)
+    if exact:
+        return result
+    above = build.fcmp_ordered(">=", value, lanes.like(value, 2.0**bits))
+    return build.select(above, lanes.like(result, (1 << bits) - 1), result)
 
 
 def _integer_to_float(lanes: Lanes, value: Any, source: DType, target: DType) -> Any:

@@ -15,6 +15,8 @@ from llvmlite import ir
 from emu.tile.cpu import conversions, mathematics
 from emu.tile.cpu.conversions import NARROW, NEAREST, narrow, narrow_exact, widen
 from emu.tile.cpu.mathematics import library
+from emu.tile.cpu.mathematics.remainder import remainder
+from emu.tile.cpu.mathematics.shared import by_lane, outlined, unlikely
 from emu.tile.cpu.registers import (
     BIT,
     DOUBLE,
@@ -36,7 +38,7 @@ from emu.tile.cpu.registers import (
     vector,
 )
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, Code
-from emu.tile.types import F16, F64, U64, DType, Kind, Pointer, ScalarType
+from emu.tile.types import BF16, F16, F64, U64, DType, Kind, Pointer, ScalarType
 
 __all__ = [
     "constant",
@@ -288,13 +290,44 @@ def _quotient(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
     the next integer. LLVM multiplies where it sees the divisor, so a constant is left to it.
     """
     build = lanes.builder
-    divide = build.sdiv if dtype.is_signed else build.udiv
-    if lanes.count is None or dtype.bits == 64 or isinstance(b, ir.Constant):
-        return divide(a, b)
-    wide = lanes.type(DOUBLE if dtype.bits == 32 else FLOAT)
+    name = "sdiv" if dtype.is_signed else "udiv"
+    if lanes.count is None or isinstance(b, ir.Constant):
+        return getattr(build, name)(a, b)
+    if dtype.bits == 64:
+
+        def divide(inner: Lanes, a: Any, b: Any) -> Any:
+            return _quotient_64(inner, dtype, name, a, b)
+
+        return outlined(lanes, name, divide, (a, b))
+    return _by_float(lanes, dtype, a, b)
+
+
+def _by_float(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
+    build = lanes.builder
+    wide = lanes.type(FLOAT if dtype.bits < 32 else DOUBLE)
     to_float = build.sitofp if dtype.is_signed else build.uitofp
     to_integer = build.fptosi if dtype.is_signed else build.fptoui
     return to_integer(build.fdiv(to_float(a, wide), to_float(b, wide)), a.type)
+
+
+def _quotient_64(lanes: Lanes, dtype: DType, name: str, a: Any, b: Any) -> Any:
+    """By f64 where no operand of any lane has more than 52 bits; else lane by lane."""
+    build = lanes.builder
+    offset = 1 << 52 if dtype.is_signed else 0
+    limit = lanes.i64(offset + (1 << 52))
+    large = [
+        build.icmp_unsigned(">", build.add(value, lanes.i64(offset)), limit) for value in (a, b)
+    ]
+
+    def one_by_one() -> Any:
+        return by_lane(lanes, name, lambda inner, *pair: getattr(inner, name)(*pair), (a, b))
+
+    # what of the lanes that are too large is not used, but must not be poison either
+    zero, one = lanes.i64(0), lanes.i64(1)
+    quotient = _by_float(
+        lanes, dtype, build.select(large[0], zero, a), build.select(large[1], one, b)
+    )
+    return unlikely(lanes, build.or_(*large), quotient, one_by_one)
 
 
 def _float(
@@ -308,10 +341,45 @@ def _float(
     if dtype not in NARROW:
         return _wide_float(lanes, code, dtype, values, attributes, flags)
     wide = [widen(lanes, value, dtype) for value in values]
+    if code in (Code.MIN, Code.MAX):
+        return _narrow_extremum(lanes, code, values, wide, bool(attributes.get("propagate_nan")))
+    if code in _EXACT and dtype != BF16:
+        return narrow(lanes, _integral(lanes, code, wide[0]), dtype)
     result = _wide_float(lanes, code, dtype, wide, attributes, ())
-    if code in _EXACT or code in (Code.MIN, Code.MAX):
+    if code in _EXACT:
         return narrow_exact(lanes, result, dtype)
     return narrow(lanes, result, dtype)
+
+
+def _integral(lanes: Lanes, code: Code, x: Any) -> Any:
+    """``floor``, ``ceil``, ``trunc`` or ``rint`` of f32 below 2**22, or infinite.
+
+    The intrinsics will not do between halves: LLVM would make them intrinsics of halves, which most CPUs
+    do not have, and then go through every lane on its own.
+    """
+    build = lanes.builder
+    start = lanes.abs(x) if code is Code.TRUNC else x
+    shift = lanes.f32(1.5 * 2.0**23)
+    value = build.fsub(build.fadd(start, shift), shift)
+    one, zero = lanes.f32(1.0), lanes.f32(0.0)
+    if code is Code.CEIL:
+        less = build.fcmp_ordered("<", value, start)
+        value = build.fadd(value, build.select(less, one, zero))
+    elif code is not Code.RINT:
+        more = build.fcmp_ordered(">", value, start)
+        value = build.fsub(value, build.select(more, one, zero))
+    return lanes.copysign(value, x)
+
+
+def _narrow_extremum(
+    lanes: Lanes, code: Code, values: Sequence[Any], wide: Sequence[Any], propagate: bool
+) -> Any:
+    """One of the two as it is: the first where it is NaN and that counts, or where the second is not to."""
+    build = lanes.builder
+    nan = wide[0] if propagate else wide[1]
+    first = build.fcmp_ordered("<" if code is Code.MIN else ">", *wide)
+    first = build.or_(first, build.fcmp_unordered("uno", nan, nan))
+    return build.select(first, *values)
 
 
 def _wide_float(
@@ -336,7 +404,7 @@ def _wide_float(
     if code in FLOAT_UNARY or code in FLOAT_BINARY:
         return mathematics.emit(lanes, code, values, double=dtype == F64)
     if code is Code.REM:
-        return library.call(lanes, "fmod" if dtype == F64 else "fmodf", values)
+        return library.fmod(lanes, *values) if dtype == F64 else remainder(lanes, *values)
     plain = {
         Code.ADD: build.fadd,
         Code.SUB: build.fsub,

@@ -104,6 +104,8 @@ class Emitter:
                     flag = self._frame.builder.load(failed, typ=r.BIT)
                     self._diagnosis.stop_if(self._frame, operation, flag)
         self._fill_slots([pair for pair in yielded if pair[1] not in forwarded])
+        for value in schedule.demands:  # written here, which other paths may not pass
+            self._frame.forget(value)
         self._release(operations, region)
 
     def _forward(

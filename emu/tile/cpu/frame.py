@@ -149,6 +149,11 @@ class Frame:
         for place in self._copies.pop(value, []):
             self.scratch.give_back(*place)
 
+    def forget(self, value: Value) -> None:
+        """Give back the memory of a value that can be computed again."""
+        if self.memories.pop(value, None) is not None:
+            self.release(value)
+
     def release(self, value: Value) -> None:
         """Give back what a value lay in."""
         place = self._places.pop(value, None)

@@ -286,7 +286,7 @@ class GroupEmitter:
         return builder.and_(overlap, builder.not_(same))
 
     def _copy(self, load: Operation, copy: Memory) -> None:
-        lanes = Lanes(self._frame, [], {load})
+        lanes = Lanes(self._frame, [], self._own)
         element = element_of(load.result.type)
 
         def body(lanes: Lanes, point: Point, count: int | None) -> None:

@@ -19,7 +19,7 @@ from emu.tile.cpu.diagnosis import CALLBACK, CODE_BITS, Assert, Diagnosis, Print
 from emu.tile.cpu.emitter import Emitter
 from emu.tile.cpu.frame import Frame, Options
 from emu.tile.ir import Function, Module, TileError
-from emu.tile.passes import CarryOffsets
+from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.types import F32, F64, DType, Pointer, Tile, Token, Type
 
 _POINTER = ir.PointerType()
@@ -167,7 +167,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module for this machine's CPU.
 
     Args:
-        module: Valid (``emu.tile.verify``); it is changed.
+        module: Valid (``emu.tile.verify``).
         options: Default: all defaults.
 
     Returns:
@@ -176,8 +176,8 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     Raises:
         TileError: Something in it cannot be compiled for a CPU.
     """
-    for rewrite in (CarryOffsets(),):
-        rewrite.apply(module)
+    module = simplify(module)
+    CarryOffsets().apply(module)
     kernel = module.kernel
     text, frame, diagnosis = _emit(kernel, options or Options())
     symbol = f"{_ascii(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:24]}"

@@ -75,6 +75,10 @@ class Schedule:
         analysis: Of the function.
         operations: The stretch, in program order.
         needed: Values that must have memory when the stretch is over.
+
+    Attributes:
+        demands: Inline tiles that must be written to memory all the same, and the level at which.
+        stages: What happens when.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class Schedule:
         self._level: dict[Operation, int] = {}  # of operations in loops
         self._time: dict[Operation, int] = {}  # of the others
         self._members = set(operations)
-        self._demands: dict[Value, int] = {}  # inline tiles that must be written to memory, and when
+        self.demands: dict[Value, int] = {}
         self._loads = self._stores = self._atomics = -1  # latest levels so far
         self._other_shapes: list[tuple[tuple[int, ...], int]] = []
         self._moment = 0  # latest time of a scalar memory operation
@@ -126,7 +130,7 @@ class Schedule:
         if not isinstance(root.type, Tile) or not self._analysis.is_inline(root):
             return self.ready(value)
         level = self.ready(root)
-        self._demands[root] = min(self._demands.get(root, level), level)
+        self.demands[root] = min(self.demands.get(root, level), level)
         return level + 1
 
     def _lowest(self, operation: Operation, shape: tuple[int, ...]) -> int:
@@ -318,7 +322,7 @@ class Schedule:
     # ---- collecting
 
     def _collect(self, operations: Sequence[Operation], needed: Sequence[Value]) -> list[Stage]:
-        levels = (*self._level.values(), *self._time.values(), *self._demands.values())
+        levels = (*self._level.values(), *self._time.values(), *self.demands.values())
         count = max(levels, default=-1) + 1
         stages = [Stage() for _ in range(count)]
         group_of: dict[Operation, Group] = {}
@@ -329,7 +333,7 @@ class Schedule:
                 group = self._group(stages[self._level[operation]], operation)
                 group.operations.append(operation)
                 group_of[operation] = group
-        for value, level in self._demands.items():
+        for value, level in self.demands.items():
             stages[level].groups.append(Group(value.shape, False, [], [value]))
         wanted = {self._analysis.root(v)[0] for v in needed}
         for operation, group in group_of.items():

@@ -1,5 +1,35 @@
-"""Rewrites of the tile IR; each is a frozen dataclass with ``apply(module)``."""
+"""Passes: each a frozen dataclass whose ``apply`` makes a new module that does the same.
 
+The module that is given stays as it is (but for ``CarryOffsets``, which changes it). What the kernel computes does not change by a bit; only what
+nobody can see may vanish: unused loads, the payloads of NaN.
+"""
+
+from emu.tile.ir import Module
 from emu.tile.passes.carry_offsets import CarryOffsets
+from emu.tile.passes.common import CommonSubexpressions
+from emu.tile.passes.dead import DeadCode
+from emu.tile.passes.fold import FoldConstants
+from emu.tile.passes.inline import Inline
+from emu.tile.passes.rewriter import Pass
 
-__all__ = ["CarryOffsets"]
+DEFAULT: tuple[Pass, ...] = (Inline(), FoldConstants(), CommonSubexpressions(), DeadCode())
+"""What compilers apply first; the kernel is alone in its module afterwards."""
+
+
+def simplify(module: Module, passes: tuple[Pass, ...] = DEFAULT) -> Module:
+    """Apply passes one after another and return the last's module."""
+    for one in passes:
+        module = one.apply(module)
+    return module
+
+
+__all__ = [
+    "DEFAULT",
+    "CarryOffsets",
+    "CommonSubexpressions",
+    "DeadCode",
+    "FoldConstants",
+    "Inline",
+    "Pass",
+    "simplify",
+]

@@ -44,6 +44,11 @@ class KernelInterface(Generic[T]):
         """Return what launches it on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are: by name
+
+    __qualname__: str
+
 
 class _Entry:
     """What the table of a kernel holds for one key."""
@@ -63,7 +68,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         version: Kept for programs that ask.
         do_not_specialize: Names or positions of parameters whose value 1 stays an argument.
         do_not_specialize_on_alignment: Kept: alignment never makes another kernel here.
-        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says at each launch.
+        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says when it is compiled.
         noinline: Kept; a call means the same either way.
         repr: Kept for programs that ask.
         launch_metadata: Kept for programs that ask.
@@ -105,6 +110,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self._repr = repr
         self._table: dict[Any, _Entry] = {}
         self._programs: dict[Any, Program] = {}
+        self._watched: list[tuple[str, Any, dict[str, Any]]] = []
         self._lock = threading.RLock()
 
     # ---- launch
@@ -113,7 +119,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _launch(self) -> Callable[..., Any]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
-        return launcher.make(self.__name__, self.params, self._table, self._miss)
+        return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
 
     def __getitem__(self, grid: Any) -> Any:
         """Return what launches it on a grid.
@@ -160,7 +166,11 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Make and store the entry for arguments that are met for the first time."""
         options.check(self.__name__, given)
         with self._lock, arguments.own_look():
-            met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+            try:
+                met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+            except launcher.REFUSALS as error:
+                launcher.blame(self.__name__, self.params, bound, error)
+                raise
         debug = given.get("debug")
         if debug is None:
             debug = bool(self.debug) or knobs.runtime.debug
@@ -205,6 +215,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if knobs.runtime.jit_cache_hook is not None:
             knobs.runtime.jit_cache_hook(**facts, already_compiled=False)
         program = build(request)
+        _ = self.cache_key  # finds the globals that it depends on
+        self._watched[:] = [
+            (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
+        ]
         if knobs.runtime.jit_post_compile_hook is not None:
             knobs.runtime.jit_post_compile_hook(**facts, already_compiled=program.from_disk)
         return program
@@ -227,6 +241,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         super()._unsafe_update_src(new_src)
         self._table.clear()
         self._programs.clear()
+        self._watched.clear()
 
     def repr(self, specialization: Any) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""

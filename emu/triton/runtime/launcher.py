@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton.runtime import arguments
-from emu.triton.runtime.source import KernelParam
+from emu.triton.runtime.source import KernelParam, plain_value
 
 MAX_EXTENT = 2**31 - 1
+REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 
 _TENSOR = """\
             _emu_c = {name}.__class__
@@ -56,6 +57,9 @@ def launcher({parameters}):
     _emu_entry = _emu_table.get(_emu_key)
     if _emu_entry is None:
         _emu_entry = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
+    for _emu_n, _emu_value, _emu_space in _emu_watched:
+        if _emu_space.get(_emu_n) is not _emu_value:
+            _emu_changed(_emu_n, _emu_value, _emu_space)
     if _emu_grid.__class__ is not tuple:
         if _emu_grid is None:
             return _emu_entry.kernel
@@ -115,6 +119,7 @@ def make(
     params: Sequence[KernelParam],
     table: dict[Any, Any],
     miss: Callable[[Any, dict[str, Any], dict[str, Any]], Any],
+    watched: list[tuple[str, Any, dict[str, Any]]],
 ) -> Callable[..., Any]:
     """Return the launcher of a kernel.
 
@@ -123,6 +128,7 @@ def make(
         params: Its parameters.
         table: Entries by key: what has ``kernel`` and ``run(x, y, z, packed values)``.
         miss: Makes and stores the entry for a key that the table has not, of bound arguments and options.
+        watched: Name, value and namespace of each global that became part of compiled kernels.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -136,11 +142,13 @@ def make(
         "_emu_constant": arguments.constant_key,
         "_emu_annotated": _annotated,
         "_emu_guard": arguments.own_look,
-        "_emu_refusals": (TypeError, ValueError, OverflowError),
-        "_emu_blame": lambda error, bound: _blame(name, params, bound, error),
+        "_emu_refusals": REFUSALS,
+        "_emu_blame": lambda error, bound: blame(name, params, bound, error),
         "_emu_options_key": options_key,
         "_emu_table": table,
         "_emu_miss": miss,
+        "_emu_watched": watched,
+        "_emu_changed": _check_unchanged,
         "_emu_extents": extents,
     }
     signature = ["_emu_grid", "/"]
@@ -163,6 +171,21 @@ def make(
     return launcher
 
 
+def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
+    """Refuse to launch what was compiled for another value of a global.
+
+    Raises:
+        RuntimeError: The value is another.
+    """
+    now = plain_value(space.get(name))
+    before = plain_value(value)
+    if type(now) is not type(before) or now != before:
+        raise RuntimeError(
+            f"Global variable {name} must not change after a kernel that uses it was compiled, but did "
+            f"from {before!r} to {now!r}"
+        )
+
+
 def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
     """Describe an argument whose parameter has the type of a number."""
     if value is None or isinstance(value, tuple):
@@ -171,10 +194,17 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
     return 0, value
 
 
-def _blame(
+def blame(
     kernel: str, params: Sequence[KernelParam], bound: dict[str, Any], error: Exception
 ) -> None:
-    """Raise the error again with the name of the argument that it is about."""
+    """Raise the error of an argument again with its name.
+
+    Args:
+        kernel: Name of the kernel.
+        params: Its parameters.
+        bound: Their arguments.
+        error: What was raised for one of them.
+    """
     for param in params:
         try:
             arguments.specialise(param, bound[param.name])

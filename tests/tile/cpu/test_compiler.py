@@ -23,7 +23,9 @@ def run(
     kernel = cpu.compile(copy.deepcopy(module))
     formats = kernel.format.replace("4x", "")
     given = [int(a) if f in "qQ" else a for a, f in zip(arguments, formats, strict=True)]
-    packed = ctypes.create_string_buffer(struct.pack(f"<{kernel.format}", *given), 8 * len(given) + 8)
+    packed = ctypes.create_string_buffer(
+        struct.pack(f"<{kernel.format}", *given), 8 * len(given) + 8
+    )
     kernel.launch(ctypes.addressof(packed), *grid)
 
 

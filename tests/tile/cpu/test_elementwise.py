@@ -95,6 +95,24 @@ def pairs(dtype, count):
     return [np.concatenate(both) for both in zip(grids, random, strict=True)]
 
 
+def test_division_of_long_integers_by_doubles_and_one_by_one(compiled, make_case):
+    random = np.random.default_rng(2)
+    for dtype in (I64, U64):
+        cases = [make_case(code, dtype) for code in (Code.DIV, Code.REM)]
+        a, b = (
+            (random.integers(1, 1 << 52, 64_000) >> random.integers(0, 52, 64_000))
+            for _ in range(2)
+        )
+        a = np.concatenate([a, np.full(64, 1 << 52), b * np.maximum((1 << 52) // b - 1, 1) - 1])
+        b = np.concatenate([b, np.arange(1, 65), b])
+        if dtype is I64:
+            a, b = a * random.choice([-1, 1], a.size), b * random.choice([-1, 1], b.size)
+        a, b = a.astype(dtype.numpy), b.astype(dtype.numpy)
+        for case, function in zip(cases, compiled(cases), strict=True):
+            assert_same(function(a, b), reference(case, a, b), case.code.name, [a, b])
+            assert_same(function(b, a), reference(case, b, a), case.code.name, [b, a])
+
+
 def reference(case, *arrays):
     operands = [Value(element) for element in case.operands]
     operation = Operation(case.code, operands, [case.result], case.attributes)
@@ -140,9 +158,10 @@ def test_operations_are_those_of_the_reference_without_avx512(compiled, make_cas
 @pytest.mark.parametrize("lanes", [None, 1, 3, 8, 31])
 def test_any_number_of_lanes(compiled, make_case, lanes):
     codes = [Code.ADD, Code.MAX, Code.LT, Code.DIV, Code.SELECT, Code.FMA, Code.EXP, Code.REM]
-    dtypes = [F32, BF16, F64]
-    cases = [make_case(code, dtype) for code, dtype in itertools.product(codes, dtypes)]
-    cases += [make_case(code, I32) for code in (Code.ADD, Code.DIV, Code.SHR, Code.LT)]
+    cases = [make_case(code, dtype) for code, dtype in itertools.product(codes, (F32, BF16))]
+    cases += [make_case(code, F64) for code in (Code.ADD, Code.LT, Code.REM, Code.EXP)]
+    integers = (Code.ADD, Code.DIV, Code.REM, Code.SHR, Code.LT)
+    cases += [make_case(code, dtype) for code in integers for dtype in (I32, I64)]
     cases += [make_case(code, I1) for code in (Code.ADD, Code.XOR, Code.NOT)]
     exact = [case for case in cases if case.code is not Code.EXP]
     check(compiled, exact, lanes)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
 
 
@@ -148,7 +148,7 @@ def test_an_error_in_the_kernel_is_not_hidden():
 
 def test_what_the_configurations_give_must_not_be_given():
     kernel = tuned(configs(16, 32), Bench(1.0))
-    with pytest.raises(ValueError, match="arguments must not be given .* BLOCK"):
+    with pytest.raises(ValueError, match=r"arguments must not be given .* BLOCK"):
         kernel[blocks](np.zeros(4, np.float32), 4, BLOCK=16)
 
 

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 from emu.triton.runtime import cache
 
 DAY = 24 * 3600
@@ -86,7 +86,7 @@ def test_sources_and_versions_name_the_folder(folder):
 KERNEL = """
 import sys
 import numpy as np
-import emu.triton as triton
+from emu import triton
 import emu.triton.language as tl
 
 @triton.jit

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import emu.triton as triton
+from emu import triton
 from emu.triton.runtime.driver import Driver
 
 active = triton.runtime.driver.active

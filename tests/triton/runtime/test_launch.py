@@ -1,14 +1,16 @@
 """Launching kernels: arguments of every kind, grids, options, what comes back."""
 
 import os
+import pickle
 import threading
+from copy import deepcopy
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -160,6 +162,23 @@ def test_what_cannot_be_passed_is_refused_by_name(bad):
         copy[(1,)](bad, np.zeros(4), 4)
 
 
+def test_a_dtype_that_kernels_do_not_know_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"x_ptr of kernel copy: dtype must be .*complex64"):
+        copy[(1,)](np.zeros(4, np.complex64), np.zeros(4), 4)
+
+
+@triton.jit
+def annotated(x_ptr: tl.const, y_ptr: tl.pointer_type(tl.uint32), n: tl.int64):
+    tl.store(y_ptr, tl.load(x_ptr))
+
+
+def test_annotations_of_pointers_say_what_they_point_to():
+    x, y = np.array([7], np.int32), np.zeros(1, np.float32)
+    kernel = annotated[(1,)](x, y, 1)
+    assert kernel.src.signature == {"x_ptr": "*ki32", "y_ptr": "*u32", "n": "i64"}
+    assert y.view(np.uint32)[0] == 7
+
+
 # ---- numbers
 
 
@@ -187,7 +206,7 @@ def test_numbers_arrive(value, dtype):
 
 
 def test_an_integer_beyond_64_bits_is_refused():
-    with pytest.raises(OverflowError, match="value of kernel place: .* 64 bits"):
+    with pytest.raises(OverflowError, match=r"value of kernel place: .* 64 bits"):
         place[(1,)](np.zeros(1), 2**64)
 
 
@@ -223,7 +242,7 @@ def test_a_value_that_is_not_specialised_stays_an_argument():
 
 
 @triton.jit
-def wide(y_ptr, value: tl.int64, small: "i8", real: tl.float64):
+def wide(y_ptr, value: tl.int64, small: tl.int8, real: tl.float64):
     tl.store(y_ptr, value)
     tl.store(y_ptr + 1, small)
     tl.store(y_ptr + 2, (real * 2).to(tl.int64))
@@ -272,7 +291,7 @@ def test_each_constant_makes_its_own_kernel():
 
 def test_an_unhashable_constant_is_refused():
     with pytest.raises(
-        TypeError, match="KNOWN of kernel tell: a constexpr .* hashable, but got dict"
+        TypeError, match=r"KNOWN of kernel tell: a constexpr .* hashable, but got dict"
     ):
         tell[(1,)](np.zeros(1), 3, {})
 
@@ -415,6 +434,36 @@ def test_a_grid_function_sees_arguments_defaults_and_constants():
     assert seen["BLOCK"] == 64
 
 
+# ---- globals
+
+FACTOR: tl.constexpr = tl.constexpr(3)
+OTHER: tl.constexpr = tl.constexpr(4)
+
+
+@triton.jit
+def inner(x):
+    return x * OTHER
+
+
+@triton.jit
+def scaled(y_ptr, x):
+    tl.store(y_ptr, inner(x) * FACTOR)
+
+
+@pytest.mark.parametrize("name", ["FACTOR", "OTHER"])
+def test_a_global_must_not_change_after_it_was_compiled_in(name, monkeypatch):
+    y = np.zeros(1, np.int32)
+    scaled[(1,)](y, 5)
+    assert y[0] == 60
+    monkeypatch.setitem(globals(), name, tl.constexpr(globals()[name].value))
+    scaled[(1,)](y, 6)
+    assert y[0] == 72
+    monkeypatch.setitem(globals(), name, tl.constexpr(7))
+    with pytest.raises(RuntimeError, match=f"Global variable {name} must not change .* to 7"):
+        scaled[(1,)](y, 7)
+    assert y[0] == 72
+
+
 # ---- what comes back
 
 
@@ -468,6 +517,11 @@ def test_a_kernel_compiles_ahead_of_time():
 def test_a_kernel_cannot_be_called():
     with pytest.raises(RuntimeError, match=r"copy must be launched as copy\[grid\]"):
         copy(1, 2, 3)
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(copy)) is copy
+    assert deepcopy({"kernel": copy})["kernel"] is copy
 
 
 # ---- hooks

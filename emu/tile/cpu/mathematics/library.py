@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
-
-from emu.tile.cpu.registers import (
-    DOUBLE,
-    I32,
-    Lanes,
-    Literal,
-    declare,
-    intrinsic,
-    mangle,
-    number,
-    scalar_of,
-    vector,
-)
+from emu.tile.cpu.mathematics.shared import by_lane
+from emu.tile.cpu.registers import Lanes, declare, intrinsic, scalar_of
 from emu.tile.ops import Code
-
-
-def double(lanes: Lanes) -> Any:
-    """Return the register type of doubles."""
-    return lanes.type(DOUBLE)
 
 
 def emit(lanes: Lanes, code: Code, values: Sequence[Any]) -> Any:
@@ -53,42 +36,13 @@ def emit(lanes: Lanes, code: Code, values: Sequence[Any]) -> Any:
     return call(lanes, code.name.lower(), values)
 
 
+def fmod(lanes: Lanes, x: Any, y: Any) -> Any:
+    """Emit the remainder of a division of doubles."""
+    return call(lanes, "fmod", (x, y))
+
+
 def call(lanes: Lanes, name: str, values: Sequence[Any]) -> Any:
     """Emit calls of a function of libm, of floats or of doubles, for each lane."""
-    build, count = lanes.builder, lanes.count
     scalar = scalar_of(values[0].type)
-    function = declare(build, name, scalar, [scalar] * len(values))
-    if count is not None:
-        function = _looped(build.module, name, function, vector(scalar, count))
-    return build.call(function, list(values))
-
-
-def _looped(module: Any, name: str, scalar: Any, type_: Any) -> Any:
-    """Return the function of vectors that calls the function of scalars for each lane."""
-    symbol = f"emu.{name}.{mangle(type_)}"
-    if symbol in module.globals:
-        return module.globals[symbol]
-    count = type_.count
-    arguments = [type_] * len(scalar.args)
-    function = ir.Function(module, ir.FunctionType(type_, arguments), symbol)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    entry = function.append_basic_block("entry")
-    loop = function.append_basic_block("loop")
-    done = function.append_basic_block("done")
-    build = ir.IRBuilder(entry)
-    build.branch(loop)
-    build.position_at_end(loop)
-    lane = build.phi(I32)
-    result = build.phi(type_)
-    lane.add_incoming(number(I32, 0), entry)
-    result.add_incoming(Literal(type_, "poison"), entry)
-    value = build.call(scalar, [build.extract_element(a, lane) for a in function.args])
-    updated = build.insert_element(result, value, lane)
-    following = build.add(lane, number(I32, 1))
-    lane.add_incoming(following, loop)
-    result.add_incoming(updated, loop)
-    build.cbranch(build.icmp_unsigned("<", following, number(I32, count)), loop, done)
-    build.position_at_end(done)
-    build.ret(updated)
-    return function
+    function = declare(lanes.builder, name, scalar, [scalar] * len(values))
+    return by_lane(lanes, name, lambda build, *one: build.call(function, one), values)

@@ -12,7 +12,18 @@ from typing import Any
 
 from llvmlite import ir
 
-from emu.tile.cpu.registers import DOUBLE, FLOAT, I32, I64, Lanes, mangle
+from emu.tile.cpu.registers import (
+    BIT,
+    DOUBLE,
+    FLOAT,
+    I32,
+    I64,
+    Lanes,
+    Literal,
+    declare,
+    mangle,
+    number,
+)
 
 ROUND_32 = 1.5 * 2.0**23
 """Added to a small f32, it leaves the nearest integer in the last bits."""
@@ -46,6 +57,64 @@ def outlined(
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         builder.ret(body(Lanes(builder, lanes.count), *function.args))
     return lanes.builder.call(module.globals[symbol], list(values))
+
+
+def by_lane(lanes: Lanes, name: str, scalar: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Emit for each lane what there are no vectors for: a loop, in a function of the module.
+
+    Args:
+        lanes: Where the code goes.
+        name: What distinguishes the function from others.
+        scalar: ``scalar(builder, *one)`` emits the code of one lane and returns its result.
+        values: Arguments, of one type, which is the result's as well.
+    """
+    if lanes.count is None:
+        return scalar(lanes.builder, *values)
+    count = lanes.count
+
+    def body(inner: Lanes, *vectors: Any) -> Any:
+        build = inner.builder
+        entry, type_ = build.block, vectors[0].type
+        loop, done = build.append_basic_block("loop"), build.append_basic_block("done")
+        build.branch(loop)
+        build.position_at_end(loop)
+        lane, result = build.phi(I32), build.phi(type_)
+        lane.add_incoming(number(I32, 0), entry)
+        result.add_incoming(Literal(type_, "poison"), entry)
+        value = scalar(build, *(build.extract_element(vector, lane) for vector in vectors))
+        updated = build.insert_element(result, value, lane)
+        following = build.add(lane, number(I32, 1))
+        lane.add_incoming(following, loop)
+        result.add_incoming(updated, loop)
+        build.cbranch(build.icmp_unsigned("<", following, number(I32, count)), loop, done)
+        build.position_at_end(done)
+        return updated
+
+    return outlined(lanes, f"each.{name}", body, values, inline=False)
+
+
+def any_lane(lanes: Lanes, condition: Any) -> Any:
+    """Return whether a condition holds in any lane."""
+    if lanes.count is None:
+        return condition
+    name = f"llvm.vector.reduce.or.{mangle(condition.type)}"
+    return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
+
+
+def unlikely(lanes: Lanes, condition: Any, usual: Any, other: Callable[[], Any]) -> Any:
+    """Return ``usual``, or ``other()``, whose code runs only if the condition holds in any lane.
+
+    This adds blocks: it is for the body of what is ``outlined``.
+    """
+    build = lanes.builder
+    before = build.block
+    with build.if_then(any_lane(lanes, condition), likely=False):
+        value = other()
+        inside = build.block
+    result = build.phi(usual.type)
+    result.add_incoming(usual, before)
+    result.add_incoming(value, inside)
+    return result
 
 
 def in_double(lanes: Lanes, name: str, body: Callable[..., Any], values: Sequence[Any]) -> Any:

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from emu.tile.cpu.mathematics.shared import in_double, nearest_32, nearest_64, outlined
-from emu.tile.cpu.registers import BIT, DOUBLE, FLOAT, I32, I64, Lanes, declare, intrinsic, mangle
+from emu.tile.cpu.mathematics.shared import in_double, nearest_32, nearest_64, outlined, unlikely
+from emu.tile.cpu.registers import DOUBLE, FLOAT, I32, I64, Lanes, intrinsic
 from emu.tile.cpu.registers import number as constant
 
 _TWO_BY_PI = 0.6366197723675814
@@ -92,28 +92,18 @@ def tan(lanes: Lanes, x: Any) -> Any:
     return outlined(lanes, "tan", body, (x,))
 
 
-def _any(lanes: Lanes, condition: Any) -> Any:
-    if lanes.count is None:
-        return condition
-    name = f"llvm.vector.reduce.or.{mangle(condition.type)}"
-    return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
-
-
 def _replaced(
     lanes: Lanes, x: Any, limit: float, small: Any, name: str, large: Callable[..., Any]
 ) -> Any:
     """``small``, but where |x| > limit ``large(lanes, x)``, which is called only if there are any."""
     build = lanes.builder
     beyond = build.fcmp_ordered(">", lanes.abs(x), lanes.like(x, limit))
-    before = build.block
-    with build.if_then(_any(lanes, beyond), likely=False):
+
+    def chosen() -> Any:
         value = outlined(lanes, f"{name}.large", large, (x,), inline=False)
-        value = build.select(beyond, value, small)
-        inside = build.block
-    result = build.phi(small.type)
-    result.add_incoming(small, before)
-    result.add_incoming(value, inside)
-    return result
+        return build.select(beyond, value, small)
+
+    return unlikely(lanes, beyond, small, chosen)
 
 
 def _with_large(lanes: Lanes, x: Any, name: str, quarter: int) -> Any:

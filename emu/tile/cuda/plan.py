@@ -1,0 +1,308 @@
+"""Decides, before anything is generated, which tiles are held in memory and which are computed where used.
+
+A tile is *inline* if its elements are computed wherever they are needed; else it is *held*: in the
+registers of the threads, each of which holds the elements t, t + T, t + 2T ..., or, where threads need
+elements of others, in memory of the block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from emu.tile.ir import Function, Operation, Region, Value
+from emu.tile.ops import ELEMENTWISE, FLOAT_UNARY, Code
+from emu.tile.types import Tile
+
+LEAVES = frozenset((Code.CONSTANT, Code.ARANGE, Code.SPLAT))
+SHAPES = frozenset(
+    (
+        Code.BROADCAST,
+        Code.RESHAPE,
+        Code.PERMUTE,
+        Code.JOIN,
+        Code.SPLIT,
+        Code.CAT,
+        Code.GATHER,
+        Code.FLIP,
+    )
+)
+PURE = LEAVES | SHAPES | ELEMENTWISE | {Code.AFTER}
+_COSTLY = FLOAT_UNARY | {Code.DIV, Code.REM, Code.POW, Code.ATAN2}
+_WEIGHT = 8  # of a costly operation, in plain ones
+_CHEAP = 4  # what is computed again rather than held
+
+# Who evaluates a value: nobody, one loop at one index, or several.
+_Context = tuple[object, ...]
+_SEVERAL: _Context = ("several",)
+
+
+def is_tile(value: Value) -> bool:
+    """Whether a value is a tile."""
+    return isinstance(value.type, Tile)
+
+
+def size_of(value: Value) -> int:
+    """Number of elements of a tile; 1 of a scalar."""
+    return math.prod(value.shape)
+
+
+def keeps_order(operation: Operation) -> bool:
+    """Whether an element of a shape operation's result has the index of the operand's element."""
+    source, result = operation.operands[0], operation.results[0]
+    if operation.code is Code.RESHAPE:
+        return True
+    if operation.code is Code.BROADCAST:
+        return size_of(source) == size_of(result)
+    if operation.code is Code.PERMUTE:
+        order = [a for a in operation.attributes["order"] if source.shape[a] != 1]
+        return order == sorted(order)
+    return False
+
+
+def reduced_rows(operation: Operation) -> int:
+    """How many results a reduction has."""
+    shape = operation.operands[0].shape
+    return math.prod(shape) // shape[operation.attributes["axis"]]
+
+
+@dataclass
+class Plan:
+    """What :func:`plan` decides.
+
+    Attributes:
+        held: The tiles that are held.
+        home: For arguments and results of control flow that share a place: the value whose place it is.
+        block: Homes that lie in memory of the block.
+        reads: For each operation the held tiles that it reads; true where a thread reads others' elements.
+        dies: For each operation the homes whose place is free after it.
+        spinning: Operations inside a WHILE.
+    """
+
+    held: set[Value] = field(default_factory=set)
+    home: dict[Value, Value] = field(default_factory=dict)
+    block: set[Value] = field(default_factory=set)
+    reads: dict[Operation, dict[Value, bool]] = field(default_factory=dict)
+    dies: dict[Operation, list[Value]] = field(default_factory=lambda: defaultdict(list))
+    spinning: set[Operation] = field(default_factory=set)
+
+    def home_of(self, value: Value) -> Value:
+        """Return the value in whose place a held tile lies."""
+        return self.home.get(value, value)
+
+
+class _Planner:
+    def __init__(self, kernel: Function) -> None:
+        self.plan = Plan()
+        self.operations: list[Operation] = []
+        self.region: dict[Operation, Region] = {}
+        self.owner: dict[int, Operation | None] = {}
+        self.loops: dict[Operation, int] = {}
+        self.users: dict[Value, list[tuple[Operation, int]]] = defaultdict(list)
+        self.birth: dict[Value, tuple[Region, Operation]] = {}
+        self.scan_region(kernel.body, None, 0, False)
+
+    def scan_region(
+        self, region: Region, owner: Operation | None, loops: int, spinning: bool
+    ) -> None:
+        self.owner[id(region)] = owner
+        for operation in region.operations:
+            self.operations.append(operation)
+            self.region[operation] = region
+            self.loops[operation] = loops
+            if spinning:
+                self.plan.spinning.add(operation)
+            for position, operand in enumerate(operation.operands):
+                self.users[operand].append((operation, position))
+            self.places(operation, region)
+            if operation.code in (Code.REDUCE, Code.SCAN):
+                continue  # a combine function has no tiles
+            deeper = loops + (operation.code in (Code.FOR, Code.WHILE))
+            for nested in operation.regions:
+                self.scan_region(nested, operation, deeper, spinning or operation.code is Code.WHILE)
+
+    def places(self, operation: Operation, region: Region) -> None:
+        """Note which values of an operation share a place, and where each is born."""
+        groups: list[tuple[Value, Value]] = []
+        if operation.code is Code.FOR:
+            groups = list(zip(operation.results, operation.regions[0].arguments[1:], strict=True))
+        elif operation.code is Code.WHILE:
+            groups = list(zip(operation.results, operation.regions[1].arguments, strict=True))
+            for argument in operation.regions[0].arguments:
+                if is_tile(argument):
+                    self.hold(argument, region, operation)
+        for home, other in groups:
+            if is_tile(home):
+                self.plan.home[other] = home
+                self.plan.held.add(other)
+        for result in operation.results:
+            if is_tile(result) and operation.code not in PURE:
+                self.hold(result, region, operation)
+
+    def hold(self, value: Value, region: Region, operation: Operation) -> None:
+        self.plan.held.add(value)
+        self.birth[value] = (region, operation)
+
+    # ---- which pure tiles are held
+
+    def decide(self) -> None:
+        costs = self.costs()
+        contexts: dict[Value, _Context | None] = {}
+        for operation in reversed(self.operations):
+            if operation.code not in PURE:
+                continue
+            for result in operation.results:
+                if not is_tile(result):
+                    continue
+                context = self.context(result, operation, contexts)
+                contexts[result] = context
+                cheap = context is None or context != _SEVERAL or costs[result] <= _CHEAP
+                if operation.code in LEAVES or (cheap and not self.must_hold(result)):
+                    continue
+                self.hold(result, self.region[operation], operation)
+
+    def costs(self) -> dict[Value, int]:
+        costs: dict[Value, int] = defaultdict(int)
+        for operation in self.operations:
+            if operation.code not in PURE or operation.code in LEAVES:
+                continue
+            total = _WEIGHT if operation.code in _COSTLY else 1
+            for operand in operation.operands:
+                cost = costs[operand]
+                several = len(self.users[operand]) > 1
+                total += 1 if several and cost > _CHEAP else cost
+            for result in operation.results:
+                costs[result] = total
+        return costs
+
+    def must_hold(self, value: Value) -> bool:
+        """What ends a region is copied while its sources may change; those must be at the same index."""
+        if not any(user.code is Code.YIELD for user, _ in self.users[value]):
+            return False
+        return not self.is_elementwise(value)
+
+    def is_elementwise(self, value: Value) -> bool:
+        stack, seen = [value], set()
+        while stack:
+            value = stack.pop()
+            operation = value.owner
+            if value in seen or operation is None or value in self.plan.held:
+                continue
+            seen.add(value)
+            if operation.code in SHAPES and not keeps_order(operation):
+                return False
+            if operation.code in PURE:
+                stack += [v for v in operation.operands if is_tile(v)]
+        return True
+
+    def context(
+        self, value: Value, operation: Operation, contexts: dict[Value, _Context | None]
+    ) -> _Context | None:
+        found: _Context | None = None
+        for user, position in self.users[value]:
+            one = self.one_context(user, position, contexts)
+            if one is None:
+                continue
+            if found not in (None, one) or self.loops[user] > self.loops[operation]:
+                return _SEVERAL
+            found = one
+        return found
+
+    def one_context(
+        self, user: Operation, position: int, contexts: dict[Value, _Context | None]
+    ) -> _Context | None:
+        tiles = [r for r in user.results if is_tile(r)]
+        if user.code in PURE and tiles and not any(r in self.plan.held for r in tiles):
+            whole: set[_Context | None] = {contexts[r] for r in tiles} - {None}
+            if not whole:
+                return None
+            if len(whole) > 1 or _SEVERAL in whole or user.code in (Code.BROADCAST, Code.GATHER):
+                return _SEVERAL if user.code is not Code.GATHER or position == 0 else whole.pop()
+            (only,) = whole
+            assert only is not None
+            return (*only, user, position) if user.code in SHAPES else only
+        if user.code is Code.DOT and position < 2:
+            return _SEVERAL
+        return (user,)
+
+    # ---- who reads what, and until when
+
+    def read(self) -> None:
+        last: dict[Value, list[Operation]] = defaultdict(list)
+        for operation in self.operations:
+            reads: dict[Value, bool] = {}
+            for value, own in self.roots(operation):
+                self.visit(value, own, reads, set())
+            self.plan.reads[operation] = reads
+            for value, cross in reads.items():
+                home = self.plan.home_of(value)
+                last[home].append(operation)
+                if cross:
+                    self.plan.block.add(home)
+        for home, (region, operation) in self.birth.items():
+            final = operation
+            order = {id(o): n for n, o in enumerate(region.operations)}
+            for reader in last[home]:
+                outer = self.outermost(reader, region)
+                if order[id(outer)] > order[id(final)]:
+                    final = outer
+            self.plan.dies[final].append(home)
+
+    def outermost(self, operation: Operation, region: Region) -> Operation:
+        """The operation of a region in which another one lies."""
+        while self.region[operation] is not region:
+            owner = self.owner[id(self.region[operation])]
+            assert owner is not None
+            operation = owner
+        return operation
+
+    def roots(self, operation: Operation) -> list[tuple[Value, bool]]:
+        """The tiles that an operation evaluates; true where each thread evaluates its own elements."""
+        code = operation.code
+        tiles = [v for v in operation.operands if is_tile(v)]
+        if code in PURE:
+            if code is Code.SPLIT and not is_tile(operation.results[0]):
+                return [(tiles[0], False)]
+            if not any(r in self.plan.held for r in operation.results):
+                return []
+            return [(v, self.own(operation, n)) for n, v in enumerate(tiles)]
+        if code is Code.REDUCE:
+            return [(v, reduced_rows(operation) == 1) for v in tiles]
+        if code is Code.DOT:
+            return [(v, n == 2) for n, v in enumerate(tiles)]
+        if code is Code.JOIN_TOKENS:
+            return []
+        return [(v, True) for v in tiles]
+
+    @staticmethod
+    def own(operation: Operation, position: int) -> bool:
+        """Whether a pure operation takes of an operand the element with the result's index."""
+        if operation.code in SHAPES:
+            return keeps_order(operation) or (operation.code is Code.GATHER and position == 1)
+        return True
+
+    def visit(
+        self, value: Value, own: bool, reads: dict[Value, bool], seen: set[tuple[Value, bool]]
+    ) -> None:
+        if (value, own) in seen or not is_tile(value):
+            return
+        seen.add((value, own))
+        if value in self.plan.held:
+            reads[value] = reads.get(value, False) or not own
+            return
+        operation = value.owner
+        assert operation is not None
+        if operation.code is Code.AFTER:
+            self.visit(operation.operands[0], own, reads, seen)
+            return
+        for position, operand in enumerate(operation.operands):
+            self.visit(operand, own and self.own(operation, position), reads, seen)
+
+
+def plan(kernel: Function) -> Plan:
+    """Plan a kernel without calls."""
+    planner = _Planner(kernel)
+    planner.decide()
+    planner.read()
+    return planner.plan
