@@ -175,14 +175,17 @@ def test_tuples() -> None:
         _ = t[value("int32")]
 
 
+Pair = namedtuple("Pair", ["first", "second"])
+
+
 def test_named_tuples_keep_their_fields() -> None:
     t = tl.tuple([1, 2], tl.tuple_type([tl.int32, tl.int32], ["left", "right"]))
     assert (t.left, t.right) == (1, 2)
+    named = tl.tuple(Pair(3, tl.constexpr(4)))
+    assert (named.first, named.second.value) == (3, 4)
+    assert named.type.fields == ["first", "second"]
     with pytest.raises(AttributeError, match="no attribute 'middle'"):
         _ = t.middle
-
-
-Pair = namedtuple("Pair", ["first", "second"])
 
 
 def test_values_are_flattened_and_put_together_again() -> None:
