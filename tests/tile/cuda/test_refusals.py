@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tile_harness import Kernel
 
 from emu.tile.cuda import CudaKernel, NotCoveredError, compile_kernel
+from emu.tile.cuda import kernel as kernels
 from emu.tile.cuda.coverage import COVERED
 from emu.tile.ir import Location, TileError
 from emu.tile.ops import Code
@@ -73,6 +75,12 @@ GOOD: tuple[Any, ...] = (np.zeros(4, np.float32), 1, True, 2, 1.5)
             TypeError,
             "argument 0 of kernel must have dtype float32, but got float64",
         ),
+        (
+            0,
+            np.zeros(4, np.int32),
+            TypeError,
+            "argument 0 of kernel must have dtype float32, but got",
+        ),
         (0, [1.0], TypeError, "argument 0 of kernel must be an array or an address, but got list"),
         (1, 1.5, TypeError, "argument 1 of kernel must be a number of dtype i32, but got float"),
         (1, 2**31, ValueError, "argument 1 of kernel must be from -2147483648 to 2147483647"),
@@ -97,6 +105,32 @@ def test_their_number_is_checked(kernel: CudaKernel) -> None:
 def test_the_grid_is_checked(kernel: CudaKernel, grid: Any) -> None:
     with pytest.raises(ValueError, match="grid must be one to three extents"):
         kernel.launch(GOOD, grid)
+
+
+class Copy:
+    """What Numba's device arrays do, in this machine's memory."""
+
+    def __init__(self, array: Any) -> None:
+        self.memory = array.copy()
+        self.__cuda_array_interface__ = {"data": (self.memory.ctypes.data, False)}
+
+    def copy_to_host(self, target: Any) -> None:
+        target[...] = self.memory
+
+
+@pytest.mark.parametrize("step", [1, -1, 3])
+def test_arrays_are_copied_to_a_device_and_back(monkeypatch: Any, step: int) -> None:
+    monkeypatch.setattr("emu.kernels.cuda.device.SIMULATED", False)
+    monkeypatch.setattr("numba.cuda.to_device", Copy)
+    array = np.arange(24, dtype=np.int16)[::step]
+    before = array.copy()
+    with kernels._address(array, []) as address:
+        there = ctypes.c_int16.from_address(address)
+        assert there.value == before[0]
+        there.value = 77
+        assert array[0] == before[0]
+    assert array[0] == 77
+    assert (array[1:] == before[1:]).all()
 
 
 def test_the_source_is_a_module_in_python(kernel: CudaKernel) -> None:
