@@ -9,13 +9,12 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu import registers as r
-from emu.tile.cpu.analysis import is_view
 from emu.tile.cpu.frame import Frame
 from emu.tile.cpu.lanes import Coordinate, Lanes, Point
 from emu.tile.cpu.nest import RUN, Nest
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code
-from emu.tile.types import DType, Kind, Tile, element_of
+from emu.tile.types import DType, Kind, element_of
 
 Registers = list[Any]
 

@@ -158,7 +158,7 @@ class Schedule:
 
     @staticmethod
     def _gives_lanes(operation: Operation) -> bool:
-        return operation.code not in (Code.REDUCE, Code.JOIN, Code.CAT, Code.RESHAPE, *_ATOMIC)
+        return operation.code not in (Code.REDUCE, Code.JOIN, *_ATOMIC)
 
     @staticmethod
     def _wants_memory(operation: Operation, operand: Value) -> bool:
