@@ -41,6 +41,8 @@ import triton.runtime.jit
 import triton.compiler.errors
 from triton.runtime.errors import InterpreterError
 import triton.testing
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import ASTSource
 import emu.triton.runtime.jit
 from emu.triton.language.extra import libdevice as home
 

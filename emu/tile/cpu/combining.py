@@ -53,7 +53,11 @@ class Combiner:
         return r.splat(builder, self._frame.scalar(value), lanes)  # from outside of the region
 
     def _one(
-        self, builder: ir.IRBuilder, operation: Operation, known: dict[Value, Any], lanes: int | None
+        self,
+        builder: ir.IRBuilder,
+        operation: Operation,
+        known: dict[Value, Any],
+        lanes: int | None,
     ) -> None:
         code = operation.code
         if code is Code.CONSTANT:
@@ -152,7 +156,7 @@ class Reduction:
 
     def __init__(self, frame: Frame, operation: Operation, vector_axis: int) -> None:
         self._frame = frame
-        self._operation = operation
+        self.operation = operation
         self._axis: int = operation.attributes["axis"]
         self._combiner = Combiner(frame, operation.regions[0])
         self._elements = [element_of(v.type) for v in operation.operands]
@@ -180,13 +184,27 @@ class Reduction:
 
     def at(self, lanes: Lanes, point: Point, count: int | None) -> None:
         """Emit the combination of what is at a point."""
-        values = [lanes.read(v, point) for v in self._operation.operands]
+        values = [lanes.read(v, point) for v in self.operation.operands]
         if not self._along:
             self._into_memory(lanes, point, values)
         elif count == RUN and self._running:
             self._into_running(lanes, point, values)
         else:
             self._rest(lanes, values)
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether full runs are combined lane by lane: what ``repeat`` needs."""
+        return bool(self._running)
+
+    def uniform(self, lanes: Lanes, point: Point) -> Registers:
+        """Return the operands at a point without a run, repeated for a full run."""
+        values = [lanes.read_short(v, point) for v in self.operation.operands]
+        return [r.splat(lanes.builders[-1], v, RUN) for v in values]
+
+    def repeat(self, lanes: Lanes, point: Point, values: Registers) -> None:
+        """Emit the combination of values that do not depend on the point."""
+        self._into_running(lanes, point, values)
 
     def _into_running(self, lanes: Lanes, point: Point, values: Registers) -> None:
         builder = lanes.builders[-1]
@@ -238,7 +256,7 @@ class Reduction:
             return
         there = (*point[: self._axis], *point[self._axis + 1 :])
         for result, element, value in zip(
-            self._operation.results, self._elements, values, strict=True
+            self.operation.results, self._elements, values, strict=True
         ):
             lanes.store_to(self._frame.memories[result], there, element, value)
 
@@ -246,7 +264,7 @@ class Reduction:
         """Combine with what is in the result's memory: the reduced axis is an outer loop."""
         builder = lanes.builder(point)
         there = (*point[: self._axis], *point[self._axis + 1 :])
-        results = self._operation.results
+        results = self.operation.results
         old = [
             lanes.load_from(self._frame.memories[v], there, e)
             for v, e in zip(results, self._elements, strict=True)
@@ -261,7 +279,7 @@ class Reduction:
         if not self._scalars:
             return
         for variable, result, element in zip(
-            self._scalars, self._operation.results, self._elements, strict=True
+            self._scalars, self.operation.results, self._elements, strict=True
         ):
             register = self._frame.builder.load(variable, typ=r.register_type(element))
             self._frame.set_scalar(result, register)
@@ -320,5 +338,3 @@ def emit_scan(frame: Frame, operation: Operation) -> None:
         Nest(frame, turned_shape, Lanes(frame, []), single=True).emit(body)
     else:
         Nest(frame, turned_shape, Lanes(frame, [])).emit(body)
-
-

@@ -274,7 +274,7 @@ def _divide(lanes: Lanes, code: Code, dtype: DType, a: Any, b: Any) -> Any:
         by_minus_one = build.icmp_unsigned("==", b, lanes.like(b, -1))
         unsafe = build.or_(by_zero, by_minus_one)
     divisor = build.select(unsafe, one, b)
-    quotient = _quotient(lanes, dtype, a, divisor)
+    quotient = _quotient(lanes, dtype, a, divisor, known=isinstance(b, ir.Constant))
     if code is Code.REM:
         rest = build.sub(a, build.mul(quotient, divisor))
         return build.select(by_zero, a, rest)
@@ -283,15 +283,15 @@ def _divide(lanes: Lanes, code: Code, dtype: DType, a: Any, b: Any) -> Any:
     return build.select(by_zero, zero, quotient)
 
 
-def _quotient(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
+def _quotient(lanes: Lanes, dtype: DType, a: Any, b: Any, *, known: bool) -> Any:
     """The quotient of integers whose divisor is known to be neither 0 nor -1.
 
     CPUs divide no vectors of integers: a float with at least twice the bits does, and cannot round up to
-    the next integer. LLVM multiplies where it sees the divisor, so a constant is left to it.
+    the next integer. LLVM multiplies where it sees the divisor, so one that is known is left to it.
     """
     build = lanes.builder
     name = "sdiv" if dtype.is_signed else "udiv"
-    if lanes.count is None or isinstance(b, ir.Constant):
+    if lanes.count is None or known:
         return getattr(build, name)(a, b)
     if dtype.bits == 64:
 

@@ -40,6 +40,7 @@ class Frame:
         options: As given.
         scratch: Layout of the program's own memory.
         memories: Where values lie that have memory.
+        beyond: Of values with memory: the bounds (``bounds.Bound``) beyond which all lanes are the same.
     """
 
     def __init__(self, function: ir.Function, body: Region, options: Options) -> None:
@@ -51,6 +52,7 @@ class Frame:
         self.scratch = Scratch()
         self.scratch_base: Any = None
         self.memories: dict[Value, Memory] = {}
+        self.beyond: dict[Value, set[Any]] = {}
         self._places: dict[Value, tuple[int, int]] = {}
         self._copies: dict[Value, list[tuple[int, int]]] = {}
         self._scalars: dict[Value, Any] = {}

@@ -12,7 +12,7 @@ where it is so, the load's tile is copied first and read from the copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -20,11 +20,12 @@ from llvmlite import ir
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.analysis import is_view
 from emu.tile.cpu.atomic import emit_atomic
+from emu.tile.cpu.bounds import Beyond, Bound, candidates, emit_end
 from emu.tile.cpu.combining import Reduction
 from emu.tile.cpu.frame import Frame
 from emu.tile.cpu.lanes import ORIGIN_RUN, ZERO, Lanes, Point, run_axis
 from emu.tile.cpu.memory import Memory
-from emu.tile.cpu.nest import Nest, vector_axis
+from emu.tile.cpu.nest import RUN, Nest, vector_axis
 from emu.tile.cpu.schedule import Group
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import Code
@@ -55,16 +56,19 @@ class GroupEmitter:
         self._find_overlaps()
         masks, remainders = self._assumptions()
         holds = self._holds(masks, remainders)
+        bound = self._find_bound(masks)
         if holds is None:
-            self._nest((), ())
+            self._nest((), (), bound)
         else:
             frame = self._frame
             inside, edge, after = frame.block("inside"), frame.block("edge"), frame.block("after")
             frame.builder.cbranch(holds, inside, edge)
-            for block, known in ((inside, (masks, remainders)), (edge, ((), ()))):
-                frame.start_block(block)
-                self._nest(*known)
-                frame.builder.branch(after)
+            frame.start_block(inside)
+            self._nest(masks, remainders, None)
+            frame.builder.branch(after)
+            frame.start_block(edge)
+            self._nest((), (), bound)
+            frame.builder.branch(after)
             frame.start_block(after)
         for reduction in self._reductions:
             reduction.finish()
@@ -168,7 +172,10 @@ class GroupEmitter:
             left, right = operation.operands
             if operation.code in (Code.GT, Code.GE):
                 left, right = right, left
-            (_, most, safe), (least, _, safe_too) = self._range(lanes, left), self._range(lanes, right)
+            (_, most, safe), (least, _, safe_too) = (
+                self._range(lanes, left),
+                self._range(lanes, right),
+            )
             word = "<" if operation.code in (Code.LT, Code.GT) else "<="
             conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
         for operation in remainders:
@@ -207,10 +214,14 @@ class GroupEmitter:
             return least, most, []
         bits = element.bits - element.is_signed
         low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
-        return least, most, [
-            builder.icmp_signed(">=", least, r.number(r.I64, low)),
-            builder.icmp_signed("<=", most, r.number(r.I64, high)),
-        ]
+        return (
+            least,
+            most,
+            [
+                builder.icmp_signed(">=", least, r.number(r.I64, low)),
+                builder.icmp_signed("<=", most, r.number(r.I64, high)),
+            ],
+        )
 
     def _steps(
         self, lanes: Lanes, value: Value, element: ScalarType, assumed: Sequence[Operation] = ()
@@ -274,9 +285,7 @@ class GroupEmitter:
             spans.append((low, high))
             shapes.append((start, [step for step, _ in steps], element.element.bytes))
         (a, b), (c, d) = spans
-        overlap = builder.and_(
-            builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b)
-        )
+        overlap = builder.and_(builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b))
         (start, steps_, size), (other, others, other_size) = shapes
         if size != other_size or len(steps_) != len(others):
             return overlap
@@ -294,9 +303,60 @@ class GroupEmitter:
 
         Nest(self._frame, self._group.shape, lanes).emit(body)
 
+    # ---- bounds
+
+    def _find_bound(self, masks: Sequence[Operation]) -> Bound | None:
+        """Return a bound beyond which one lane can be computed for all."""
+        group, extent = self._group, self._group.shape[self._axis]
+        if group.single or extent % RUN or extent < 2 * RUN:
+            return None
+        read = [operand for operation in group.operations for operand in operation.operands]
+        for bound in candidates(self._frame, masks, read):
+            beyond = Beyond(self._frame, bound, self._own)
+            if all(self._ends_with(beyond, operation) for operation in group.operations) and all(
+                beyond.is_uniform(value, self._axis) for value in group.kept
+            ):
+                for value in group.kept:
+                    self._frame.beyond.setdefault(value, set()).add(bound)
+                return bound
+        return None
+
+    def _ends_with(self, beyond: Beyond, operation: Operation) -> bool:
+        """Say whether an operation does nothing of its own in a lane beyond a bound."""
+        code = operation.code
+        if code is Code.STORE:
+            mask = operation.operands[2:]
+            return bool(mask) and beyond.is_off(mask[0], self._axis)
+        if code is Code.REDUCE:
+            reduction = next(one for one in self._reductions if one.operation is operation)
+            return reduction.in_registers and all(
+                beyond.is_uniform(value, self._axis) for value in operation.operands
+            )
+        return code not in (Code.JOIN, Code.ASSERT)
+
     # ---- the loop
 
-    def _nest(self, masks: Sequence[Operation], remainders: Sequence[Operation]) -> None:
+    def _beyond(self, lanes: Lanes, last: Point) -> Callable[[Lanes, Point], None]:
+        """Emit what the lanes beyond the bound have in common; return what emits the work on a run of them."""
+        builder = lanes.builders[-1]
+        reduced = [reduction.uniform(lanes, last) for reduction in self._reductions]
+        kept = [r.splat(builder, lanes.read_short(value, last), RUN) for value in self._group.kept]
+
+        def work(lanes: Lanes, point: Point) -> None:
+            for reduction, values in zip(self._reductions, reduced, strict=True):
+                reduction.repeat(lanes, point, values)
+            for value, register in zip(self._group.kept, kept, strict=True):
+                stored = self._frame.memories[value]
+                lanes.store_to(stored, point, element_of(value.type), register)
+
+        return work
+
+    def _nest(
+        self,
+        masks: Sequence[Operation],
+        remainders: Sequence[Operation],
+        bound: Bound | None,
+    ) -> None:
         group = self._group
         lanes = Lanes(self._frame, [], self._own, masks, remainders)
         lanes.copies = self._copies
@@ -309,7 +369,11 @@ class GroupEmitter:
             for reduction in self._reductions:
                 reduction.end(lanes, point)
 
-        Nest(self._frame, group.shape, lanes, group.single).emit(self._body, begin, end)
+        stop = None
+        if bound is not None:
+            stop = emit_end(self._frame, bound, group.shape[self._axis])
+        nest = Nest(self._frame, group.shape, lanes, group.single, stop)
+        nest.emit(self._body, begin, end, self._beyond)
 
     def _body(self, lanes: Lanes, point: Point, count: int | None) -> None:
         reductions = iter(self._reductions)
@@ -366,7 +430,9 @@ def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:
     name = "llvm.memset.p0.i64"
     kinds = (ir.PointerType(), r.BYTE, r.I64, r.BIT)
     function = r.declare(builder, name, ir.VoidType(), kinds)
-    builder.call(function, [target, r.number(r.BYTE, 0), r.number(r.I64, count), r.number(r.BIT, 0)])
+    builder.call(
+        function, [target, r.number(r.BYTE, 0), r.number(r.I64, count), r.number(r.BIT, 0)]
+    )
 
 
 def copy_bytes(builder: ir.IRBuilder, target: Any, source: Any, count: int) -> None:

@@ -31,7 +31,8 @@ class _Loop:
     index: Any
     body: ir.Block
     before: ir.IRBuilder
-    count: int
+    start: Any
+    end: Any
     step: int
 
 
@@ -51,17 +52,30 @@ class Nest:
         shape: What to loop over.
         lanes: Reads values; its builders are set here.
         single: One element at a time, no runs.
+        end: Where full runs with lanes within a bound end (i64, see ``bounds``). Default: they all are.
     """
 
     def __init__(
-        self, frame: Frame, shape: tuple[int, ...], lanes: Lanes, single: bool = False
+        self,
+        frame: Frame,
+        shape: tuple[int, ...],
+        lanes: Lanes,
+        single: bool = False,
+        end: Any = None,
     ) -> None:
+        self._end = end
         self._frame = frame
         self._shape = shape
         self._lanes = lanes
         self._axis = len(shape) if single else vector_axis(shape)
 
-    def emit(self, body: Body, begin: Hook = _nothing, end: Hook = _nothing) -> None:
+    def emit(
+        self,
+        body: Body,
+        begin: Hook = _nothing,
+        end: Hook = _nothing,
+        beyond: Callable[[Lanes, Point], Hook] | None = None,
+    ) -> None:
         """Emit the nest.
 
         Args:
@@ -69,6 +83,8 @@ class Nest:
                 point has no run).
             begin: Emits what is done before each walk along the vector axis.
             end: Emits what is done after it.
+            beyond: Emits, given the point of the last lane, what all lanes beyond the bound have in common,
+                and returns what emits the work on a run of them.
         """
         lanes, shape = self._lanes, self._shape
         lanes.builders[:] = [self._frame.builder]
@@ -76,11 +92,14 @@ class Nest:
         point: list[Coordinate] = [ZERO] * len(shape)
         for axis, extent in enumerate(shape):
             if axis != self._axis and extent > 1:
-                loops.append(self._open(extent, 1))
+                loops.append(self._open(r.number(r.I64, 0), r.number(r.I64, extent), 1))
                 point[axis] = Coordinate(loops[-1].index, 0, len(loops))
         if self._axis < len(shape):
             begin(lanes, tuple(point))
-            self._walk(body, point, len(loops))
+            if self._end is not None and beyond is not None:
+                self._walk_to_bound(body, point, len(loops), beyond)
+            else:
+                self._walk(body, point, len(loops))
             end(lanes, tuple(point))
         else:
             body(lanes, tuple(point), None)
@@ -93,7 +112,7 @@ class Nest:
         lanes, extent = self._lanes, self._shape[self._axis]
         runs, rest = divmod(extent, RUN)
         if runs > 1:
-            loop = self._open(runs * RUN, RUN)
+            loop = self._open(r.number(r.I64, 0), r.number(r.I64, runs * RUN), RUN)
             point[self._axis] = Coordinate(loop.index, 1, depth + 1)
             lanes.count = RUN
             body(lanes, tuple(point), RUN)
@@ -104,6 +123,36 @@ class Nest:
             self._run_at(body, point, runs * RUN, rest, depth)
         point[self._axis] = ZERO
 
+    def _walk_to_bound(
+        self,
+        body: Body,
+        point: list[Coordinate],
+        depth: int,
+        beyond: Callable[[Lanes, Point], Hook],
+    ) -> None:
+        """Walk in full runs as far as the bound, and then over the runs beyond it."""
+        lanes, axis = self._lanes, self._axis
+        extent = r.number(r.I64, self._shape[axis])
+        lanes.count = RUN
+        loop = self._open(r.number(r.I64, 0), self._end, RUN)
+        point[axis] = Coordinate(loop.index, 1, depth + 1)
+        body(lanes, tuple(point), RUN)
+        self._close(loop)
+        last = Coordinate(r.number(r.I64, self._shape[axis] - 1), 0, depth)
+        point[axis] = last
+        work = beyond(lanes, tuple(point))
+        before = lanes.builders[-1]
+        inside, after = self._frame.block("beyond"), self._frame.block("after")
+        before.cbranch(before.icmp_signed("<", self._end, extent), inside, after)
+        before.position_at_end(inside)
+        loop = self._open(self._end, extent, RUN)
+        point[axis] = Coordinate(loop.index, 1, depth + 1)
+        work(lanes, tuple(point))
+        self._close(loop)
+        before.branch(after)
+        before.position_at_end(after)
+        point[axis] = ZERO
+
     def _run_at(
         self, body: Body, point: list[Coordinate], start: int, count: int, depth: int
     ) -> None:
@@ -113,14 +162,15 @@ class Nest:
         self._lanes.count = count
         body(self._lanes, tuple(point), None if count == 1 else count)
 
-    def _open(self, count: int, step: int) -> _Loop:
+    def _open(self, start: Any, end: Any, step: int) -> _Loop:
+        """Begin a loop from ``start`` to before ``end`` (i64), which is beyond it."""
         builders = self._lanes.builders
         before = builders[-1]
         block = self._frame.block("loop")
         builder = ir.IRBuilder(block)
         index = builder.phi(r.I64)
         builders.append(builder)
-        return _Loop(index, block, before, count, step)
+        return _Loop(index, block, before, start, end, step)
 
     def _close(self, loop: _Loop) -> None:
         """End a loop; only now is it entered, so that what it does not change stands before it."""
@@ -128,9 +178,9 @@ class Nest:
         builder = builders.pop()
         after = self._frame.block("after")
         following = builder.add(loop.index, r.number(r.I64, loop.step))
-        more = builder.icmp_signed("<", following, r.number(r.I64, loop.count))
+        more = builder.icmp_signed("<", following, loop.end)
         builder.cbranch(more, loop.body, after)
-        loop.index.add_incoming(r.number(r.I64, 0), loop.before.block)
+        loop.index.add_incoming(loop.start, loop.before.block)
         loop.index.add_incoming(following, builder.block)
         loop.before.branch(loop.body)
         loop.before.position_at_end(after)

@@ -46,7 +46,7 @@ class CudaKernel:
             file = f"<tile kernel {self.name} {id(self):#x}>"
             linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
             names: dict[str, Any] = {"__name__": f"emu.tile.cuda.generated.{self.name}"}
-            exec(compile(self.source, file, "exec"), names)
+            exec(compile(self.source, file, "exec"), names)  # noqa: S102 - our own text
             self._function = names["kernel"]
         return self._function
 
@@ -85,9 +85,7 @@ class CudaKernel:
         shape = _grid(grid)
         kinds = self._generated.arguments
         if len(arguments) != len(kinds):
-            raise ValueError(
-                f"{self.name} takes {len(kinds)} arguments, but got {len(arguments)}"
-            )
+            raise ValueError(f"{self.name} takes {len(kinds)} arguments, but got {len(arguments)}")
         _check(self.name, arguments, kinds)
         from emu.kernels.cuda.device import require_device
 
@@ -182,16 +180,15 @@ def _check_range(what: str, argument: Any, kind: DType) -> None:
     if kind.is_integer:
         info = np.iinfo(kind.numpy)
         if not int(info.min) <= int(argument) <= int(info.max):
-            raise ValueError(
-                f"{what} must be from {info.min} to {info.max}, but got {argument}"
-            )
+            raise ValueError(f"{what} must be from {info.min} to {info.max}, but got {argument}")
     elif kind.kind is Kind.BOOL and argument not in (0, 1):
         raise ValueError(f"{what} must be 0 or 1, but got {argument}")
 
 
 def _dtype(array: Any) -> np.dtype[Any] | None:
     if isinstance(array, np.ndarray):
-        return array.dtype
+        dtype: np.dtype[Any] = array.dtype
+        return dtype
     interface = getattr(array, "__cuda_array_interface__", None)
     return None if interface is None else np.dtype(interface["typestr"])
 

@@ -17,12 +17,14 @@ import numpy as np
 
 from emu.triton import knobs
 from emu.triton.runtime import cache
+from emu.triton.runtime.arguments import own_look
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
 from emu.triton.runtime.jit import JITFunction, KernelInterface
 
 _QUANTILES = (0.5, 0.2, 0.8)
 _FAILED = [float("inf")] * 3
+_text = functools.cache(str)
 
 
 class Config:
@@ -140,7 +142,8 @@ class Autotuner(KernelInterface[Any]):
         self.base_fn = fn
         while not inspect.isfunction(self.base_fn):
             self.base_fn = self.base_fn.fn
-        self.__name__ = self.base_fn.__name__
+        self.__name__, self.__qualname__ = self.base_fn.__name__, self.base_fn.__qualname__
+        self.__module__ = self.base_fn.__module__
         self.nargs: dict[str, Any] | None = None
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, list[float]] = {}
@@ -194,7 +197,9 @@ class Autotuner(KernelInterface[Any]):
         assert self.nargs is not None
         given = {n: v for n, v in {**self.nargs, **kwargs}.items() if n in self.arg_names}
         key = tuple(given[n] for n in self.keys if n in given)
-        key += tuple(str(v.dtype) for v in given.values() if hasattr(v, "dtype"))
+        with own_look():
+            dtypes = [getattr(value, "dtype", None) for value in given.values()]
+        key += tuple(_text(dtype) for dtype in dtypes if dtype is not None)
         known = self.cache.get(key)
         if known is not None:
             return known
@@ -460,7 +465,8 @@ class Heuristics(KernelInterface[Any]):
         self.fn = fn
         self.arg_names = list(arg_names)
         self.values = values
-        self.__name__ = getattr(fn, "__name__", "kernel")
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
+        self.__module__ = fn.__module__
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the computed arguments besides those given."""

@@ -44,6 +44,11 @@ class KernelInterface(Generic[T]):
         """Return what launches it on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are: by name
+
+    __qualname__: str
+
 
 class _Entry:
     """What the table of a kernel holds for one key."""
@@ -63,7 +68,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         version: Kept for programs that ask.
         do_not_specialize: Names or positions of parameters whose value 1 stays an argument.
         do_not_specialize_on_alignment: Kept: alignment never makes another kernel here.
-        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says at each launch.
+        debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says when it is compiled.
         noinline: Kept; a call means the same either way.
         repr: Kept for programs that ask.
         launch_metadata: Kept for programs that ask.
@@ -161,7 +166,11 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Make and store the entry for arguments that are met for the first time."""
         options.check(self.__name__, given)
         with self._lock, arguments.own_look():
-            met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+            try:
+                met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
+            except launcher.REFUSALS as error:
+                launcher.blame(self.__name__, self.params, bound, error)
+                raise
         debug = given.get("debug")
         if debug is None:
             debug = bool(self.debug) or knobs.runtime.debug

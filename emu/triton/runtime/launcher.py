@@ -15,6 +15,7 @@ from emu.triton.runtime import arguments
 from emu.triton.runtime.source import KernelParam, plain_value
 
 MAX_EXTENT = 2**31 - 1
+REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 
 _TENSOR = """\
             _emu_c = {name}.__class__
@@ -141,8 +142,8 @@ def make(
         "_emu_constant": arguments.constant_key,
         "_emu_annotated": _annotated,
         "_emu_guard": arguments.own_look,
-        "_emu_refusals": (TypeError, ValueError, OverflowError),
-        "_emu_blame": lambda error, bound: _blame(name, params, bound, error),
+        "_emu_refusals": REFUSALS,
+        "_emu_blame": lambda error, bound: blame(name, params, bound, error),
         "_emu_options_key": options_key,
         "_emu_table": table,
         "_emu_miss": miss,
@@ -193,10 +194,17 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
     return 0, value
 
 
-def _blame(
+def blame(
     kernel: str, params: Sequence[KernelParam], bound: dict[str, Any], error: Exception
 ) -> None:
-    """Raise the error again with the name of the argument that it is about."""
+    """Raise the error of an argument again with its name.
+
+    Args:
+        kernel: Name of the kernel.
+        params: Its parameters.
+        bound: Their arguments.
+        error: What was raised for one of them.
+    """
     for param in params:
         try:
             arguments.specialise(param, bound[param.name])

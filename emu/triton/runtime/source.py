@@ -52,7 +52,7 @@ def canonical_type(annotation: Any) -> str:
         if text.startswith("*"):
             return "*" + canonical_type(text[1:])
         text = text.rpartition(".")[2]
-    elif hasattr(annotation, "element_ty") and not hasattr(annotation, "shape"):
+    elif hasattr(annotation, "element_ty") and annotation.is_ptr():
         return "*" + canonical_type(annotation.element_ty)
     elif isinstance(annotation, type):
         text = annotation.__name__

@@ -1,7 +1,9 @@
 """Launching kernels: arguments of every kind, grids, options, what comes back."""
 
 import os
+import pickle
 import threading
+from copy import deepcopy
 
 import ml_dtypes
 import numpy as np
@@ -158,6 +160,23 @@ def test_a_tensor_without_memory_is_refused():
 def test_what_cannot_be_passed_is_refused_by_name(bad):
     with pytest.raises(TypeError, match=r"x_ptr of kernel copy: an argument of a kernel must be"):
         copy[(1,)](bad, np.zeros(4), 4)
+
+
+def test_a_dtype_that_kernels_do_not_know_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"x_ptr of kernel copy: dtype must be .*complex64"):
+        copy[(1,)](np.zeros(4, np.complex64), np.zeros(4), 4)
+
+
+@triton.jit
+def annotated(x_ptr: tl.const, y_ptr: tl.pointer_type(tl.uint32), n: tl.int64):
+    tl.store(y_ptr, tl.load(x_ptr))
+
+
+def test_annotations_of_pointers_say_what_they_point_to():
+    x, y = np.array([7], np.int32), np.zeros(1, np.float32)
+    kernel = annotated[(1,)](x, y, 1)
+    assert kernel.src.signature == {"x_ptr": "*ki32", "y_ptr": "*u32", "n": "i64"}
+    assert y.view(np.uint32)[0] == 7
 
 
 # ---- numbers
@@ -498,6 +517,11 @@ def test_a_kernel_compiles_ahead_of_time():
 def test_a_kernel_cannot_be_called():
     with pytest.raises(RuntimeError, match=r"copy must be launched as copy\[grid\]"):
         copy(1, 2, 3)
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(copy)) is copy
+    assert deepcopy({"kernel": copy})["kernel"] is copy
 
 
 # ---- hooks
