@@ -14,6 +14,7 @@ from tile_harness import Program
 from tile_programs import programs
 
 from emu.tile import cpu
+from emu.tile.cpu.kernel import scratch
 from emu.tile.ir import Module
 
 
@@ -26,6 +27,8 @@ def run(
     packed = ctypes.create_string_buffer(
         struct.pack(f"<{kernel.format}", *given), 8 * len(given) + 8
     )
+    if kernel.scratch_bytes:  # what earlier programs left there must not matter
+        ctypes.memset(scratch(kernel.scratch_bytes), 0, kernel.scratch_bytes)
     kernel.launch(ctypes.addressof(packed), *grid)
 
 
