@@ -166,7 +166,7 @@ class GroupEmitter:
         if not masks and not remainders:
             return None
         builder = self._frame.builder
-        lanes = Lanes(self._frame, [builder])
+        lanes = Lanes(self._frame, [builder], self._own)
         conditions = []
         for operation in masks:
             left, right = operation.operands
@@ -257,7 +257,7 @@ class GroupEmitter:
             for load in seen:
                 if load.operands[0] is operation.operands[0]:
                     continue
-                lanes = lanes or Lanes(frame, [frame.builder])
+                lanes = lanes or Lanes(frame, [frame.builder], self._own)
                 clash = self._clash(lanes, load, operation)
                 known = overlaps.get(load)
                 overlaps[load] = clash if known is None else frame.builder.or_(known, clash)

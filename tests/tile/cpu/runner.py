@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 
 from emu.tile import cpu
+from emu.tile.cpu.kernel import scratch
 from emu.tile.ir import Module
 
 
@@ -20,6 +21,8 @@ def run(
     """Compile and launch, as ``emu.tile.reference.run`` interprets; return the kernel."""
     kernel = cpu.compile(copy.deepcopy(module))
     address, alive = pack(kernel, arguments)
+    if kernel.scratch_bytes:  # what earlier programs left there must not matter
+        ctypes.memset(scratch(kernel.scratch_bytes), 0, kernel.scratch_bytes)
     kernel.launch(address, *grid, threads)
     del alive
     return kernel
