@@ -21,6 +21,7 @@ from emu.tile.cpu.frame import Frame, Options
 from emu.tile.ir import Function, Module, TileError
 from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.types import F32, F64, DType, Pointer, Tile, Token, Type
+from emu.tile.verify import verify
 
 _POINTER = ir.PointerType()
 _RUN = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, r.I64, r.I64, r.I64, _POINTER, _POINTER])
@@ -165,15 +166,17 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module for this machine's CPU.
 
     Args:
-        module: Valid (``emu.tile.verify``).
+        module: Is checked first, and stays as it is.
         options: Default: all defaults.
 
     Returns:
         The kernel, loaded.
 
     Raises:
+        VerifyError: It breaks a rule of the IR.
         TileError: Something in it cannot be compiled for a CPU.
     """
+    verify(module)
     module = simplify(module)
     CarryOffsets().apply(module)
     kernel = module.kernel
