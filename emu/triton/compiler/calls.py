@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from emu.triton.compiler.values import (
     is_tensor,
     normalize,
     of_language,
+    parameter,
     tensor,
     tuple,
     type_of,
@@ -91,7 +93,7 @@ class Calls(Expressions):
         whole = function in OWN or is_namedtuple(function) or of_language(function)
         if whole or isinstance(getattr(function, "__self__", None), tensor | tuple):
             return normalize(function(*arguments, **keywords))
-        plain = {name: unwrap(value) for name, value in keywords.items()}
+        plain = {name: _plain(value) for name, value in keywords.items()}
         return normalize(function(*map(_plain, arguments), **plain))
 
     # ---- jit functions
@@ -120,13 +122,11 @@ class Calls(Expressions):
             raise TypeError(f"{function.__name__}() {error}") from None
         bound.apply_defaults()
         scope = {}
-        for parameter in function.signature.parameters.values():
-            value = bound.arguments[parameter.name]
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                raise self.unsupported(
-                    node, f"{function.__name__} must not have **{parameter.name}"
-                )
-            scope[parameter.name] = normalize(value)
+        for given in function.signature.parameters.values():
+            value = bound.arguments[given.name]
+            if given.kind is inspect.Parameter.VAR_KEYWORD:
+                raise self.unsupported(node, f"{function.__name__} must not have **{given.name}")
+            scope[given.name] = parameter(value)
         caller = self.frame
         self.frame = frame_of(function, scope, self.builder.location, caller.depth + 1)
         try:
@@ -213,7 +213,9 @@ def _python(function: Any) -> Any:
 def _plain(value: Any) -> Any:
     value = unwrap(value)
     if isinstance(value, tuple):
-        return builtins.tuple(_plain(v) for v in value.values)
+        items = [_plain(v) for v in value.values]
+        fields = value.type.fields
+        return builtins.tuple(items) if fields is None else namedtuple("tuple", fields)(*items)
     return value
 
 

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import ctypes
-import struct
-from collections.abc import Sequence
-
 import pytest
+from cpu_runner import run
 from hypothesis import given, settings
 from tile_cases import CASES
 from tile_harness import Kernel, Program
 from tile_programs import programs
 
-from emu.tile import cpu, reference
-from emu.tile.ir import Module
+from emu.tile import reference
 from emu.tile.ops import Code
 from emu.tile.types import F16, F32, I8, I32, Pointer
-
-
-def run(
-    module: Module, arguments: Sequence[bool | int | float], grid: tuple[int, int, int]
-) -> None:
-    kernel = cpu.compile(copy.deepcopy(module))
-    formats = kernel.format.replace("4x", "")
-    given = [int(a) if f in "qQ" else a for a, f in zip(arguments, formats, strict=True)]
-    packed = ctypes.create_string_buffer(
-        struct.pack(f"<{kernel.format}", *given), 8 * len(given) + 8
-    )
-    kernel.launch(ctypes.addressof(packed), *grid)
 
 
 @pytest.mark.parametrize("program", CASES, ids=str)
@@ -36,7 +19,7 @@ def test_compiled_programs_do_what_the_reference_does(program: Program) -> None:
     program.check(run)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(program=programs())
 def test_compiled_random_programs_do_what_the_reference_does(program: Program) -> None:
     program.check(run)
