@@ -200,7 +200,8 @@ def fma64(a: Any, b: Any, c: Any) -> Any:
     with np.errstate(all="ignore"):
         plain = np.float64(a) * np.float64(b) + np.float64(c)
     if not all(map(math.isfinite, (a, b, c))):
-        return plain
+        # A finite product is never infinite, be it too large for fp64.
+        return np.float64(c) if math.isfinite(a) and math.isfinite(b) else plain
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return plain if plain == 0 else np.float64(0.0)

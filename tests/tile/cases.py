@@ -432,6 +432,20 @@ def masks_that_are_stored_later(k: Kernel) -> None:
 
 
 @case
+def addresses_from_bits_of_floats(k: Kernel) -> None:
+    b, shape = k.builder, (2, 3, 33)
+    x = k.pointer(values(U8, 600))
+    number = b.splat(b.cast(k.argument(F32, 0.37369194626808167), F16), shape)
+    zero = k.number(0, F16, shape)
+    total = b.binary(Code.ADD, number, zero)
+    bits = b.bitcast(b.select(b.compare(Code.EQ, total, total), total, zero), I16)
+    index = b.binary(Code.REM, b.cast(bits, U32), k.number(600, U32, shape))
+    loaded = b.load(b.ptr_add(b.splat(x, shape), index))
+    k.result(bits)
+    k.result(loaded)
+
+
+@case
 def scattered(k: Kernel) -> None:
     b = k.builder
     rng = np.random.default_rng(5)

@@ -335,6 +335,18 @@ def test_multiply_add_of_f64_is_that_of_the_c_library(a: float, b: float, c: flo
     same([got], [wanted])
 
 
+def test_infinity_stays_what_it_is_beside_a_product_that_overflows() -> None:
+    for dtype in (F32, F64):
+        large = float(np.finfo(dtype.numpy).max)
+        got = evaluate(
+            lambda f, *xs: f.fma(*xs),
+            ([large] * 2, dtype),
+            ([-large, large], dtype),
+            ([INF, -INF], dtype),
+        )
+        same(got, [INF, -INF])
+
+
 def test_products_of_matrices_are_chains_of_multiply_add() -> None:
     k = Kernel()
     a = np.array([[1 + 2**-12, 1]], np.float32)

@@ -186,8 +186,12 @@ class Analysis:
             if is_view(user) or any(self.is_inline(v) for v in user.results):
                 for result in user.results:
                     if isinstance(result.type, Tile):
-                        last = max(last, self.last_use(result, self.region_of[user], order)
-                                   if self.region_of[user] is region else last)
+                        last = max(
+                            last,
+                            self.last_use(result, self.region_of[user], order)
+                            if self.region_of[user] is region
+                            else last,
+                        )
         return last
 
     def ancestor(self, operation: Operation, region: Region) -> Operation:

@@ -76,7 +76,9 @@ def _bits(element: ScalarType) -> Any:
 
 def _to_bits(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
     stored = r.to_memory(builder, element, value)
-    return stored if isinstance(stored.type, ir.IntType) else builder.bitcast(stored, _bits(element))
+    return (
+        stored if isinstance(stored.type, ir.IntType) else builder.bitcast(stored, _bits(element))
+    )
 
 
 def _from_bits(builder: ir.IRBuilder, element: ScalarType, bits: Any) -> Any:

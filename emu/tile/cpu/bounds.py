@@ -152,7 +152,9 @@ def emit_end(frame: Frame, bound: Bound, extent: int) -> Any:
     return builder.select(wraps, all_lanes, end)
 
 
-def candidates(frame: Frame, comparisons: Iterable[Operation], read: Iterable[Value]) -> list[Bound]:
+def candidates(
+    frame: Frame, comparisons: Iterable[Operation], read: Iterable[Value]
+) -> list[Bound]:
     """Return the bounds that a loop may have: of its own masks, and of what it reads."""
     found: dict[Bound, None] = {}
     for comparison in comparisons:

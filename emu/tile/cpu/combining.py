@@ -9,13 +9,12 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu import registers as r
-from emu.tile.cpu.analysis import is_view
 from emu.tile.cpu.frame import Frame
 from emu.tile.cpu.lanes import Coordinate, Lanes, Point
 from emu.tile.cpu.nest import RUN, Nest
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code
-from emu.tile.types import DType, Kind, Tile, element_of
+from emu.tile.types import DType, Kind, element_of
 
 Registers = list[Any]
 
@@ -53,7 +52,11 @@ class Combiner:
         return r.splat(builder, self._frame.scalar(value), lanes)  # from outside of the region
 
     def _one(
-        self, builder: ir.IRBuilder, operation: Operation, known: dict[Value, Any], lanes: int | None
+        self,
+        builder: ir.IRBuilder,
+        operation: Operation,
+        known: dict[Value, Any],
+        lanes: int | None,
     ) -> None:
         code = operation.code
         if code is Code.CONSTANT:
@@ -334,5 +337,3 @@ def emit_scan(frame: Frame, operation: Operation) -> None:
         Nest(frame, turned_shape, Lanes(frame, []), single=True).emit(body)
     else:
         Nest(frame, turned_shape, Lanes(frame, [])).emit(body)
-
-

@@ -125,7 +125,7 @@ def _emitter(code: Code, dtype: DType) -> _Emitter | None:
         return None
     if dtype.is_float:
         return None if code in BITWISE else _float
-    if code in FLOAT_UNARY or code in FLOAT_BINARY:
+    if code in FLOAT_UNARY or code in FLOAT_BINARY or code is Code.FMA:
         return None
     return _boolean if dtype.kind is Kind.BOOL else _integer
 
@@ -204,8 +204,6 @@ def _boolean(
     """Integers of one bit."""
     del dtype, attributes, flags
     build, a, b = lanes.builder, values[0], values[1]
-    if code is Code.FMA:
-        return build.xor(build.and_(a, b), values[2])
     if code in (Code.ADD, Code.SUB, Code.XOR):
         return build.xor(a, b)
     if code in (Code.MUL, Code.DIV, Code.MIN, Code.AND):
@@ -229,8 +227,6 @@ def _integer(
 ) -> Any:
     del attributes, flags
     build, a, b = lanes.builder, values[0], values[1]
-    if code is Code.FMA:
-        return build.add(build.mul(a, b), values[2])
     if code in (Code.DIV, Code.REM):
         return _divide(lanes, code, dtype, a, b)
     if code in (Code.MIN, Code.MAX):

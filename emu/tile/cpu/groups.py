@@ -166,13 +166,16 @@ class GroupEmitter:
         if not masks and not remainders:
             return None
         builder = self._frame.builder
-        lanes = Lanes(self._frame, [builder])
+        lanes = Lanes(self._frame, [builder], self._own)
         conditions = []
         for operation in masks:
             left, right = operation.operands
             if operation.code in (Code.GT, Code.GE):
                 left, right = right, left
-            (_, most, safe), (least, _, safe_too) = self._range(lanes, left), self._range(lanes, right)
+            (_, most, safe), (least, _, safe_too) = (
+                self._range(lanes, left),
+                self._range(lanes, right),
+            )
             word = "<" if operation.code in (Code.LT, Code.GT) else "<="
             conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
         for operation in remainders:
@@ -211,10 +214,14 @@ class GroupEmitter:
             return least, most, []
         bits = element.bits - element.is_signed
         low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
-        return least, most, [
-            builder.icmp_signed(">=", least, r.number(r.I64, low)),
-            builder.icmp_signed("<=", most, r.number(r.I64, high)),
-        ]
+        return (
+            least,
+            most,
+            [
+                builder.icmp_signed(">=", least, r.number(r.I64, low)),
+                builder.icmp_signed("<=", most, r.number(r.I64, high)),
+            ],
+        )
 
     def _steps(
         self, lanes: Lanes, value: Value, element: ScalarType, assumed: Sequence[Operation] = ()
@@ -250,7 +257,7 @@ class GroupEmitter:
             for load in seen:
                 if load.operands[0] is operation.operands[0]:
                     continue
-                lanes = lanes or Lanes(frame, [frame.builder])
+                lanes = lanes or Lanes(frame, [frame.builder], self._own)
                 clash = self._clash(lanes, load, operation)
                 known = overlaps.get(load)
                 overlaps[load] = clash if known is None else frame.builder.or_(known, clash)
@@ -278,9 +285,7 @@ class GroupEmitter:
             spans.append((low, high))
             shapes.append((start, [step for step, _ in steps], element.element.bytes))
         (a, b), (c, d) = spans
-        overlap = builder.and_(
-            builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b)
-        )
+        overlap = builder.and_(builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b))
         (start, steps_, size), (other, others, other_size) = shapes
         if size != other_size or len(steps_) != len(others):
             return overlap
@@ -335,9 +340,7 @@ class GroupEmitter:
         """Emit what the lanes beyond the bound have in common; return what emits the work on a run of them."""
         builder = lanes.builders[-1]
         reduced = [reduction.uniform(lanes, last) for reduction in self._reductions]
-        kept = [
-            r.splat(builder, lanes.read_short(value, last), RUN) for value in self._group.kept
-        ]
+        kept = [r.splat(builder, lanes.read_short(value, last), RUN) for value in self._group.kept]
 
         def work(lanes: Lanes, point: Point) -> None:
             for reduction, values in zip(self._reductions, reduced, strict=True):
@@ -427,7 +430,9 @@ def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:
     name = "llvm.memset.p0.i64"
     kinds = (ir.PointerType(), r.BYTE, r.I64, r.BIT)
     function = r.declare(builder, name, ir.VoidType(), kinds)
-    builder.call(function, [target, r.number(r.BYTE, 0), r.number(r.I64, count), r.number(r.BIT, 0)])
+    builder.call(
+        function, [target, r.number(r.BYTE, 0), r.number(r.I64, count), r.number(r.BIT, 0)]
+    )
 
 
 def copy_bytes(builder: ir.IRBuilder, target: Any, source: Any, count: int) -> None:

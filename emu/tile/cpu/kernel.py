@@ -21,6 +21,7 @@ from emu.tile.cpu.frame import Frame, Options
 from emu.tile.ir import Function, Module, TileError
 from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.types import F32, F64, DType, Pointer, Tile, Token, Type
+from emu.tile.verify import verify
 
 _POINTER = ir.PointerType()
 _RUN = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, r.I64, r.I64, r.I64, _POINTER, _POINTER])
@@ -77,9 +78,9 @@ class Kernel:
         self.address = native.load_once(self.code, self.symbol)
         self._entry: Any = _Entry(self.address)
         self._callback: Any = CALLBACK(self._print) if self.prints else None
-        self._callback_address = (
-            ctypes.cast(self._callback, ctypes.c_void_p).value if self.prints else 0
-        )
+        self._callback_address = 0
+        if self._callback is not None:
+            self._callback_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def to_bytes(self) -> bytes:
         """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
@@ -91,9 +92,7 @@ class Kernel:
         """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code."""
         return cls(*pickle.loads(data))
 
-    def launch(
-        self, arguments: int, x: int = 1, y: int = 1, z: int = 1, threads: int = 1
-    ) -> None:
+    def launch(self, arguments: int, x: int = 1, y: int = 1, z: int = 1, threads: int = 1) -> None:
         """Run the programs of a grid, and return when all have ended.
 
         Args:
@@ -167,21 +166,23 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module for this machine's CPU.
 
     Args:
-        module: Valid (``emu.tile.verify``).
+        module: Is checked first, and stays as it is.
         options: Default: all defaults.
 
     Returns:
         The kernel, loaded.
 
     Raises:
+        VerifyError: It breaks a rule of the IR.
         TileError: Something in it cannot be compiled for a CPU.
     """
+    verify(module)
     module = simplify(module)
     CarryOffsets().apply(module)
     kernel = module.kernel
     text, frame, diagnosis = _emit(kernel, options or Options())
     symbol = f"{_ascii(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    text = text.replace("@\"emu.run\"", f"@\"{symbol}\"")
+    text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
         kernel.name,
         symbol,

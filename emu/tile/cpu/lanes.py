@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from emu.tile import ops
-from emu.tile.cpu import elementwise, memory
+from emu.tile.cpu import memory
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.analysis import is_view, kept_axes
 from emu.tile.cpu.memory import Memory
@@ -339,7 +339,9 @@ class Lanes:
         source, index = operation.operands
         axis = operation.attributes["axis"]
         builder, stored = self.builder(point), self.frame.memory_of(source)
-        picked = self.frame.convert(builder, element_of(index.type), _I64_DTYPE, self.read(index, point))
+        picked = self.frame.convert(
+            builder, element_of(index.type), _I64_DTYPE, self.read(index, point)
+        )
         run = run_axis(point)
         bound = r.number(picked.type, source.shape[axis] - 1)
         zero = r.number(picked.type, 0)
@@ -357,9 +359,7 @@ class Lanes:
             step = 0 if run == axis else stored.strides[run] * size * point[run].step
             addresses = builder.add(self.spread(builder, address, step), offset)
             value = memory.load_lanes(builder, stored.element, addresses, self.count, None, None)
-        return self.frame.convert(
-            builder, stored.element, element_of(operation.result.type), value
-        )
+        return self.frame.convert(builder, stored.element, element_of(operation.result.type), value)
 
     def _linear_index(self, shape: Sequence[int], point: Point) -> Any:
         """Return the place of a point in row-major order, a vector if it has a run."""
@@ -387,7 +387,9 @@ class Lanes:
                 step = builder.mul(along, r.number(index.type, stride * size))
                 offset = builder.add(offset, step)
         if r.lanes_of(index.type) is None:
-            return memory.load_one(builder, stored.element, builder.add(address, offset), None, None)
+            return memory.load_one(
+                builder, stored.element, builder.add(address, offset), None, None
+            )
         addresses = builder.add(r.splat(builder, address, self.count), offset)
         return memory.load_lanes(builder, stored.element, addresses, self.count, None, None)
 

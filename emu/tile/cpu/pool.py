@@ -60,7 +60,7 @@ class _Job:
                 status = self._kernel.run_part(self._arguments, first, last, self._grid)
                 if status:
                     self.status = status
-        except BaseException as error:  # given to who launched
+        except BaseException as error:  # noqa: BLE001 - given to who launched
             self.error = error
 
 

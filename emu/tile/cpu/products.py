@@ -138,7 +138,9 @@ class _Product:
         width = self._vectors * self._lanes
         panels, rest = divmod(self._n, width)
         if panels:
-            counted(self._frame, panels, lambda i: self._panel(i, width, self._vectors, self._lanes))
+            counted(
+                self._frame, panels, lambda i: self._panel(i, width, self._vectors, self._lanes)
+            )
         done = panels * width
         if rest >= self._lanes:
             self._panel_at(done, 1, self._lanes)
@@ -212,8 +214,9 @@ class _Product:
             place = self._offset(a, i * self._a.strides[-2] * size)
             value = self._load(place, r.register_type(self._element))
             factor = r.splat(frame.builder, value, lanes)
-            for j in range(vectors):
-                new.append(self._multiply_add(factor, row[j], totals[i * vectors + j]))
+            new += [
+                self._multiply_add(factor, row[j], totals[i * vectors + j]) for j in range(vectors)
+            ]
         return new
 
     def _multiply_add(self, a: Any, b: Any, total: Any) -> Any:

@@ -158,7 +158,7 @@ class Schedule:
 
     @staticmethod
     def _gives_lanes(operation: Operation) -> bool:
-        return operation.code not in (Code.REDUCE, Code.JOIN, Code.CAT, Code.RESHAPE, *_ATOMIC)
+        return operation.code not in (Code.REDUCE, Code.JOIN, *_ATOMIC)
 
     @staticmethod
     def _wants_memory(operation: Operation, operand: Value) -> bool:
@@ -242,7 +242,9 @@ class Schedule:
             passes_on = is_view(user) or (
                 user not in self._level
                 and user not in self._time
-                and any(isinstance(v.type, Tile) and self._analysis.is_inline(v) for v in user.results)
+                and any(
+                    isinstance(v.type, Tile) and self._analysis.is_inline(v) for v in user.results
+                )
             )
             if passes_on:
                 if not all(self._is_over(v, old, owner, terminator, False) for v in user.results):

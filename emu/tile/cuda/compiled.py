@@ -153,9 +153,10 @@ _LIBDEVICE = {
     **{
         op: (f"{op}f", op)
         for op in (
-            "exp exp2 expm1 log log2 log10 log1p rsqrt sin cos tan asin acos atan sinh cosh tanh "
-            "erf floor ceil trunc rint pow atan2"
-        ).split()
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "pow", "erf"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
+            *("floor", "ceil", "trunc", "rint"),
+        )
     },
 }
 
@@ -171,14 +172,10 @@ def _float(op: str, dtype: DType) -> Any:
             lambda b, x, y: _instruction_of(b, code, f"={letter},{letter},{letter}", x, y),
         )
     floats = Floats(dtype.bits)
-    build: Callable[..., Any] = {
-        "neg": floats.negate,
-        "abs": floats.absolute,
-        "minnan": lambda b, x, y: floats.extreme(b, "<", x, y),
-        "maxnan": lambda b, x, y: floats.extreme(b, ">", x, y),
-    }[op]
-    count = 1 if op in ("neg", "abs") else 2
-    return Recipe(dtype, (dtype,) * count, build)
+    if op in ("neg", "abs"):
+        return Recipe(dtype, (dtype,), floats.negate if op == "neg" else floats.absolute)
+    relation = {"minnan": "<", "maxnan": ">"}[op]
+    return Recipe(dtype, (dtype, dtype), lambda b, x, y: floats.extreme(b, relation, x, y))
 
 
 # ---- conversions
@@ -453,13 +450,9 @@ def _of_one(op: str, dtype: DType) -> Any:
     if op in ("round", "truncate"):
         return _narrowing(op, dtype)
     if op == "bits":
-        return Recipe(
-            _unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x)
-        )
+        return Recipe(_unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x))
     if op == "from":
-        return Recipe(
-            register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x)
-        )
+        return Recipe(register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x))
     if dtype.is_float:
         return _float(op, dtype)
     if op == "mulhi" and dtype.bits == 64:

@@ -59,9 +59,7 @@ class Emitter:
         messages: Of assertions; a kernel reports the number of one, from 1.
     """
 
-    def __init__(
-        self, plan: Plan, threads: int, body: Callable[[Emitter, Region], None]
-    ) -> None:
+    def __init__(self, plan: Plan, threads: int, body: Callable[[Emitter, Region], None]) -> None:
         self.plan = plan
         self._body = body
         self.threads = threads
@@ -385,9 +383,7 @@ class Emitter:
             moved = Index(self.index(f"{place.text} - {split}"), second.shape[axis])
             choices = (
                 f"{place.text} < {split}",
-                self.flat(
-                    [(outer, stride * split), (place, stride), (rest, 1)], size_of(first)
-                ),
+                self.flat([(outer, stride * split), (place, stride), (rest, 1)], size_of(first)),
                 self.flat(
                     [(outer, stride * second.shape[axis]), (moved, stride), (rest, 1)],
                     size_of(second),
@@ -395,7 +391,10 @@ class Emitter:
             )
         name = self.name(value.name)
         self.line(f"{name} = {literal(0, element_of(value.type))}")
-        for header, tile, inner in ((f"if {choices[0]}:", first, choices[1]), ("else:", second, choices[2])):
+        for header, tile, inner in (
+            (f"if {choices[0]}:", first, choices[1]),
+            ("else:", second, choices[2]),
+        ):
             with self.block(header):
                 self.line(f"{name} = {self.at(tile, inner)}")
         return name

@@ -69,12 +69,12 @@ class Floats:
     def to_integer(self, b: Any, x: Any, kind: Any, signed: bool) -> Any:
         """Toward zero; the nearest integer of the dtype where it does not fit, 0 for NaN."""
         width = kind.width
-        low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+        low, high = (
+            (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+        )
         above = b.fcmp_ordered(">=", x, self.kind(float(high + 1)))
         below = b.fcmp_ordered("<=", x, self.kind(float(low)))
-        inside = b.and_(
-            b.fcmp_ordered("ord", x, x), b.not_(b.or_(above, below))
-        )
+        inside = b.and_(b.fcmp_ordered("ord", x, x), b.not_(b.or_(above, below)))
         safe = b.select(inside, x, self.kind(0.0))
         value = (b.fptosi if signed else b.fptoui)(safe, kind)
         return b.select(above, kind(high), b.select(below, kind(low), value))

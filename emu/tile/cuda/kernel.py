@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import linecache
 import math
 from collections.abc import Iterator, Sequence
@@ -46,7 +47,7 @@ class CudaKernel:
             file = f"<tile kernel {self.name} {id(self):#x}>"
             linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
             names: dict[str, Any] = {"__name__": f"emu.tile.cuda.generated.{self.name}"}
-            exec(compile(self.source, file, "exec"), names)
+            exec(compile(self.source, file, "exec"), names)  # noqa: S102 - our own text
             self._function = names["kernel"]
         return self._function
 
@@ -55,7 +56,7 @@ class CudaKernel:
         from emu.kernels.cuda.intrinsics import types
 
         names = {"i1": "boolean", "f32": "float32", "f64": "float64"}
-        own = [_held(a) for a in self._generated.arguments]
+        own = [register(a) for a in self._generated.arguments]
         texts = [names.get(d.name, f"{'u' if d.name[0] == 'u' else ''}int{d.bits}") for d in own]
         return tuple(getattr(types, t) for t in (*texts, *["int32"] * 3, *["int64"] * 2))
 
@@ -85,9 +86,7 @@ class CudaKernel:
         shape = _grid(grid)
         kinds = self._generated.arguments
         if len(arguments) != len(kinds):
-            raise ValueError(
-                f"{self.name} takes {len(kinds)} arguments, but got {len(arguments)}"
-            )
+            raise ValueError(f"{self.name} takes {len(kinds)} arguments, but got {len(arguments)}")
         _check(self.name, arguments, kinds)
         from emu.kernels.cuda.device import require_device
 
@@ -106,9 +105,7 @@ class CudaKernel:
     ) -> None:
         from emu.kernels.cuda.device import launch
 
-        blocks = math.prod(shape)
         status = np.zeros(1, np.int32)
-        scratch = np.zeros(max(1, self.scratch_bytes * blocks // 8), np.int64)
         values: list[Any] = []
         addresses: dict[int, int] = {}  # an array that is given twice is one
         for argument, kind in zip(arguments, self._generated.arguments, strict=True):
@@ -119,11 +116,12 @@ class CudaKernel:
             else:
                 values.append(register(kind).numpy.type(kind.numpy.type(argument)))
         values += [np.int32(extent) for extent in shape]
-        with _address(status, windows) as state, _address(scratch, windows, False) as room:
+        needed = self.scratch_bytes * math.prod(shape)
+        with _address(status, windows) as state, _room(needed, windows) as room:
             values += [np.int64(state), np.int64(room)]
             launch(
                 self.function,
-                (blocks,),
+                (math.prod(shape),),
                 (self.threads,),
                 *values,
                 touches=windows,
@@ -133,19 +131,17 @@ class CudaKernel:
             raise AssertionError(self._generated.messages[status[0] - 1])
 
 
-def _held(kind: DType | Pointer) -> DType:
-    return register(kind)
-
-
 def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
     extents = tuple(grid)
-    whole = 1 <= len(extents) <= 3 and all(isinstance(n, int) and n >= 0 for n in extents)
+    whole = 1 <= len(extents) <= 3 and all(
+        isinstance(n, int | np.integer) and n >= 0 for n in extents
+    )
     if not whole or math.prod(extents) > _MOST_BLOCKS:
         raise ValueError(
             f"grid must be one to three extents from 0 with at most {_MOST_BLOCKS} programs, "
             f"but got {extents}"
         )
-    x, y, z = (*extents, 1, 1)[:3]
+    x, y, z = (*map(int, extents), 1, 1)[:3]
     return x, y, z
 
 
@@ -172,7 +168,8 @@ def _check(name: str, arguments: Sequence[Any], kinds: Sequence[DType | Pointer]
         element = kind.element
         expected = np.dtype(np.int64) if isinstance(element, Pointer) else element.numpy
         # Interfaces of arrays know no bf16 nor fp8, which travel as integers of their width.
-        if dtype != expected and not (dtype.itemsize == expected.itemsize and dtype.kind in "iuV"):
+        alike = dtype.kind in "iuV" and expected.kind in "iuV"
+        if dtype != expected and not (alike and dtype.itemsize == expected.itemsize):
             raise TypeError(
                 f"argument {number} of {name} must have dtype {expected}, but got {dtype}"
             )
@@ -182,22 +179,21 @@ def _check_range(what: str, argument: Any, kind: DType) -> None:
     if kind.is_integer:
         info = np.iinfo(kind.numpy)
         if not int(info.min) <= int(argument) <= int(info.max):
-            raise ValueError(
-                f"{what} must be from {info.min} to {info.max}, but got {argument}"
-            )
+            raise ValueError(f"{what} must be from {info.min} to {info.max}, but got {argument}")
     elif kind.kind is Kind.BOOL and argument not in (0, 1):
         raise ValueError(f"{what} must be 0 or 1, but got {argument}")
 
 
 def _dtype(array: Any) -> np.dtype[Any] | None:
     if isinstance(array, np.ndarray):
-        return array.dtype
+        dtype: np.dtype[Any] = array.dtype
+        return dtype
     interface = getattr(array, "__cuda_array_interface__", None)
     return None if interface is None else np.dtype(interface["typestr"])
 
 
 @contextlib.contextmanager
-def _address(array: Any, windows: list[tuple[int, int]], back: bool = True) -> Iterator[int]:
+def _address(array: Any, windows: list[tuple[int, int]]) -> Iterator[int]:
     """Give an array's address in memory that kernels reach; what they wrote is there afterwards."""
     from emu.kernels.cuda.device import SIMULATED
 
@@ -205,7 +201,7 @@ def _address(array: Any, windows: list[tuple[int, int]], back: bool = True) -> I
         yield int(array)
         return
     if not isinstance(array, np.ndarray):
-        yield int(array.__cuda_array_interface__["data"][0])
+        yield _data(array)
         return
     if SIMULATED:
         address = array.ctypes.data
@@ -217,19 +213,32 @@ def _address(array: Any, windows: list[tuple[int, int]], back: bool = True) -> I
 
     # As bytes: a device array of Numba's has neither bf16 nor fp8.
     low, high = np.lib.array_utils.byte_bounds(array)
-    offset = array.ctypes.data - low
-    owner = np.lib.stride_tricks.as_strided(_bytes_from(array, offset), (high - low,), (1,))
-    copy = cuda.to_device(np.ascontiguousarray(owner))
-    yield int(copy.__cuda_array_interface__["data"][0]) + offset
-    if back:
-        owner[...] = copy.copy_to_host()
+    span = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+    copy = cuda.to_device(span)
+    yield _data(copy) + array.ctypes.data - low
+    if array.flags.writeable:
+        copy.copy_to_host(span)
 
 
-def _bytes_from(array: Any, offset: int) -> Any:
-    import ctypes
+@contextlib.contextmanager
+def _room(nbytes: int, windows: list[tuple[int, int]]) -> Iterator[int]:
+    """Give the address of memory with any contents; 0 for no bytes."""
+    from emu.kernels.cuda.device import SIMULATED
 
-    low, high = np.lib.array_utils.byte_bounds(array)
-    return np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+    if not nbytes:
+        yield 0
+    elif SIMULATED:
+        with _address(np.zeros(nbytes // 8, np.int64), windows) as address:
+            yield address
+    else:
+        from numba import cuda
+
+        room = cuda.device_array(nbytes, np.uint8)
+        yield _data(room)
+
+
+def _data(array: Any) -> int:
+    return int(array.__cuda_array_interface__["data"][0])
 
 
 def compile_kernel(module: Module, *, threads: int = 128) -> CudaKernel:

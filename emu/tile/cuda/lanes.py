@@ -32,10 +32,10 @@ def _first(k: Emitter, operation: Operation, index: Index) -> list[str]:
     return [k.define(k.at(v, index), "total") for v in operation.operands]
 
 
-def _buffers(k: Emitter, stack: contextlib.ExitStack, operation: Operation, size: int) -> list[Buffer]:
-    return [
-        stack.enter_context(k.temporary(element_of(v.type), size)) for v in operation.operands
-    ]
+def _buffers(
+    k: Emitter, stack: contextlib.ExitStack, operation: Operation, size: int
+) -> list[Buffer]:
+    return [stack.enter_context(k.temporary(element_of(v.type), size)) for v in operation.operands]
 
 
 def reduce(k: Emitter, operation: Operation) -> None:
@@ -87,7 +87,7 @@ def _reduce_whole(k: Emitter, operation: Operation, size: int) -> None:
                         _update(k, operation, totals, Index("e", size))
             for buffer, total in zip(buffers, totals, strict=True):
                 k.line(buffer.write("t", total))
-        _tree(k, operation, buffers, count, f"t < {{n}} - {{h}}")
+        _tree(k, operation, buffers, count, "t < {n} - {h}")
         _results(k, operation, buffers, 1)
 
 
@@ -141,9 +141,7 @@ def _reduce_alone(k: Emitter, operation: Operation, rows: int, extent: int) -> N
             k.put(result, row, total)
 
 
-def _reduce_together(
-    k: Emitter, operation: Operation, rows: int, extent: int, group: int
-) -> None:
+def _reduce_together(k: Emitter, operation: Operation, rows: int, extent: int, group: int) -> None:
     """Several threads a result."""
     stride, active = _stride(operation), rows * group
     with contextlib.ExitStack() as stack:

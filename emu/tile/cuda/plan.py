@@ -64,7 +64,8 @@ def keeps_order(operation: Operation) -> bool:
 def reduced_rows(operation: Operation) -> int:
     """How many results a reduction has."""
     shape = operation.operands[0].shape
-    return math.prod(shape) // shape[operation.attributes["axis"]]
+    axis: int = operation.attributes["axis"]
+    return math.prod(shape[:axis] + shape[axis + 1 :])
 
 
 @dataclass
@@ -120,7 +121,9 @@ class _Planner:
                 continue  # a combine function has no tiles
             deeper = loops + (operation.code in (Code.FOR, Code.WHILE))
             for nested in operation.regions:
-                self.scan_region(nested, operation, deeper, spinning or operation.code is Code.WHILE)
+                self.scan_region(
+                    nested, operation, deeper, spinning or operation.code is Code.WHILE
+                )
 
     def places(self, operation: Operation, region: Region) -> None:
         """Note which values of an operation share a place, and where each is born."""

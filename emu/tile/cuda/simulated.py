@@ -13,11 +13,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from emu.kernels.cuda import simulated as memory
 from emu.tile.types import DTYPES, DType, Kind
 
+_FINFO: Any = ml_dtypes.finfo
 _lock = threading.Lock()
 _UINT = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
@@ -87,8 +89,6 @@ def _integer(op: str, dtype: DType) -> Callable[..., Any]:
         return lambda a, b: wrap((int(a) * int(b)) >> dtype.bits, dtype)
     of_integers = _INTEGER[op]
     return lambda *args: wrap(of_integers(*map(int, args)), dtype)
-
-
 
 
 _FLOAT: dict[str, Callable[..., Any]] = {
@@ -234,9 +234,7 @@ def _below(bits: Any, dtype: DType) -> Any:
 
 
 def _largest(dtype: DType, like: Any) -> Any:
-    import ml_dtypes
-
-    return np.copysign(np.float32(ml_dtypes.finfo(dtype.numpy).max), like)
+    return np.copysign(np.float32(_FINFO(dtype.numpy).max), like)
 
 
 def _bits(dtype: DType) -> Callable[[Any], Any]:
@@ -336,7 +334,7 @@ _WHOLE: dict[str, Callable[..., Any]] = {
 
 
 @functools.cache
-def make(name: str) -> Callable[..., Any]:
+def make(name: str) -> Any:
     """Return the function of a name; the names are those of :mod:`emu.tile.cuda.functions`.
 
     Raises:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from emu.tile.cuda import lanes
 from emu.tile.cuda.emitter import Emitter, Index
 from emu.tile.cuda.expressions import expression, literal, memory_name, numpy_name, zero
-
 from emu.tile.cuda.plan import PURE, is_tile, size_of
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import ELEMENTWISE, Code
@@ -31,7 +30,6 @@ def emit(k: Emitter, operation: Operation) -> None:
 
 
 def _pure(k: Emitter, operation: Operation) -> None:
-    code = operation.code
     for number, result in enumerate(operation.results):
         if not is_tile(result):
             k.names[result] = _scalar(k, operation, number)
@@ -116,7 +114,7 @@ def _masked(k: Emitter, load: str, args: list[str], result: Value) -> str:
 
 
 def _store(k: Emitter, operation: Operation) -> None:
-    pointer, value, *mask = operation.operands
+    pointer, value = operation.operands[:2]
     store = f"store_{memory_name(element_of(value.type))}"
     if is_tile(pointer):
         k.access(operation, store=pointer)
@@ -227,7 +225,9 @@ def _for(k: Emitter, operation: Operation) -> None:
     counter = k.name(index.name or "i")
     bounds = ", ".join(k.names[v] for v in (start, end, step))
     with k.block(f"for {counter} in range({bounds}):"):
-        k.names[index] = k.define(f"{numpy_name(element_of(index.type))}({counter})", index.name or "i")
+        k.names[index] = k.define(
+            f"{numpy_name(element_of(index.type))}({counter})", index.name or "i"
+        )
         emit_region(k, region)
         _assign(k, region.terminator, region.terminator.operands, inner)
         k.free(region.terminator)

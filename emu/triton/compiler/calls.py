@@ -24,6 +24,7 @@ from emu.triton.compiler.values import (
     is_tensor,
     normalize,
     of_language,
+    parameter,
     tensor,
     tuple,
     type_of,
@@ -120,13 +121,11 @@ class Calls(Expressions):
             raise TypeError(f"{function.__name__}() {error}") from None
         bound.apply_defaults()
         scope = {}
-        for parameter in function.signature.parameters.values():
-            value = bound.arguments[parameter.name]
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                raise self.unsupported(
-                    node, f"{function.__name__} must not have **{parameter.name}"
-                )
-            scope[parameter.name] = normalize(value)
+        for given in function.signature.parameters.values():
+            value = bound.arguments[given.name]
+            if given.kind is inspect.Parameter.VAR_KEYWORD:
+                raise self.unsupported(node, f"{function.__name__} must not have **{given.name}")
+            scope[given.name] = parameter(value)
         caller = self.frame
         self.frame = frame_of(function, scope, self.builder.location, caller.depth + 1)
         try:

@@ -7,11 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
+from emu.tile.ops import IMPURE
 from emu.triton.compiler.base import message_of
 from emu.triton.compiler.calls import frame_of
 from emu.triton.compiler.control import Control
 from emu.triton.compiler.errors import CompilationError
-from emu.triton.compiler.values import constexpr, flatten, normalize, tensor, tuple, unwrap
+from emu.triton.compiler.values import (
+    constexpr,
+    flatten,
+    normalize,
+    parameter,
+    tensor,
+    tuple,
+    unwrap,
+)
 from emu.triton.language.constants import constexpr_type
 from emu.triton.language.context import Context, building
 from emu.triton.language.types import dtype, str_to_ty, tuple_type
@@ -47,7 +56,11 @@ class CodeGenerator(Control):
     def combine(self, function: Any, arguments: Sequence[Any]) -> Any:
         """Emit a function that the language was given, as reductions are; return its value."""
         node = _CALL if self._node is None else self._node
-        return self.call(node, unwrap(function), list(arguments), {})
+        region = self.builder.region
+        first = len(region.operations)
+        value = self.call(node, unwrap(function), list(arguments), {})
+        _sweep(region, first, flatten(value))
+        return value
 
     _node: ast.AST | None = None
 
@@ -60,6 +73,22 @@ class CodeGenerator(Control):
             return super().call(node, function, arguments, keywords)
         finally:
             self._node = before
+
+
+def _sweep(region: Region, first: int, results: Sequence[Value]) -> None:
+    """Drop what nobody needs of a region's operations from the first on.
+
+    Combine functions may look at a tile's dtype, say, and so emit tiles where only scalars may be.
+    """
+    needed = set(results)
+    kept = []
+    for operation in reversed(region.operations[first:]):
+        if operation.code in IMPURE or not needed.isdisjoint(operation.results):
+            kept.append(operation)
+            needed.update(operation.operands)
+            for inner in (o for r in operation.regions for o in r.walk()):
+                needed.update(inner.operands)
+    region.operations[first:] = reversed(kept)
 
 
 _CALL = ast.parse("f()").body[0]
@@ -98,11 +127,11 @@ def build_module(
     scope: dict[str, Any] = {}
     for param in fn.params:
         if param.name in constants:
-            scope[param.name] = normalize(constants[param.name])
+            scope[param.name] = parameter(constants[param.name])
         elif param.name in signature:
             scope[param.name] = _argument(param.name, signature[param.name], arguments)
         elif param.has_default:
-            scope[param.name] = normalize(param.default)
+            scope[param.name] = parameter(param.default)
         else:
             raise TypeError(
                 f"signature must have a type for {param.name} of {fn.__name__}, but got none"

@@ -113,7 +113,7 @@ class Statements(Calls):
 
     def set(self, name: str, value: Any) -> None:
         """Give a variable a value."""
-        if is_tensor(value) and not value.handle.name:
+        if is_tensor(value) and value.handle is not None and not value.handle.name:
             value.handle.name = name
         self.frame.scope[name] = value
         self.frame.lost.pop(name, None)

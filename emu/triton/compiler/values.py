@@ -53,6 +53,12 @@ def normalize(value: Any) -> Any:
     return constexpr(value)
 
 
+def parameter(value: Any) -> Any:
+    """Return a value as parameters hold it: a dtype or a function, too, is a constexpr there."""
+    value = normalize(value)
+    return value if isinstance(value, base_value) else constexpr(value)
+
+
 def assignable(value: Any) -> Any:
     """Return what a variable holds after an assignment: numbers become tensors."""
     if isinstance(value, tuple):
@@ -184,6 +190,7 @@ __all__ = [
     "is_tensor",
     "normalize",
     "of_language",
+    "parameter",
     "same",
     "tensor",
     "to_tensor",

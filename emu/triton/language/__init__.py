@@ -1,6 +1,6 @@
 """Triton's language: dtypes, tensors, and the functions that programs call."""
 
-from emu.triton.language import core, extra, math, random, standard
+from emu.triton.language import core, extra, math, random, standard, target_info
 from emu.triton.language.arithmetic import (
     PropagateNan,
     add,
@@ -153,6 +153,7 @@ from emu.triton.language.shapes import (
     unsqueeze,
     view,
 )
+from emu.triton.language.types import MAX_NUMEL as TRITON_MAX_TENSOR_NUMEL
 from emu.triton.language.types import (
     bfloat16,
     block_type,
@@ -191,6 +192,7 @@ from emu.triton.language.values import (
 )
 
 __all__ = [
+    "TRITON_MAX_TENSOR_NUMEL",
     "Context",
     "PropagateNan",
     "StaticAssertionError",
@@ -330,6 +332,7 @@ __all__ = [
     "sub",
     "sum",
     "swizzle2d",
+    "target_info",
     "tensor",
     "to_tensor",
     "topk",

@@ -49,6 +49,11 @@ def _describe(x: Any) -> str:
     return str(x) if isinstance(x, tensor) else f"{x!r} ({scalar_dtype(x)})"
 
 
+def _invalid(what: str, a: Any, b: Any) -> TypeError:
+    said = f"{_describe(a)} and {_describe(b)}"
+    return TypeError(f"invalid operands of type {said}: cannot {what} them")
+
+
 def _computed(value: Any, to: dtype) -> tensor:
     """An operand in the dtype in which is computed."""
     if isinstance(value, tensor):
@@ -61,7 +66,7 @@ def _computed(value: Any, to: dtype) -> tensor:
         if not to.get_int_min_value() <= value <= to.get_int_max_value():
             raise ValueError(
                 f"a number that is combined with {to} must be in [{to.get_int_min_value()}, "
-                f"{to.get_int_max_value()}], but got {value}"
+                f"{to.get_int_max_value()}], but {value} is out of range"
             )
     return constant(value, to)
 
@@ -83,7 +88,7 @@ def promoted(what: str, lhs: Any, rhs: Any, division: bool = False) -> Pair:
     a_type = a.dtype if isinstance(a, tensor) else scalar_dtype(a)
     b_type = b.dtype if isinstance(b, tensor) else scalar_dtype(b)
     if a_type.is_ptr() or b_type.is_ptr():
-        raise TypeError(f"cannot {what} {_describe(a)} and {_describe(b)}")
+        raise _invalid(what, a, b)
     try:
         to = computation_type(
             a_type, not isinstance(a, tensor), b_type, not isinstance(b, tensor), division
@@ -302,7 +307,7 @@ def invert(x: tensor) -> tensor:
 def _bits(what: str, x: Any, y: Any) -> Pair:
     a, b = promoted(what, x, y)
     if not a.dtype.is_int():
-        raise TypeError(f"cannot {what} {_describe(operand(x))} and {_describe(operand(y))}")
+        raise _invalid(what, operand(x), operand(y))
     return a, b
 
 
@@ -359,7 +364,7 @@ def shr(x: Any, y: Any, by: dtype) -> tensor:
 def _compared(code: Code, x: Any, y: Any) -> tensor:
     if _is_pointer(x) and _is_pointer(y):
         if x.dtype != y.dtype:
-            raise TypeError(f"cannot compare {x} and {y}")
+            raise _invalid("compare", x, y)
         a, b = broadcast_tensors(x, y)
     else:
         a, b = promoted("compare", x, y)
@@ -441,9 +446,7 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
     chosen = cast_to(to_tensor(condition), int1)
     if _is_pointer(x) or _is_pointer(y):
         if not (_is_pointer(x) and _is_pointer(y) and x.dtype == y.dtype):
-            raise TypeError(
-                f"cannot choose between {_describe(operand(x))} and {_describe(operand(y))}"
-            )
+            raise _invalid("choose between", operand(x), operand(y))
         a, b = x, y
     else:
         a, b = promoted("choose between", x, y)

@@ -17,7 +17,7 @@ def checked(what: str, x: Any, dtypes: tuple[str, ...] = SINGLE_DOUBLE) -> tenso
     """Return a tensor; ValueError unless its dtype is one of some."""
     value = to_tensor(x)
     if value.dtype.name not in dtypes:
-        raise ValueError(f"{what} needs a dtype of {', '.join(dtypes)}, but got {value}")
+        raise ValueError(f"Expected dtype {' or '.join(dtypes)} for {what}, but got {value}")
     return value
 
 

@@ -175,7 +175,7 @@ def _prepared(
     """Pointer, value (of the element's dtype) and mask under the pointer's shape."""
     at, where = _pointer(pointer, what), _mask(mask, what)
     if at.dtype.is_const():
-        raise TypeError(f"{what} cannot write through a const pointer, but got {at}")
+        raise TypeError(f"Cannot store to a constant pointer: {what} got {at}")
     given = to_tensor(value if isinstance(value, tensor) else operand(value))
     _scalars_only(at, what, value=given, mask=where)
     given = cast_to(given, _element(at))

@@ -83,10 +83,10 @@ def computation_type(
     if a.is_fp8() and b.is_fp8():
         return a if a == b else float16
     if not (a.is_int() and b.is_int()):
-        raise TypeError(f"cannot combine {a!r} and {b!r}; cast one of them")
+        raise TypeError(f"unexpected type {a} and {b}; cast one of them")
     if division and a.int_signedness != b.int_signedness:
         raise TypeError(
-            f"/, // and % must have operands of one signedness, but got {a!r} and {b!r}; "
+            f"Cannot use /, // or % with {a} and {b} because they have different signedness; "
             "cast one of them"
         )
     return integer_promote(a, b)

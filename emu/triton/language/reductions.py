@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.tile import ir
-from emu.triton.language.arithmetic import add, and_, maximum, minimum, or_, where, xor_
+from emu.triton.language.arithmetic import add, and_, maximum, minimum, not_equal, or_, where, xor_
 from emu.triton.language.constants import unwrap
 from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
@@ -161,6 +161,8 @@ def _smaller(a: tensor, b: tensor) -> tensor:
 def _with_index(larger: bool, tie_break_left: bool) -> Combine:
     def combine(v1: tensor, i1: tensor, v2: tensor, i2: tensor) -> builtins.tuple[tensor, tensor]:
         first = v1 > v2 if larger else v1 < v2
+        if v1.dtype.is_floating():
+            first = or_(first, not_equal(v2, v2))  # a number goes before NaN
         if tie_break_left:
             first = or_(first, and_(v1 == v2, i1 < i2))
         return where(first, v1, v2), where(first, i1, i2)
@@ -229,7 +231,7 @@ def min(
 
 @member
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
-    """Place of the largest element along an axis, int32.
+    """Place of the largest element along an axis, int32; NaNs are left out where there is a number.
 
     Args:
         input: The tensor.

@@ -93,12 +93,11 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
         mask: Only where this is true elements are counted.
 
     Raises:
-        TypeError: The dtype is another.
-        ValueError: There are more axes, or the number is no power of two.
+        ValueError: The dtype is another, there are more axes, or the number is no power of two.
     """
     x, bins = to_tensor(input), unwrap(num_bins)
     if x.dtype.name not in ("int32", "uint32"):
-        raise TypeError(f"histogram needs int32 or uint32, but got {x}")
+        raise ValueError(f"histogram only supports 32-bit integer input, but got {x}")
     if len(x.extents) != 1:
         raise ValueError(f"histogram needs a tensor of one axis, but got {x}")
     if not isinstance(bins, int) or bins <= 0 or bins & (bins - 1):
@@ -137,8 +136,10 @@ def _merged(x: tensor, stage: int, order: bool | None) -> tensor:
     return x
 
 
-def _log2(n: int) -> int:
-    return n.bit_length() - 1
+def _log2(n: Any) -> int:
+    """Kernels of other libraries import this one, too, and call it with constexprs."""
+    length: int = unwrap(n).bit_length()
+    return length - 1
 
 
 def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:

@@ -36,7 +36,7 @@ def checked_axis(axis: Any, rank: int, name: str = "axis") -> int:
     if not isinstance(axis, int):
         raise TypeError(f"{name} must be an int known at compile time, but got {axis!r}")
     if not -rank <= axis < rank:
-        raise ValueError(f"{name} must be in [{-rank}, {rank}), but got {axis}")
+        raise ValueError(f"invalid axis {axis}: {name} must be in [{-rank}, {rank})")
     return axis % rank
 
 
@@ -142,7 +142,9 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     rank = len(x.extents) + len(places)
     places = [checked_axis(a, rank) for a in places]
     if len(set(places)) != len(places):
-        raise ValueError(f"axis must name different axes, but got {axis}")
+        raise ValueError(
+            f"axis must name different axes, but got duplicate axes, normalized axes = {places}"
+        )
     rest = iter(x.extents)
     shape = [1 if i in places else next(rest) for i in range(rank)]
     return wrapped(builder().reshape(x.handle, shape), x.dtype)
@@ -365,7 +367,7 @@ def index(x: tensor, at: Any) -> tensor:
     if isinstance(at, constexpr) and isinstance(at.value, builtins.tuple):
         at = at.value
     parts = list(at) if isinstance(at, builtins.tuple | tuple | list) else [at]
-    whole = 0
+    rank, whole, given = len(x.extents), 0, x
     for place, part in enumerate(parts):
         if unwrap(part) is None:
             x = expand_dims(x, place)
@@ -375,9 +377,10 @@ def index(x: tensor, at: Any) -> tensor:
         )
         if not full:
             raise TypeError(
-                f"the index of a tensor must consist of ':' and None, but got {unwrap(part)} for {x}"
+                f"unsupported tensor index: it must consist of ':' and None, but got {unwrap(part)} "
+                f"for {x}"
             )
         whole += 1
-    if whole > len(x.extents) - sum(unwrap(p) is None for p in parts):
-        raise ValueError(f"too many indices for {x}")
+    if whole > rank:
+        raise ValueError(f"too many indices for {given} of rank {rank}: {whole} axes are named")
     return x

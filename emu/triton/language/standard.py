@@ -22,6 +22,7 @@ from emu.triton.language.reductions import (
     xor_sum,
 )
 from emu.triton.language.scans import (
+    _log2,
     bitonic_merge,
     cumprod,
     cumsum,
@@ -37,6 +38,7 @@ from emu.triton.language.shapes import (
 )
 
 __all__ = [
+    "_log2",
     "argmax",
     "argmin",
     "bitonic_merge",

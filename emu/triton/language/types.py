@@ -179,7 +179,7 @@ class dtype(base_type):
         found = _TO_TILE.get(self.name)
         if found is None:
             raise NotImplementedError(
-                f"dtype must be one that emu has, but got {self.name}; of the 8-bit floats it has "
+                f"type {self.name} is not supported in this architecture: of the 8-bit floats emu has "
                 "float8e4nv and float8e5"
             )
         return found

@@ -197,6 +197,9 @@ class tuple(base_value):
         self.values: list[Any] = list(args)
         if type is not None and not isinstance(type, tuple_type):
             type = tuple_type(type)
+        fields = getattr(args, "_fields", None)
+        if type is None and isinstance(args, builtins.tuple) and fields is not None:
+            type = tuple_type([_type_of(v) for v in self.values], fields)
         self._type: tuple_type | None = type
 
     @property

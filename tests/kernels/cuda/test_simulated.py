@@ -68,6 +68,9 @@ def test_a_multiply_add_of_what_is_not_finite(fma):
     assert math.isnan(fma(math.inf, 1, -math.inf))
     assert fma(math.inf, -1, 5) == -math.inf
     assert fma(2, 3, math.inf) == math.inf
+    large = 1e30 if fma is simulated.fma32 else 1e300
+    assert fma(large, large, -math.inf) == -math.inf
+    assert math.isnan(fma(large, large, math.nan))
     assert math.copysign(1, fma(-0.0, 1, -0.0)) == -1
     assert math.copysign(1, fma(1, 1, -1)) == 1
 

@@ -38,7 +38,7 @@ def codes_of(dtype):
     all_ = UNARY | BINARY | COMPARISONS | {Code.SELECT, Code.FMA}
     if dtype.is_float:
         return sorted(all_ - BITWISE - {Code.NOT} - FLOAT_BINARY - (FLOAT_UNARY - EXACT_FLOAT))
-    return sorted(all_ - FLOAT_BINARY - FLOAT_UNARY)
+    return sorted(all_ - FLOAT_BINARY - FLOAT_UNARY - {Code.FMA})
 
 
 def _specials(dtype):
@@ -240,6 +240,8 @@ def test_what_is_not_defined_for_a_dtype_is_refused(compiled, make_case):
         compiled([make_case(Code.AND, F32)])
     with pytest.raises(ValueError, match="operation of i32, but got EXP"):
         compiled([make_case(Code.EXP, I32)])
+    with pytest.raises(ValueError, match="operation of i1, but got FMA"):
+        compiled([make_case(Code.FMA, I1)])
     with pytest.raises(ValueError, match="operation of f16, but got NOT"):
         compiled([make_case(Code.NOT, F16)])
 

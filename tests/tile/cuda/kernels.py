@@ -116,7 +116,8 @@ def matmul(dtype: DType, m: int = 20, n: int = 24, depth: int = 36) -> Program:
     bm, bn, bk = 16, 16, 8
     rng = np.random.default_rng(1)
     a, w = (
-        k.pointer(rng.integers(-4, 5, shape).astype(dtype.numpy)) for shape in ((m, depth), (depth, n))
+        k.pointer(rng.integers(-4, 5, shape).astype(dtype.numpy))
+        for shape in ((m, depth), (depth, n))
     )
     out = k.pointer(np.zeros((m, n), np.float32))
 
@@ -144,9 +145,7 @@ def matmul(dtype: DType, m: int = 20, n: int = 24, depth: int = 36) -> Program:
 
         def inside(place: Value, other: Value, index: Value = loop.index) -> Value:
             rest = b.binary(Code.SUB, k.number(depth), index)
-            return b.binary(
-                Code.AND, other, b.compare(Code.LT, place, b.splat(rest, place.shape))
-            )
+            return b.binary(Code.AND, other, b.compare(Code.LT, place, b.splat(rest, place.shape)))
 
         x = b.load(left, inside(left_depth, row_inside))
         y = b.load(right, inside(right_depth, column_inside))
@@ -211,7 +210,9 @@ def sort() -> Program:
             low, high = b.split(halves)
             other = b.reshape(b.permute(b.join(high, low), (0, 2, 1)), (n,))
             up = b.compare(
-                Code.EQ, b.binary(Code.AND, lanes, k.number(stage, I32, (n,))), k.number(0, I32, (n,))
+                Code.EQ,
+                b.binary(Code.AND, lanes, k.number(stage, I32, (n,))),
+                k.number(0, I32, (n,)),
             )
             lower = b.compare(
                 Code.EQ,
@@ -219,9 +220,7 @@ def sort() -> Program:
                 k.number(0, I32, (n,)),
             )
             smaller = b.compare(Code.EQ, up, lower)
-            x = b.select(
-                smaller, b.binary(Code.MIN, x, other), b.binary(Code.MAX, x, other)
-            )
+            x = b.select(smaller, b.binary(Code.MIN, x, other), b.binary(Code.MAX, x, other))
             distance //= 2
     k.result(x)
     return k.program("sort")

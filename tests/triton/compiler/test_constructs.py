@@ -246,6 +246,32 @@ def test_variance_by_a_reduction_of_three_tensors(launch):
 
 
 @jit
+def later(a, i, b, j):
+    """The larger with its place; looks at the dtype of a tile that nobody needs."""
+    above = a > b
+    if (a + tl.zeros((1,), tl.int1)).dtype.is_floating():
+        above |= a != a and b == b
+    above |= (a == b) & (i > j)
+    return tl.where(above, a, b), tl.where(above, i, j)
+
+
+@jit
+def running_maximum(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    _, place = tl.associative_scan((tl.load(x_ptr + at), at), 0, later)
+    tl.store(out_ptr + at, place)
+
+
+def test_combine_functions_may_look_at_tiles(launch, compile_):
+    x, out = RNG.integers(0, 5, 16).astype(np.float32), np.zeros(16, np.int32)
+    launch(running_maximum, x, out, N=16)
+    expected = [max(range(i + 1), key=lambda j: (x[j], j)) for i in range(16)]
+    np.testing.assert_array_equal(out, expected)
+    (scan,) = [o for o in compile_(running_maximum, x, out, N=16).kernel.body.walk() if o.regions]
+    assert all(not v.shape for o in scan.regions[0].operations for v in o.results)
+
+
+@jit
 def affine(a, b, c, d):
     return a * c, b * c + d
 
@@ -443,6 +469,30 @@ def generic(x, y):
     else:
         tl.static_assert(False, f"no {x.dtype}")
     return r.to(x.dtype, bitcast=False)
+
+
+@jit
+def largest(dtype):
+    """Known values that are declared in branches and returned."""
+    kind = dtype.value
+    if kind.is_floating():
+        value: tl.constexpr = float("inf")
+        return value
+    width: tl.constexpr = kind.int_bitwidth
+    value: tl.constexpr = 2 ** (width - kind.is_int_signed()) - 1
+    return value
+
+
+@jit
+def limits(x_ptr, n: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, n), largest(x_ptr.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8])
+def test_dtypes_are_arguments(launch, dtype):
+    x = np.zeros(4, dtype)
+    launch(limits, x, n=4)
+    assert set(x) == {dtype(np.inf) if dtype is np.float32 else np.iinfo(dtype).max}
 
 
 @jit

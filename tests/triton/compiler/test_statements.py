@@ -65,6 +65,22 @@ def test_augmented_assignments_are_operators(launch, value):
     assert out[0] == ((a << 2 >> 1 | 64) ^ 5) & 127
 
 
+@jit
+def keeps_nothing(out, n):
+    done = tl.store(out, 1)
+    for i in range(n):
+        done = tl.store(out + i, i + 5)
+    if n > 1:
+        done = tl.store(out + 1, 2)
+    return done
+
+
+def test_what_a_store_gives_can_be_assigned(launch):
+    out = ints(0, 0, 0)
+    launch(keeps_nothing, out, 3)
+    assert out.tolist() == [5, 2, 7]
+
+
 # ---- if
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import emu.triton.language as tl
 from emu.tile import ir, reference
+from emu.tile.verify import verify
 from emu.triton.language.context import Context, building
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -97,6 +98,7 @@ class Kernel:
 
     def run(self, grid: Sequence[int] = (1,), **options: Any) -> None:
         self.builder.return_()
+        verify(self.module)
         reference.run(self.module, self.values, grid, **options)
 
 

@@ -148,5 +148,5 @@ def test_numbers_are_cast_too() -> None:
 
 @pytest.mark.parametrize("name", ["float8e4b15", "float8e4b8", "float8e5b16"])
 def test_fp8_that_the_ir_lacks_is_refused(name: str) -> None:
-    with pytest.raises(NotImplementedError, match="of the 8-bit floats it has float8e4nv"):
+    with pytest.raises(NotImplementedError, match="of the 8-bit floats emu has float8e4nv"):
         emit(lambda t: t.to(getattr(tl, name)), value("fp32"))

@@ -131,7 +131,7 @@ def test_bad_loads_and_stores_are_named() -> None:
             "value of store must broadcast",
             lambda: tl.store(block, value("fp32", (2, 8))),
         ),
-        (TypeError, "cannot write through a const pointer", lambda: tl.store(const, 1.0)),
+        (TypeError, "Cannot store to a constant pointer", lambda: tl.store(const, 1.0)),
         (NotImplementedError, "boundary_check", lambda: tl.load(block, boundary_check=(0,))),
         (NotImplementedError, "boundary_check", lambda: tl.store(block, 0, boundary_check=(0,))),
         (NotImplementedError, "padding_option", lambda: tl.load(block, padding_option="zero")),

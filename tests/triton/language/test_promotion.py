@@ -76,7 +76,10 @@ def test_division_of_integers_wants_one_signedness() -> None:
             for operation in (operator.truediv, operator.floordiv, operator.mod):
                 pair = value(a, (4,)), value(b, (4,))
                 if (a in signed) != (b in signed):
-                    with pytest.raises(TypeError, match="signedness"):
+                    with pytest.raises(
+                        TypeError,
+                        match=f"Cannot use .* with {a} and {b} because they have different signedness",
+                    ):
                         emit(operation, *pair)
                     continue
                 wanted = COMMON[a, b]
@@ -148,7 +151,7 @@ def test_bits_are_of_integers_only() -> None:
                 result, _ = emit(operation, value(a, (4,)), value(b, (4,)))
                 assert result.dtype.name == wanted
             else:
-                with pytest.raises(TypeError, match="cannot"):
+                with pytest.raises(TypeError, match=r"cannot|invalid operands of type"):
                     emit(operation, value(a, (4,)), value(b, (4,)))
 
 

@@ -175,14 +175,17 @@ def test_tuples() -> None:
         _ = t[value("int32")]
 
 
+Pair = namedtuple("Pair", ["first", "second"])
+
+
 def test_named_tuples_keep_their_fields() -> None:
     t = tl.tuple([1, 2], tl.tuple_type([tl.int32, tl.int32], ["left", "right"]))
     assert (t.left, t.right) == (1, 2)
+    named = tl.tuple(Pair(3, tl.constexpr(4)))
+    assert (named.first, named.second.value) == (3, 4)
+    assert named.type.fields == ["first", "second"]
     with pytest.raises(AttributeError, match="no attribute 'middle'"):
         _ = t.middle
-
-
-Pair = namedtuple("Pair", ["first", "second"])
 
 
 def test_values_are_flattened_and_put_together_again() -> None:
@@ -242,6 +245,11 @@ def test_modules_have_tritons_names() -> None:
     assert tl.math.exp is tl.exp
     assert tl.random.philox is tl.philox
     assert tl.core._unwrap_if_constexpr(tl.constexpr(3)) == 3
+    assert tl.TRITON_MAX_TENSOR_NUMEL == 2**20
+    assert not tl.target_info.is_cuda()
+    assert not tl.target_info.cuda_capability_geq(9, 0)
+    assert not tl.target_info.is_hip()
+    assert tl.target_info.current_target().value is None
     for name in ("range", "static_range", "condition"):
         assert isinstance(getattr(tl, name), type)
 

@@ -385,7 +385,7 @@ def test_both_backends_give_the_same():
 @pytest.mark.parametrize(
     ("grid", "count"),
     [(4, 4), ((4,), 4), ([4], 4), ((np.int64(2), 3), 6), ((2, 2, 2), 8), (lambda m: (3, 1), 3)],
-    ids=str,
+    ids=["int", "one", "list", "numpy", "three", "callable"],
 )
 def test_every_program_of_a_grid_runs_once(grid, count):
     y = np.full(16, -1, np.int32)
