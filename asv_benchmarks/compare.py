@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         store,
         tiles,
         torch_npu,
+        triton,
         waiting,
     )
     from rows.measure import Settings
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         cast,
         quant,
         torch_npu,
+        triton,
         matmul,
         kernel_start,
         cuda,
