@@ -16,7 +16,7 @@ from emu.tile.ops import Code
 from emu.tile.reference import along, memory, shapes
 from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
 from emu.tile.reference.rounding import Array, to_float
-from emu.tile.types import DType, Pointer, Tile, Token, Type, element_of
+from emu.tile.types import DType, Tile, Token, Type, element_of
 
 Triple: TypeAlias = tuple[int, int, int]
 Frame: TypeAlias = dict[Value, Array]
