@@ -11,41 +11,43 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["HookChain", "autotuning", "cache", "compilation", "language", "runtime"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class HookChain(Generic[F]):
-    """Functions that are called one after the other.
+class HookChain(list[F]):
+    """Functions that are called one after the other; a list, whose truth a launch can see at once.
 
     Args:
         reversed: Call the last that was added first.
     """
 
     def __init__(self, reversed: bool = False) -> None:
-        self.calls: list[F] = []
+        super().__init__()
         self.reversed = reversed
+
+    @property
+    def calls(self) -> list[F]:
+        """The functions."""
+        return self
 
     def add(self, func: F) -> None:
         """Add a function; one that is there already is not added again."""
-        if func not in self.calls:
-            self.calls.append(func)
+        if func not in self:
+            self.append(func)
 
     def remove(self, func: F) -> None:
         """Remove a function, if it is there."""
-        if func in self.calls:
-            self.calls.remove(func)
+        if func in self:
+            super().remove(func)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Call each function with the arguments."""
-        for call in reversed(self.calls) if self.reversed else tuple(self.calls):
+        for call in reversed(self) if self.reversed else tuple(self):
             call(*args, **kwargs)
-
-    def __bool__(self) -> bool:
-        return bool(self.calls)
 
 
 def _truth(name: str, default: bool = False) -> bool:

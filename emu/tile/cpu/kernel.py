@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import pickle
+import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from emu.tile.cpu import native
+from emu.tile.cpu import native, pool
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.diagnosis import CALLBACK, CODE_BITS, Assert, Diagnosis, Print
 from emu.tile.cpu.emitter import Emitter
@@ -24,11 +25,13 @@ from emu.tile.types import F32, F64, DType, Pointer, Tile, Token, Type
 from emu.tile.verify import verify
 
 _POINTER = ir.PointerType()
-_RUN = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, r.I64, r.I64, r.I64, _POINTER, _POINTER])
+_RUN = ir.FunctionType(r.I64, [_POINTER])
 _PROGRAM = ir.FunctionType(r.I64, [_POINTER, *[r.I32] * 6, _POINTER, _POINTER])
-_Entry = ctypes.CFUNCTYPE(
-    ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_void_p
-)
+_Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_CALL = struct.Struct("Q5q2Q")
+"""What an entry finds at its address: the arguments, the first program, the one after the last, the grid,
+scratch, and the function for prints. One argument: ctypes takes longer for eight than all else."""
+
 _LINE = 64
 
 
@@ -107,20 +110,20 @@ class Kernel:
         """
         total = x * y * z
         if threads > 1 and total > 1:
-            from emu.tile.cpu import pool
-
             status = pool.run(self, arguments, total, (x, y, z), threads)
         else:
-            status = self._entry(
-                arguments, 0, total, x, y, z, scratch(self.scratch_bytes), self._callback_address
-            )
+            status = self.run_part(arguments, 0, total, (x, y, z))
         if status:
             self._fail(status, x, y)
 
     def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
         """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
         place = scratch(self.scratch_bytes)
-        return int(self._entry(arguments, first, last, *grid, place, self._callback_address))
+        _CALL.pack_into(
+            _memory.call, 0, arguments, first, last, *grid, place, self._callback_address
+        )
+        status: int = self._entry(_memory.call_address)
+        return status
 
     def _print(self, index: int, address: int) -> None:
         text = self.prints[index].text(address)
@@ -136,17 +139,27 @@ class Kernel:
         raise ProgramAssertionError(found.message, numbers, found.location)
 
 
-_scratch = threading.local()
+class _Memory(threading.local):
+    """What belongs to a thread: scratch, in whole cache lines, and what it tells the entry of a kernel."""
+
+    def __init__(self) -> None:
+        self.call = ctypes.create_string_buffer(_CALL.size)
+        self.call_address = ctypes.addressof(self.call)
+        self.grow(0)
+
+    def grow(self, count: int) -> int:
+        """Let scratch have so many bytes, and return its address."""
+        self.size, self.buffer = count, ctypes.create_string_buffer(count + _LINE)
+        self.address = -(-ctypes.addressof(self.buffer) // _LINE) * _LINE
+        return self.address
+
+
+_memory = _Memory()
 
 
 def scratch(count: int) -> int:
     """Return the address of so many bytes, in whole cache lines, that belong to this thread."""
-    if count <= getattr(_scratch, "size", -1):
-        return int(_scratch.address)
-    buffer = ctypes.create_string_buffer(count + _LINE)
-    _scratch.buffer, _scratch.size = buffer, count
-    _scratch.address = -(-ctypes.addressof(buffer) // _LINE) * _LINE
-    return int(_scratch.address)
+    return _memory.address if count <= _memory.size else _memory.grow(count)
 
 
 def _slot(type_: Type) -> str:
@@ -226,8 +239,14 @@ def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
 
 def _emit_run(module: ir.Module, program: ir.Function) -> None:
     function = ir.Function(module, _RUN, "emu.run")
-    arguments, first, last, x, y, z, scratch_, callback = function.args
     builder = ir.IRBuilder(function.append_basic_block())
+    slots = (_POINTER, *[r.I64] * 5, _POINTER, _POINTER)
+    arguments, first, last, x, y, z, scratch_, callback = (
+        builder.load(
+            builder.gep(function.args[0], [r.number(r.I64, 8 * n)], source_etype=r.BYTE), typ=type_
+        )
+        for n, type_ in enumerate(slots)
+    )
     blocks = [function.append_basic_block() for _ in range(4)]
     loop, failed, more, done = blocks
     start = builder.block

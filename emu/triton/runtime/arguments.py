@@ -78,6 +78,16 @@ def own_look() -> Any:
     return guard()
 
 
+def modes() -> Callable[[], Any]:
+    """Return what says whether functions of torch may be caught, so that a look needs :func:`own_look`."""
+    torch = meet_torch()
+    return _always if torch is None else torch._C._len_torch_function_stack
+
+
+def _always() -> bool:
+    return True
+
+
 def describe(value: Any) -> tuple[Any, Any]:
     """Return the key and the packed value of an argument that is not constant by annotation.
 

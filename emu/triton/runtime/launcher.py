@@ -46,14 +46,25 @@ _ANNOTATED = """\
 """
 _BODY = """\
 def launcher({parameters}):
-    with _emu_guard():
+    _emu_look = None
+    if _emu_modes() or not _emu_tensors:
+        _emu_look = _emu_guard()
+        _emu_look.__enter__()
+    try:
         try:
 {lookups}
         except _emu_refusals as _emu_error:
             _emu_blame(_emu_error, {{{bound}}})
+    finally:
+        if _emu_look is not None:
+            _emu_look.__exit__(None, None, None)
     _emu_key = ({keys})
     if _emu_options:
-        _emu_key = _emu_key, _emu_options_key(_emu_options)
+        _emu_key = _emu_key, (*_emu_options.items(),)
+        try:
+            hash(_emu_key)
+        except TypeError:
+            _emu_key = _emu_key[0], _emu_options_key(_emu_options)
     _emu_entry = _emu_table.get(_emu_key)
     if _emu_entry is None:
         _emu_entry = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
@@ -142,6 +153,7 @@ def make(
         "_emu_constant": arguments.constant_key,
         "_emu_annotated": _annotated,
         "_emu_guard": arguments.own_look,
+        "_emu_modes": arguments.modes(),
         "_emu_refusals": REFUSALS,
         "_emu_blame": lambda error, bound: blame(name, params, bound, error),
         "_emu_options_key": options_key,
