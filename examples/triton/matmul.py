@@ -5,8 +5,8 @@ Run with: python examples/triton/matmul.py
 
 import numpy as np
 
-from emu import triton
 import emu.triton.language as tl
+from emu import triton
 
 
 @triton.jit
