@@ -22,9 +22,9 @@ from emu.triton.compiler.values import (
     unwrap,
 )
 from emu.triton.language.constants import constexpr_type
-from emu.triton.language.context import Context, building
+from emu.triton.language.context import Context, building, current
 from emu.triton.language.types import dtype, float32, str_to_ty, tuple_type
-from emu.triton.runtime.source import JITCallable
+from emu.triton.runtime.source import JITCallable, KernelParam
 
 
 class CodeGenerator(Control):
@@ -57,11 +57,19 @@ class CodeGenerator(Control):
         return Function(function.__name__, region)
 
     def combine(self, function: Any, arguments: Sequence[Any]) -> Any:
-        """Emit a function that the language was given, as reductions are; return its value."""
+        """Emit a function that the language was given, as reductions are; return its value.
+
+        Assertions in it have no effect: how often and of what it is called is the compiler's choice.
+        """
         node = _CALL if self._node is None else self._node
         region = self.builder.region
         first = len(region.operations)
-        value = self.call(node, unwrap(function), list(arguments), {})
+        context = current()
+        before, context.debug = context.debug, False
+        try:
+            value = self.call(node, unwrap(function), list(arguments), {})
+        finally:
+            context.debug = before
         _sweep(region, first, flatten(value))
         return value
 
@@ -152,6 +160,7 @@ def build_module(
     builder.location = frame.location(definition)
     with building(context):
         try:
+            _check_parameters(generator, fn.params, definition)
             kernel = generator.kernel(arguments, narrow)
         except CompilationError as error:
             # Where the compiler noticed it is of no interest; the error says where the fault is.
@@ -162,6 +171,15 @@ def build_module(
             ) from error
     module.functions[kernel.name] = kernel
     return module
+
+
+def _check_parameters(
+    generator: CodeGenerator, params: Sequence[KernelParam], definition: ast.AST
+) -> None:
+    for param in params:
+        if param.is_constexpr and param.do_not_specialize:
+            message = f"{param.name} marked as constexpr and listed in do_not_specialize; it can only be one"
+            raise generator.error(CompilationError, definition, message)
 
 
 def _option(options: Any, name: str) -> Any:
