@@ -17,7 +17,7 @@ from emu.triton.runtime import (
     reinterpret,
     set_allocator,
 )
-from emu.triton.runtime.jit import constexpr_function, jit
+from emu.triton.runtime.jit import constexpr_function, jit, must_use_result
 
 __version__ = "3.9.0+emu"
 """The release of Triton whose language this is."""
@@ -40,6 +40,7 @@ __all__ = [
     "jit",
     "knobs",
     "language",
+    "must_use_result",
     "next_power_of_2",
     "reinterpret",
     "runtime",

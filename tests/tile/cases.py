@@ -156,6 +156,27 @@ def shapes(k: Kernel) -> None:
 
 
 @case
+def views_of_what_was_moved(k: Kernel) -> None:
+    b = k.builder
+    moved = b.reshape(b.arange(0, 24), (4, 6))
+    k.result(b.reshape(moved, (24,)))
+    k.result(b.reshape(b.permute(moved, (1, 0)), (3, 8)))
+    k.result(b.reshape(b.reshape(moved, (4, 1, 6)), (2, 12)))
+    x = b.reshape(k.load(values(F16, 24)), (2, 3, 4))
+    k.result(b.reshape(b.permute(x, (2, 1, 0)), (2, 12)))
+    joined = b.cat(x, b.flip(x, 2), 1)
+    k.result(b.reshape(joined, (4, 12)))
+    k.result(b.cat(b.permute(joined, (0, 2, 1)), b.reshape(joined, (2, 4, 6)), 2))
+    for part in b.split(b.reshape(joined, (6, 4, 2))):
+        k.result(b.reshape(part, (8, 3)))
+    a = b.reshape(k.load(exact(F32, (2, 48))), (8, 12))
+    wide = b.cat(a, a, 1)
+    k.result(
+        b.dot(b.reshape(wide, (12, 16)), b.reshape(wide, (16, 12)), k.number(0, F32, (12, 12)))
+    )
+
+
+@case
 def joins_and_splits(k: Kernel) -> None:
     b = k.builder
     x, y = k.load(values(F16, 12, 1).reshape(3, 4)), k.load(values(F16, 12, 2).reshape(3, 4))

@@ -15,7 +15,6 @@ an element is a vector load.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
 from typing import Final
 
 from emu.tile import ops
@@ -116,6 +115,7 @@ class Analysis:
         self.owner_of: dict[int, Operation] = {}
         self.defined_in: dict[Value, Region] = {}
         self._costs: dict[Value, int | None] = {}
+        self._steps: dict[tuple[Value, int, frozenset[Operation]], Step] = {}
         self._visit(body)
 
     def _visit(self, region: Region) -> None:
@@ -202,7 +202,7 @@ class Analysis:
 
     # ---- steps
 
-    def step(self, value: Value, axis: int, assumed: Collection[Operation] = ()) -> Step:
+    def step(self, value: Value, axis: int, assumed: frozenset[Operation] = frozenset()) -> Step:
         """Return how a tile changes along an axis.
 
         Args:
@@ -210,6 +210,12 @@ class Analysis:
             axis: Of its shape.
             assumed: REM operations that are known to change nothing.
         """
+        key = (value, axis, assumed)
+        if key not in self._steps:
+            self._steps[key] = self._look(value, axis, assumed)
+        return self._steps[key]
+
+    def _look(self, value: Value, axis: int, assumed: frozenset[Operation]) -> Step:
         if not isinstance(value.type, Tile) or value.type.shape[axis] == 1:
             return 0
         operation = value.owner
@@ -230,7 +236,7 @@ class Analysis:
             return self._step_of(operation, axis, assumed)
         return None
 
-    def _step_of(self, operation: Operation, axis: int, assumed: Collection[Operation]) -> Step:
+    def _step_of(self, operation: Operation, axis: int, assumed: frozenset[Operation]) -> Step:
         steps = [self.step(operand, axis, assumed) for operand in operation.operands]
         if all(step == 0 for step in steps):
             return 0
@@ -288,6 +294,6 @@ class Analysis:
             return factor * step
         return VARIES
 
-    def is_regular(self, value: Value, assumed: Collection[Operation] = ()) -> bool:
+    def is_regular(self, value: Value, assumed: frozenset[Operation] = frozenset()) -> bool:
         """Say whether a tile steps evenly along each axis."""
         return all(self.step(value, a, assumed) is not None for a in range(len(value.shape)))

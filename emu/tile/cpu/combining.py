@@ -1,4 +1,4 @@
-"""Reductions and scans: combine regions on registers, one element or many lanes at a time."""
+"""Reductions: combine regions on registers, one element or many lanes at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from llvmlite import ir
 from emu.tile import ops
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.frame import Frame
-from emu.tile.cpu.lanes import Coordinate, Lanes, Point
-from emu.tile.cpu.nest import RUN, Nest
+from emu.tile.cpu.lanes import Lanes, Point
+from emu.tile.cpu.nest import RUN
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code
 from emu.tile.types import DType, Kind, element_of
@@ -282,58 +282,3 @@ class Reduction:
         ):
             register = self._frame.builder.load(variable, typ=r.register_type(element))
             self._frame.set_scalar(result, register)
-
-
-def emit_scan(frame: Frame, operation: Operation) -> None:
-    """Emit a SCAN, from memory to memory: each row is a chain along the axis.
-
-    Other axes are walked in runs, so that a scan along an outer axis works on vectors.
-    """
-    axis: int = operation.attributes["axis"]
-    shape = operation.results[0].shape
-    combiner = Combiner(frame, operation.regions[0])
-    elements = [element_of(v.type) for v in operation.operands]
-    sources = [frame.memory_of(v) for v in operation.operands]
-    targets = [frame.remember(v) for v in operation.results]
-    order = [axis, *(a for a in range(len(shape)) if a != axis)]
-
-    def place(point: Point) -> Point:
-        turned = dict(zip(order, point, strict=True))
-        return tuple(turned[a] for a in range(len(shape)))
-
-    def reversed_point(lanes: Lanes, point: Point) -> Point:
-        if not operation.attributes.get("reverse"):
-            return point
-        c = point[0]
-        last = r.number(r.I64, shape[axis] - 1)
-        start = lanes.builders[c.depth].sub(last, c.start)
-        return (Coordinate(start, -c.step, c.depth), *point[1:])
-
-    def before(lanes: Lanes, point: Point) -> Point:
-        c = point[0]
-        back = r.number(r.I64, 1 if operation.attributes.get("reverse") else -1)
-        start = lanes.builders[c.depth].add(c.start, back)
-        return (Coordinate(start, c.step, c.depth), *point[1:])
-
-    def body(lanes: Lanes, point: Point, count: int | None) -> None:
-        here = reversed_point(lanes, point)
-        builder = lanes.builders[-1]
-        values = [
-            lanes.load_from(m, place(here), e) for m, e in zip(sources, elements, strict=True)
-        ]
-        # The first of a chain has none before it: it reads itself, and what that gives is not taken.
-        first = builder.icmp_signed("==", point[0].start, r.number(r.I64, 0))
-        previous = before(lanes, here)[0]
-        start = builder.select(first, here[0].start, previous.start)
-        there = place((Coordinate(start, previous.step, len(lanes.builders) - 1), *here[1:]))
-        old = [lanes.load_from(m, there, e) for m, e in zip(targets, elements, strict=True)]
-        mixed = combiner.emit(builder, old, values)
-        for target, element, value, both in zip(targets, elements, values, mixed, strict=True):
-            chosen = builder.select(first, value, both)
-            lanes.store_to(target, place(here), element, chosen)
-
-    turned_shape = tuple(shape[a] for a in order)
-    if all(n == 1 for n in turned_shape[1:]):  # one chain
-        Nest(frame, turned_shape, Lanes(frame, []), single=True).emit(body)
-    else:
-        Nest(frame, turned_shape, Lanes(frame, [])).emit(body)

@@ -7,12 +7,14 @@ program it was. A print calls back into Python with the addresses of its values.
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from emu.tile import printing
 from emu.tile.cpu import groups
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.frame import Frame, is_tile
@@ -41,7 +43,7 @@ class Print:
     Attributes:
         prefix: What is printed before each value.
         hex: Whether integers are printed in base 16.
-        values: Shape and name of the dtype of each value; pointers as ``u64``.
+        values: Shape and name of the dtype of each value, or ``printing.POINTER``.
     """
 
     prefix: str
@@ -51,19 +53,14 @@ class Print:
     def text(self, address: int) -> str:
         """Return what is printed of values at the addresses that are found at an address."""
         numbers = (ctypes.c_int64 * (3 + len(self.values))).from_address(address)
-        program = ", ".join(map(str, numbers[:3]))
-        lines = []
+        values = []
         for place, (shape, name) in zip(numbers[3:], self.values, strict=True):
-            dtype = DTYPES[name].numpy
-            count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            buffer = ctypes.string_at(place, count)
-            array = np.frombuffer(buffer, dtype).reshape(shape)
-            if self.hex and dtype.kind in "iu":
-                shown = np.array2string(array, formatter={"int": hex})
-            else:
-                shown = str(array)
-            lines.append(f"pid ({program}) {self.prefix}{shown}")
-        return "\n".join(lines)
+            dtype = np.dtype(np.uint64) if name == printing.POINTER else DTYPES[name].numpy
+            count = math.prod(shape) * dtype.itemsize
+            array = np.frombuffer(ctypes.string_at(place, count), dtype).reshape(shape)
+            values.append((array, name))
+        x, y, z, *_ = numbers
+        return "\n".join(printing.lines((x, y, z), self.prefix, self.hex, values))
 
 
 class Diagnosis:
@@ -92,12 +89,12 @@ class Diagnosis:
     def print(self, frame: Frame, operation: Operation) -> None:
         """Emit the call that prints."""
         count = 3 + len(operation.operands)
-        numbers = frame.entry.alloca(ir.ArrayType(r.I64, count))
+        numbers = frame.entry.alloca(r.I64, count)
         specifications: list[tuple[tuple[int, ...], str]] = []
         items = [frame.builder.sext(number, r.I64) for number in self._programs]
         for value in operation.operands:
             element = element_of(value.type)
-            name = element.name if isinstance(element, DType) else "u64"
+            name = element.name if isinstance(element, DType) else printing.POINTER
             specifications.append((value.shape, name))
             if is_tile(value):
                 copy = frame.new_copy(value, element)

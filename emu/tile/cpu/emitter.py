@@ -14,7 +14,6 @@ from emu.tile import ops
 from emu.tile.cpu import memory
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.atomic import emit_one
-from emu.tile.cpu.combining import emit_scan
 from emu.tile.cpu.diagnosis import Diagnosis
 from emu.tile.cpu.frame import Frame, is_tile
 from emu.tile.cpu.groups import GroupEmitter, copy_bytes, copy_tile
@@ -22,6 +21,7 @@ from emu.tile.cpu.histogram import emit_histogram
 from emu.tile.cpu.lanes import Coordinate, Lanes, Point
 from emu.tile.cpu.memory import Memory
 from emu.tile.cpu.products import emit_dot
+from emu.tile.cpu.scanning import emit_scan
 from emu.tile.cpu.schedule import Schedule
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code

@@ -223,13 +223,11 @@ class GroupEmitter:
             ],
         )
 
-    def _steps(
-        self, lanes: Lanes, value: Value, element: ScalarType, assumed: Sequence[Operation] = ()
-    ) -> list[tuple[Any, int]]:
+    def _steps(self, lanes: Lanes, value: Value, element: ScalarType) -> list[tuple[Any, int]]:
         """Return the steps of a regular tile as i64 and the extents, of the axes along which it moves."""
         builder, found = lanes.builders[0], []
         for axis, extent in enumerate(value.shape):
-            if self._frame.analysis.step(value, axis, assumed) == 0:
+            if self._frame.analysis.step(value, axis) == 0:
                 continue
             point: Point = tuple(
                 ORIGIN_RUN if other == axis else ZERO for other in range(len(value.shape))
@@ -379,9 +377,7 @@ class GroupEmitter:
         reductions = iter(self._reductions)
         for operation in self._group.operations:
             code = operation.code
-            if code is Code.LOAD:
-                lanes.read(operation.result, point)
-            elif code is Code.STORE:
+            if code is Code.STORE:
                 lanes.store(operation, point)
             elif code is Code.REDUCE:
                 next(reductions).at(lanes, point, count)
@@ -391,6 +387,8 @@ class GroupEmitter:
                 self._assert(lanes, operation, point)
             elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
                 emit_atomic(self._frame, lanes, operation, point)
+            else:  # in order, rather than when it is needed: a long chain is no deep recursion
+                lanes.read_short(operation.result, point)
         for value in self._group.kept:
             register = lanes.read(value, point)
             lanes.store_to(self._frame.memories[value], point, element_of(value.type), register)

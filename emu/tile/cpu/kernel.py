@@ -8,7 +8,8 @@ import pickle
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,7 @@ _CALL = struct.Struct("Q5q2Q")
 scratch, and the function for prints. One argument: ctypes takes longer for eight than all else."""
 
 _LINE = 64
+_DEPTH = 50_000
 
 
 class ProgramAssertionError(AssertionError):
@@ -189,11 +191,12 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         VerifyError: It breaks a rule of the IR.
         TileError: Something in it cannot be compiled for a CPU.
     """
-    verify(module)
-    module = simplify(module)
-    CarryOffsets().apply(module)
-    kernel = module.kernel
-    text, frame, diagnosis = _emit(kernel, options or Options())
+    with _deep():
+        verify(module)
+        module = simplify(module)
+        CarryOffsets().apply(module)
+        kernel = module.kernel
+        text, frame, diagnosis = _emit(kernel, options or Options())
     symbol = f"{_ascii(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
@@ -206,6 +209,17 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         native.to_object(text),
         text,
     )
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Allow for chains of thousands of operations, along which facts are looked up recursively."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _ascii(name: str) -> str:

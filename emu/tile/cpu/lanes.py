@@ -77,9 +77,9 @@ class Lanes:
         self.frame = frame
         self.builders = builders
         self.count = 1  # lanes of a run
-        self.own = own
-        self.known_true = known_true
-        self.unchanged = unchanged
+        self.own = frozenset(own)
+        self.known_true = frozenset(known_true)
+        self.unchanged = frozenset(unchanged)
         self.copies: dict[Operation, tuple[Any, Memory]] = {}  # loads: i1 that says to read a copy
         self._memo: dict[tuple[Any, ...], Any] = {}
         self._alive: list[Any] = []  # what the memo's keys name by id

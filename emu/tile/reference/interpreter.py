@@ -10,12 +10,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from emu.tile import printing
 from emu.tile.ir import Function, Location, Module, Operation, Region, TileError, Value
 from emu.tile.ops import Code
 from emu.tile.reference import along, memory, shapes
 from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
 from emu.tile.reference.rounding import Array, to_float
-from emu.tile.types import DType, Pointer, Tile, Token, Type, element_of
+from emu.tile.types import DType, Tile, Token, Type, element_of
 
 Triple: TypeAlias = tuple[int, int, int]
 Frame: TypeAlias = dict[Value, Array]
@@ -213,25 +214,12 @@ def _assert(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Re
 
 def _print(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
     prefix, as_hex = o.attributes["prefix"], o.attributes.get("hex", False)
-    if not operands:
-        p.write(f"pid {p.number} {prefix}\n")
-    for number, (x, value) in enumerate(zip(operands, o.operands, strict=True)):
-        which = f" (operand {number})" if len(operands) > 1 else ""
-        for index in np.ndindex(x.shape):
-            idx = f" idx ({', '.join(map(str, index))})" if x.shape else ""
-            text = formatted(x[index], value.type, as_hex)
-            p.write(f"pid {p.number}{idx} {prefix}{which} {text}\n")
+    elements = [element_of(value.type) for value in o.operands]
+    names = [e.name if isinstance(e, DType) else printing.POINTER for e in elements]
+    pairs = list(zip(operands, names, strict=True))
+    for line in printing.lines(p.number, prefix, as_hex, pairs):
+        p.write(f"{line}\n")
     return ()
-
-
-def formatted(x: Array, type_: Type, as_hex: bool) -> str:
-    """Return an element as PRINT writes it: floats with six decimals, hexadecimals in full width."""
-    element = element_of(type_)
-    if as_hex or isinstance(element, Pointer):
-        digits = 2 * x.dtype.itemsize
-        bits = int.from_bytes(np.asarray(x).tobytes(), sys.byteorder)
-        return f"0x{bits:0{digits}x}"
-    return f"{float(x):.6f}" if element.is_float else str(int(x))
 
 
 OTHER: dict[Code, Callable[[Program, Operation, list[Array], Frame], Results]] = {

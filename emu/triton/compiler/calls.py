@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,7 +93,7 @@ class Calls(Expressions):
         whole = function in OWN or is_namedtuple(function) or of_language(function)
         if whole or isinstance(getattr(function, "__self__", None), tensor | tuple):
             return normalize(function(*arguments, **keywords))
-        plain = {name: unwrap(value) for name, value in keywords.items()}
+        plain = {name: _plain(value) for name, value in keywords.items()}
         return normalize(function(*map(_plain, arguments), **plain))
 
     # ---- jit functions
@@ -212,7 +213,9 @@ def _python(function: Any) -> Any:
 def _plain(value: Any) -> Any:
     value = unwrap(value)
     if isinstance(value, tuple):
-        return builtins.tuple(_plain(v) for v in value.values)
+        items = [_plain(v) for v in value.values]
+        fields = value.type.fields
+        return builtins.tuple(items) if fields is None else namedtuple("tuple", fields)(*items)
     return value
 
 

@@ -22,19 +22,20 @@ from emu.triton.compiler.values import (
     unwrap,
 )
 from emu.triton.language.constants import constexpr_type
-from emu.triton.language.context import Context, building
-from emu.triton.language.types import dtype, str_to_ty, tuple_type
-from emu.triton.runtime.source import JITCallable
+from emu.triton.language.context import Context, building, current
+from emu.triton.language.types import dtype, float32, str_to_ty, tuple_type
+from emu.triton.runtime.source import JITCallable, KernelParam
 
 
 class CodeGenerator(Control):
     """Emits a kernel and, in place, all jit functions that it calls."""
 
-    def kernel(self, arguments: Sequence[Value]) -> Function:
+    def kernel(self, arguments: Sequence[Value], narrow: Mapping[str, dtype]) -> Function:
         """Visit the kernel's body, and return the finished function.
 
         Args:
             arguments: Those of the function.
+            narrow: Parameters whose values are of another dtype than the function's arguments.
 
         Raises:
             CompilationError: It cannot be compiled.
@@ -43,6 +44,8 @@ class CodeGenerator(Control):
         (definition,) = function.parse().body
         region = Region(list(arguments))
         with self.builder.into(region):
+            scope = self.frame.scope
+            scope.update({name: scope[name].to(type_) for name, type_ in narrow.items()})
             value = self.body(function)
             if flatten(value):
                 raise self.error(
@@ -54,11 +57,19 @@ class CodeGenerator(Control):
         return Function(function.__name__, region)
 
     def combine(self, function: Any, arguments: Sequence[Any]) -> Any:
-        """Emit a function that the language was given, as reductions are; return its value."""
+        """Emit a function that the language was given, as reductions are; return its value.
+
+        Assertions in it have no effect: how often and of what it is called is the compiler's choice.
+        """
         node = _CALL if self._node is None else self._node
         region = self.builder.region
         first = len(region.operations)
-        value = self.call(node, unwrap(function), list(arguments), {})
+        context = current()
+        before, context.debug = context.debug, False
+        try:
+            value = self.call(node, unwrap(function), list(arguments), {})
+        finally:
+            context.debug = before
         _sweep(region, first, flatten(value))
         return value
 
@@ -125,11 +136,15 @@ def build_module(
             )
     arguments: list[Value] = []
     scope: dict[str, Any] = {}
+    narrow: dict[str, dtype] = {}
     for param in fn.params:
         if param.name in constants:
             scope[param.name] = parameter(constants[param.name])
         elif param.name in signature:
-            scope[param.name] = _argument(param.name, signature[param.name], arguments)
+            type_ = _parsed(signature[param.name])
+            if isinstance(type_, dtype) and type_.is_floating() and type_.primitive_bitwidth < 32:
+                narrow[param.name], type_ = type_, float32  # launches pass 32 bits
+            scope[param.name] = _argument(param.name, type_, arguments)
         elif param.has_default:
             scope[param.name] = parameter(param.default)
         else:
@@ -145,7 +160,8 @@ def build_module(
     builder.location = frame.location(definition)
     with building(context):
         try:
-            kernel = generator.kernel(arguments)
+            _check_parameters(generator, fn.params, definition)
+            kernel = generator.kernel(arguments, narrow)
         except CompilationError as error:
             # Where the compiler noticed it is of no interest; the error says where the fault is.
             raise error.with_traceback(None) from error.__cause__
@@ -157,16 +173,28 @@ def build_module(
     return module
 
 
+def _check_parameters(
+    generator: CodeGenerator, params: Sequence[KernelParam], definition: ast.AST
+) -> None:
+    for param in params:
+        if param.is_constexpr and param.do_not_specialize:
+            message = f"{param.name} marked as constexpr and listed in do_not_specialize; it can only be one"
+            raise generator.error(CompilationError, definition, message)
+
+
 def _option(options: Any, name: str) -> Any:
     if isinstance(options, Mapping):
         return options.get(name)
     return getattr(options, name, None)
 
 
+def _parsed(type_: Any) -> Any:
+    return str_to_ty(type_) if isinstance(type_, str) else type_
+
+
 def _argument(name: str, type_: Any, arguments: list[Value]) -> Any:
     """Return what a parameter of a type holds, and append what the function takes for it."""
-    if isinstance(type_, str):
-        type_ = str_to_ty(type_)
+    type_ = _parsed(type_)
     if isinstance(type_, constexpr | constexpr_type):
         return normalize(constexpr(type_.value))
     if isinstance(type_, dtype):

@@ -7,6 +7,7 @@ from typing import Any
 
 from emu.triton import language
 from emu.triton.compiler.calls import Calls
+from emu.triton.compiler.errors import CompilationError
 from emu.triton.compiler.values import (
     assignable,
     constexpr,
@@ -26,6 +27,14 @@ class Statements(Calls):
 
     def _visit_expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
+        if not isinstance(node.value, ast.Call):
+            return
+        hint = getattr(unwrap(self.visit(node.value.func)), "_must_use_result", False)
+        if hint:
+            message = f"The result of {ast.unparse(node.value.func)} is not being used."
+            if isinstance(hint, str):
+                message = f"{message} {hint}"
+            raise self.error(CompilationError, node, message)
 
     def _visit_assert(self, node: ast.Assert) -> None:
         condition = self.visit(node.test)

@@ -18,6 +18,7 @@ from emu.triton.runtime.source import (
     JITCallable,
     KernelParam,
     constexpr_function,
+    must_use_result,
 )
 from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 
@@ -304,5 +305,6 @@ __all__ = [
     "TensorWrapper",
     "constexpr_function",
     "jit",
+    "must_use_result",
     "reinterpret",
 ]

@@ -50,6 +50,7 @@ IGNORED: dict[str, Any] = {
     "multibuffer": False,
     "unit_flag": False,
     "enable_auto_bind_sub_block": False,
+    "grf_mode": "default",
 }
 """Options for devices with warps, and what a compiled kernel's metadata says where they are not given.
 

@@ -327,6 +327,19 @@ def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
     return ConstexprFunction(fn)
 
 
+def must_use_result(fn: Any, hint: str | bool = True) -> Any:
+    """Make it an error in a kernel to call a function and not to use what it returns.
+
+    Args:
+        fn: The function, under its other decorators; or a text, to get a decorator.
+        hint: What the error says besides.
+    """
+    if isinstance(fn, str):
+        return functools.partial(must_use_result, hint=fn)
+    fn._must_use_result = hint
+    return fn
+
+
 def plain_value(value: Any) -> Any:
     """Return what a constexpr holds, of tuples too; anything else as it is."""
     if type(value).__name__ == "constexpr":
@@ -389,6 +402,7 @@ __all__ = [
     "KernelParam",
     "canonical_type",
     "constexpr_function",
+    "must_use_result",
     "plain_value",
     "references",
 ]

@@ -6,8 +6,12 @@ import pytest
 from cpu_runner import run
 from hypothesis import given, settings
 from tile_cases import CASES
-from tile_harness import Program
+from tile_harness import Kernel, Program
 from tile_programs import programs
+
+from emu.tile import reference
+from emu.tile.ops import Code
+from emu.tile.types import F16, F32, I8, I32, Pointer
 
 
 @pytest.mark.parametrize("program", CASES, ids=str)
@@ -19,3 +23,26 @@ def test_compiled_programs_do_what_the_reference_does(program: Program) -> None:
 @given(program=programs())
 def test_compiled_random_programs_do_what_the_reference_does(program: Program) -> None:
     program.check(run)
+
+
+def test_compiled_programs_print_what_the_reference_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    k = Kernel()
+    b = k.builder
+    pointer = k.argument(Pointer(F32), 4096)
+    b.print_("here", [])
+    b.print_("x:", [b.arange(5, 7)])
+    b.print_("both", [b.program_id(0), k.number(1.5, F16)])
+    b.print_("bits", [k.number(-1, I8), k.number(1, F32)], hex_=True)
+    b.print_("true", [b.compare(Code.LT, b.arange(0, 3), k.number(1, I32, (3,)))])
+    b.print_("at", [pointer])
+    with b.for_(k.number(0), k.number(2), k.number(1), []) as loop:
+        b.print_("turn", [loop.index])
+        b.yield_()
+    module = k.program("p").module
+    expected: list[str] = []
+    reference.run(module, [4096], (2, 1, 1), write=expected.append)
+    run(module, [4096], (2, 1, 1))
+    assert capsys.readouterr().out == "".join(expected)
+    assert "pid (1, 0, 0) idx (2) true 0\n" in expected

@@ -1,0 +1,72 @@
+"""Which attributes each operation has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from emu.tile.ir import Operation
+from emu.tile.ops import Code
+from emu.tile.rules.demands import (
+    Broken,
+    need,
+    whole,
+)
+
+Tests: TypeAlias = dict[str, tuple[Callable[[Any], bool], str]]
+
+
+def _truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _wholes(value: Any) -> bool:
+    return isinstance(value, tuple) and all(map(whole, value))
+
+
+_AXIS: Tests = {"axis": (whole, "an int")}
+_NAN: Tests = {"propagate_nan": (_truth, "a bool")}
+
+REQUIRED: dict[Code, Tests] = {
+    Code.CONSTANT: {"value": (lambda v: isinstance(v, bool | int | float), "a number")},
+    Code.PROGRAM_ID: _AXIS,
+    Code.NUM_PROGRAMS: _AXIS,
+    Code.ARANGE: {"start": (whole, "an int"), "end": (whole, "an int")},
+    Code.PERMUTE: {"order": (_wholes, "a tuple of ints")},
+    Code.CAT: _AXIS,
+    Code.GATHER: _AXIS,
+    Code.FLIP: _AXIS,
+    Code.ATOMIC_RMW: {"kind": (_text, "a string")},
+    Code.CALL: {"callee": (_text, "a string")},
+    Code.REDUCE: _AXIS,
+    Code.SCAN: _AXIS,
+    Code.HISTOGRAM: {"bins": (whole, "an int")},
+    Code.ASSERT: {"message": (_text, "a string")},
+    Code.PRINT: {"prefix": (_text, "a string")},
+}
+"""Attributes that must be there, with a test and what it demands."""
+
+OPTIONAL: dict[Code, Tests] = {
+    Code.CAST: {"rounding": (lambda v: v in ("rtne", "rtz"), '"rtne" or "rtz"')},
+    Code.MIN: _NAN,
+    Code.MAX: _NAN,
+    Code.SCAN: {"reverse": (_truth, "a bool")},
+    Code.PRINT: {"hex": (_truth, "a bool")},
+}
+"""Attributes that may be there."""
+
+
+def check_attributes(o: Operation) -> None:
+    """Demand the attributes that the code has, and no others."""
+    required, optional = REQUIRED.get(o.code, {}), OPTIONAL.get(o.code, {})
+    for name, (test, what) in {**required, **optional}.items():
+        if name not in o.attributes:
+            need(name not in required, f"it must have the attribute {name}")
+        elif not test(o.attributes[name]):
+            raise Broken(f"{name} must be {what}, but got {o.attributes[name]!r}")
+    for name in o.attributes:
+        need(name in required or name in optional, f"it has no attribute {name}")
