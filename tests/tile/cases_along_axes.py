@@ -123,6 +123,18 @@ def scans() -> Iterable[Program]:
 
 
 @case
+def scans_of_what_is_the_same_along_another_axis(k: Kernel) -> None:
+    b = k.builder
+    x = k.load(values(I32, 16 * 32).reshape(16, 32))
+    rows = b.broadcast(b.reshape(b.arange(0, 16), (16, 1)), (16, 32))
+    columns = b.broadcast(b.reshape(b.arange(0, 32), (1, 32)), (16, 32))
+    for axis, at in ((0, rows), (0, columns), (1, rows), (1, columns)):
+        for reverse in (False, True):
+            for result in b.scan([x, at], axis, larger(k), reverse=reverse):
+                k.result(result)
+
+
+@case
 def scans_of_affine_maps(k: Kernel) -> None:
     b = k.builder
 
