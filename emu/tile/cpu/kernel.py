@@ -197,7 +197,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         CarryOffsets().apply(module)
         kernel = module.kernel
         text, frame, diagnosis = _emit(kernel, options or Options())
-    symbol = f"{_ascii(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    symbol = f"{_ascii(kernel.name)}.{_digest(text)}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
         kernel.name,
@@ -220,6 +220,12 @@ def _deep() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _digest(text: str) -> str:
+    """Return what tells the code of one LLVM IR on one CPU from all other code."""
+    target = native.host()
+    return hashlib.sha256(f"{target.cpu} {target.features} {text}".encode()).hexdigest()[:24]
 
 
 def _ascii(name: str) -> str:
