@@ -6,7 +6,17 @@ import importlib.util
 import sys
 from pathlib import Path
 
-for name in ("harness", "cases", "programs"):
+NAMES = (
+    "harness",
+    "case_registry",
+    "cases_of_values",
+    "cases_of_effects",
+    "cases_along_axes",
+    "cases",
+    "programs",
+)
+
+for name in NAMES:
     path = Path(__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"tile_{name}", path)
     assert spec is not None

@@ -14,7 +14,7 @@ from llvmlite import ir
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.combining import Combiner, Registers
 from emu.tile.cpu.frame import Frame
-from emu.tile.cpu.lanes import Coordinate, Lanes, Point
+from emu.tile.cpu.lanes import Coordinate, Lanes, Point, run_axis
 from emu.tile.cpu.nest import RUN, Nest, vector_axis
 from emu.tile.ir import Operation
 from emu.tile.types import element_of
@@ -139,9 +139,10 @@ def _scan_across(frame: Frame, operation: Operation) -> None:
     def body(lanes: Lanes, point: Point, count: int | None) -> None:
         here = reversed_point(lanes, point)
         builder = lanes.builders[-1]
-        values = [
-            lanes.load_from(m, place(here), e) for m, e in zip(sources, elements, strict=True)
-        ]
+        at = place(here)
+        values = [lanes.load_from(m, at, e) for m, e in zip(sources, elements, strict=True)]
+        if run_axis(at) is not None:  # what is broadcast along the run was read once
+            values = [v if r.lanes_of(v.type) else r.splat(builder, v, lanes.count) for v in values]
         # The first of a chain has none before it: it reads itself, and what that gives is not taken.
         first = builder.icmp_signed("==", point[0].start, r.number(r.I64, 0))
         previous = before(lanes, here)[0]
@@ -151,7 +152,7 @@ def _scan_across(frame: Frame, operation: Operation) -> None:
         mixed = combiner.emit(builder, old, values)
         for target, element, value, both in zip(targets, elements, values, mixed, strict=True):
             chosen = builder.select(first, value, both)
-            lanes.store_to(target, place(here), element, chosen)
+            lanes.store_to(target, at, element, chosen)
 
     turned_shape = tuple(shape[a] for a in order)
     if all(n == 1 for n in turned_shape[1:]):  # one chain

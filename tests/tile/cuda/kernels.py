@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tile_cases import matrix
+from tile_case_registry import matrix
 from tile_harness import Kernel, Program, values
 
 from emu.tile.ir import Value
