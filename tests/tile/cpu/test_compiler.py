@@ -9,9 +9,8 @@ from tile_cases import CASES
 from tile_harness import Kernel, Program
 from tile_programs import programs
 
-from emu.tile.cpu import native
-
 from emu.tile import reference
+from emu.tile.cpu import native
 from emu.tile.ops import Code
 from emu.tile.types import F16, F32, I8, I32, Pointer
 
