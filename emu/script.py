@@ -32,7 +32,7 @@ def run_script(
 
     Each PE sees what ``python script`` would show it: ``sys.argv`` (with the script's absolute path),
     and the script's folder first on ``sys.path``. Behind that folder stands the one with the importable
-    stand-ins (``pypto``, ``torch_npu``), torch has emulated devices as soon as it is imported, the
+    stand-ins (``pypto``, ``torch_npu``, ``triton``), torch has emulated devices as soon as it is imported, the
     environment is the one that ``torchrun`` gives, and ``emu.world()`` gives the PE's World. Processes
     that the script starts see all of this except for the World.
 

@@ -306,6 +306,8 @@ class Emitter:
         head, inside, done = frame.block("head"), frame.block("body"), frame.block("after")
         frame.builder.branch(head)
         frame.start_block(head)
+        # For the compiler alone: what a loop waits for is loaded anew in each round.
+        frame.builder.fence("seq_cst", targetscope="singlethread")
         self._load_scalars(slots)
         self.region(before, [condition, *passed])
         frame.builder.cbranch(frame.builder.load(condition.variable, typ=r.BIT), inside, done)

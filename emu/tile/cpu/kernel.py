@@ -8,7 +8,8 @@ import pickle
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ _CALL = struct.Struct("Q5q2Q")
 """What an entry finds at its address: the arguments, the first program, the one after the last, the grid,
 scratch, and the function for prints. One argument: ctypes takes longer for eight than all else."""
 
+_CALL_BYTES = _CALL.size + (1 << 16)
 _LINE = 64
 _DEPTH = 50_000
 
@@ -118,6 +120,47 @@ class Kernel:
         if status:
             self._fail(status, x, y)
 
+    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+        """Return what packs arguments and launches in one step.
+
+        Args:
+            threads: As in :meth:`launch`.
+
+        Returns:
+            ``run(x, y, z, values)``, with the values that ``format`` packs; raises as :meth:`launch`.
+
+        Raises:
+            ValueError: The arguments take more than 64 KiB.
+        """
+        packer = struct.Struct(_CALL.format + self.format)
+        if packer.size > _CALL_BYTES:
+            raise ValueError(
+                f"arguments of a kernel must take at most {_CALL_BYTES - _CALL.size} bytes, but those of "
+                f"{self.name} take {packer.size - _CALL.size}"
+            )
+        pack_into, entry, callback = packer.pack_into, self._entry, self._callback_address
+        memory, needed = _memory, self.scratch_bytes
+        worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
+
+        def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+            total = x * y * z
+            call, address, arguments, place, size = memory.all
+            if size < needed:
+                place = memory.grow(needed)
+            pack_into(call, 0, arguments, 0, total, x, y, z, place, callback, *values)
+            if threads == 1 or total == 1:
+                status = entry(address)
+            elif 0 < self.program_ns * total < worth:
+                began = clock()
+                status = entry(address)
+                self.program_ns = max(1, (clock() - began) // total)
+            else:
+                status = pool.run(self, arguments, total, (x, y, z), threads)
+            if status:
+                self._fail(status, x, y)
+
+        return run
+
     def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
         """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
         place = scratch(self.scratch_bytes)
@@ -142,10 +185,18 @@ class Kernel:
 
 
 class _Memory(threading.local):
-    """What belongs to a thread: scratch, in whole cache lines, and what it tells the entry of a kernel."""
+    """What belongs to a thread: scratch, in whole cache lines, and what it tells the entry of a kernel.
+
+    Attributes:
+        call: What the entry is told; behind it the arguments of the launch that the thread is at.
+        call_address: Its address.
+        address: Of scratch.
+        size: Of scratch.
+        all: ``call``, ``call_address``, address of the arguments, ``address``, ``size``: in one look.
+    """
 
     def __init__(self) -> None:
-        self.call = ctypes.create_string_buffer(_CALL.size)
+        self.call = ctypes.create_string_buffer(_CALL_BYTES)
         self.call_address = ctypes.addressof(self.call)
         self.grow(0)
 
@@ -153,6 +204,8 @@ class _Memory(threading.local):
         """Let scratch have so many bytes, and return its address."""
         self.size, self.buffer = count, ctypes.create_string_buffer(count + _LINE)
         self.address = -(-ctypes.addressof(self.buffer) // _LINE) * _LINE
+        arguments = self.call_address + _CALL.size
+        self.all = self.call, self.call_address, arguments, self.address, count
         return self.address
 
 
@@ -197,7 +250,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         CarryOffsets().apply(module)
         kernel = module.kernel
         text, frame, diagnosis = _emit(kernel, options or Options())
-    symbol = f"{_ascii(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    symbol = f"{_ascii(kernel.name)}.{_digest(text)}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
         kernel.name,
@@ -220,6 +273,12 @@ def _deep() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _digest(text: str) -> str:
+    """Return what tells the code of one LLVM IR on one CPU from all other code."""
+    target = native.host()
+    return hashlib.sha256(f"{target.cpu} {target.features} {text}".encode()).hexdigest()[:24]
 
 
 def _ascii(name: str) -> str:

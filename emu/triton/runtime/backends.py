@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from emu.tile.ir import Module
@@ -11,16 +11,10 @@ from emu.tile.types import DType, Kind, Pointer
 
 
 class Executable(Protocol):
-    """A kernel that can run.
+    """A kernel that can run."""
 
-    Attributes:
-        format: How ``struct`` packs its arguments.
-    """
-
-    format: str
-
-    def launch(self, arguments: int, x: int, y: int, z: int, threads: int) -> Any:
-        """Run it for a grid, with the packed arguments at an address."""
+    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+        """Return what runs it for a grid, x, y and z, with the values of its arguments."""
 
 
 class ReferenceKernel:
@@ -28,18 +22,18 @@ class ReferenceKernel:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self.format = "".join(_slot(a.type) for a in module.kernel.body.arguments)
-        self._size = struct.calcsize(self.format)
+        self._slots = struct.Struct("".join(_slot(a.type) for a in module.kernel.body.arguments))
 
-    def launch(self, arguments: int, x: int, y: int, z: int, threads: int) -> None:
-        """Run it for a grid; ``threads`` is not looked at."""
-        from emu.tile.reference import run
+    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+        """Return what runs it; ``threads`` is not looked at."""
 
-        run(
-            self._module,
-            struct.unpack(self.format, ctypes.string_at(arguments, self._size)),
-            (x, y, z),
-        )
+        def launch(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+            from emu.tile.reference import run
+
+            # Numbers become what an argument of their dtype holds.
+            run(self._module, self._slots.unpack(self._slots.pack(*values)), (x, y, z))
+
+        return launch
 
 
 def _slot(type_: Any) -> str:

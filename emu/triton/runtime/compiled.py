@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import struct
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,18 +16,6 @@ from emu.triton.runtime.program import Program
 
 REGISTERS = 32
 SHARED_BYTES = 1024
-_SLOT_BYTES = 1 << 16
-
-
-class _Slots(threading.local):
-    """Memory of a thread for the packed arguments of the launch that it is at."""
-
-    def __init__(self) -> None:
-        buffer = ctypes.create_string_buffer(_SLOT_BYTES)
-        self.pair = buffer, ctypes.addressof(buffer)
-
-
-_slots = _Slots()
 
 
 class CompiledKernel:
@@ -87,9 +72,7 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
-        self.run: Callable[[int, int, int, tuple[Any, ...]], None] = make_run(
-            program, self, threads
-        )
+        self.run: Callable[[int, int, int, Sequence[Any]], None] = make_run(program, self, threads)
 
     @property
     def asm(self) -> Any:
@@ -159,7 +142,7 @@ def _paths(type_: Any, at: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [] if type_ == CONSTANT else [at]
 
 
-def _selection(program: Program) -> Callable[[tuple[Any, ...]], list[Any]] | None:
+def _selection(program: Program) -> Callable[[Sequence[Any]], list[Any]] | None:
     """Return what takes the kernel's arguments out of the packed values; None if all are these."""
     request = program.request
     passed = [p.name for p in request.fn.params if not p.is_constexpr]
@@ -168,7 +151,7 @@ def _selection(program: Program) -> Callable[[tuple[Any, ...]], list[Any]] | Non
     if paths == [(i,) for i in range(len(passed))]:
         return None
 
-    def select(values: tuple[Any, ...]) -> list[Any]:
+    def select(values: Sequence[Any]) -> list[Any]:
         found = []
         for path in paths:
             value: Any = values
@@ -182,37 +165,30 @@ def _selection(program: Program) -> Callable[[tuple[Any, ...]], list[Any]] | Non
 
 def make_run(
     program: Program, kernel: CompiledKernel, threads: int
-) -> Callable[[int, int, int, tuple[Any, ...]], None]:
+) -> Callable[[int, int, int, Sequence[Any]], None]:
     """Return what runs a kernel for a grid with packed values."""
-    packer = struct.Struct(program.native.format)
-    if packer.size > _SLOT_BYTES:
-        raise ValueError(
-            f"arguments of a kernel must take at most {_SLOT_BYTES} bytes, but those of {kernel.name} "
-            f"take {packer.size}"
-        )
-    pack_into, launch, slots = packer.pack_into, program.native.launch, _slots
+    go = program.native.bind(threads)
     select = _selection(program)
     hooks = knobs.runtime
 
-    def run(x: int, y: int, z: int, values: tuple[Any, ...]) -> None:
-        buffer, address = slots.pair
-        if select is None:
-            pack_into(buffer, 0, *values)
-        else:
-            pack_into(buffer, 0, *select(values))
+    def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+        if select is not None:
+            values = select(values)
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
-            _run_with_hooks(kernel, launch, (address, x, y, z, threads))
+            _run_with_hooks(kernel, go, (x, y, z, values))
         else:
-            launch(address, x, y, z, threads)
+            go(x, y, z, values)
 
     return run
 
 
-def _run_with_hooks(kernel: CompiledKernel, launch: Any, call: tuple[int, ...]) -> None:
-    facts = kernel.launch_metadata(call[1:4], 0)
+def _run_with_hooks(
+    kernel: CompiledKernel, go: Callable[..., None], call: tuple[int, int, int, Sequence[Any]]
+) -> None:
+    facts = kernel.launch_metadata(call[:3], 0)
     if knobs.runtime.launch_enter_hook:
         knobs.runtime.launch_enter_hook(facts)
-    launch(*call)
+    go(*call)
     if knobs.runtime.launch_exit_hook:
         knobs.runtime.launch_exit_hook(facts)
 

@@ -61,11 +61,13 @@ def launcher({parameters}):
     _emu_key = ({keys})
     if _emu_options:
         _emu_key = _emu_key, (*_emu_options.items(),)
-        try:
-            hash(_emu_key)
-        except TypeError:
-            _emu_key = _emu_key[0], _emu_options_key(_emu_options)
-    _emu_entry = _emu_table.get(_emu_key)
+    try:
+        _emu_entry = _emu_table.get(_emu_key)
+    except TypeError:
+        if not _emu_options:
+            raise
+        _emu_key = _emu_key[0], _emu_options_key(_emu_options)
+        _emu_entry = _emu_table.get(_emu_key)
     if _emu_entry is None:
         _emu_entry = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
     for _emu_n, _emu_value, _emu_space in _emu_watched:

@@ -10,6 +10,7 @@ from tile_harness import Kernel, Program
 from tile_programs import programs
 
 from emu.tile import reference
+from emu.tile.cpu import native
 from emu.tile.ops import Code
 from emu.tile.types import F16, F32, I8, I32, Pointer
 
@@ -46,3 +47,31 @@ def test_compiled_programs_print_what_the_reference_prints(
     run(module, [4096], (2, 1, 1))
     assert capsys.readouterr().out == "".join(expected)
     assert "pid (1, 0, 0) idx (2) true 0\n" in expected
+
+
+@pytest.fixture
+def haswell(monkeypatch):
+    """Compile for a CPU with AVX2 and without AVX-512, which this one can run."""
+    if not all(map(native.has_feature, ("avx2", "fma", "f16c"))):
+        pytest.skip("this CPU cannot run code with AVX2")
+    wanted = "avx,avx2,bmi,bmi2,cx16,f16c,fma,lzcnt,movbe,popcnt,sse4.2"
+    target = native.Target("haswell", ",".join(f"+{name}" for name in wanted.split(",")))
+    monkeypatch.setattr(native, "host", lambda: target)
+    native._features.cache_clear()
+    yield
+    monkeypatch.undo()
+    native._features.cache_clear()
+
+
+FOR_HASWELL = [
+    program
+    for program in CASES
+    if str(program).startswith(("vector", "reduc", "scan", "dot", "products", "atomic", "loops"))
+]
+
+
+@pytest.mark.usefixtures("haswell")
+@pytest.mark.parametrize("program", FOR_HASWELL, ids=str)
+def test_programs_do_the_same_on_a_cpu_without_avx512(program: Program) -> None:
+    assert not native.has_feature("avx512f")
+    program.check(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -135,3 +136,31 @@ def test_a_forked_child_has_threads_of_its_own():
     assert here.poll(30)
     assert here.recv()
     child.join()
+
+
+def test_a_loop_sees_what_others_write():
+    """A program that spins on an ordinary load ends when another thread writes what it waits for."""
+    k = Kernel()
+    b = k.builder
+    flag = k.pointer(np.zeros(2, np.int32))
+    out = k.pointer(np.zeros(1, np.int32))
+
+    def nothing_there():
+        return [b.compare(Code.EQ, b.load(flag), k.number(0))]
+
+    b.store(b.ptr_add(out, k.number(1)), k.number(1))  # says that it runs
+    b.while_([], k.region(nothing_there), k.region(list))
+    b.store(out, b.load(b.ptr_add(flag, k.number(1))))
+    b.return_()
+    kernel = cpu.compile(k.module)
+    flag, out = np.zeros(2, np.int32), np.zeros(2, np.int32)
+    address, alive = pack(kernel, [flag.ctypes.data, out.ctypes.data])
+    spinning = threading.Thread(target=kernel.launch, args=(address,), daemon=True)
+    spinning.start()
+    while not out[1] and spinning.is_alive():
+        time.sleep(0.001)
+    flag[1] = 7
+    flag[0] = 1
+    spinning.join(30)
+    assert alive
+    assert out[0] == 7
