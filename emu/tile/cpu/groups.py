@@ -137,9 +137,13 @@ class GroupEmitter:
             if is_view(operation) or operation.code is Code.AND:
                 waiting += [v for v in reversed(operation.operands) if v not in seen]
                 seen.update(operation.operands)
-            elif operation.code in _ORDERED and isinstance(mask.type, Tile):
-                if self._is_bounded(operation) and all(map(analysis.is_regular, operation.operands)):
-                    found[operation] = None
+            elif (
+                operation.code in _ORDERED
+                and isinstance(mask.type, Tile)
+                and self._is_bounded(operation)
+                and all(map(analysis.is_regular, operation.operands))
+            ):
+                found[operation] = None
 
     @staticmethod
     def _is_bounded(operation: Operation) -> bool:
