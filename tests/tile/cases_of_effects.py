@@ -130,6 +130,18 @@ def scattered(k: Kernel) -> None:
 
 
 @case
+def offsets_of_long_computation(k: Kernel) -> None:
+    b = k.builder
+    index = k.load(values(I32, N))
+    for n in range(40):  # each value is used twice: 2 ** 40 ways lead to the first
+        shifted = b.binary(Code.SHR, index, k.number(n % 3 + 1, I32, (N,)))
+        index = b.binary(Code.XOR, b.binary(Code.MUL, index, k.number(5, I32, (N,))), shifted)
+    index = b.binary(Code.AND, index, k.number(63, I32, (N,)))
+    x = k.pointer(values(F32, 64))
+    k.result(b.load(b.ptr_add(b.splat(x, (N,)), index)))
+
+
+@case
 def negative_and_narrow_offsets(k: Kernel) -> None:
     b = k.builder
     x = b.ptr_add(k.pointer(values(F32, 600)), k.number(300))

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 
 
 class Pair(NamedTuple):

@@ -128,15 +128,21 @@ class GroupEmitter:
         return list(masks), list(remainders)
 
     def _search_bounds(self, mask: Value, found: dict[Operation, None]) -> None:
-        operation = mask.owner
-        if operation is None:
-            return
-        if is_view(operation) or operation.code is Code.AND:
-            for operand in operation.operands:
-                self._search_bounds(operand, found)
-        elif operation.code in _ORDERED and isinstance(mask.type, Tile):
-            analysis = self._frame.analysis
-            if self._is_bounded(operation) and all(map(analysis.is_regular, operation.operands)):
+        analysis, seen, waiting = self._frame.analysis, {mask}, [mask]
+        while waiting:
+            mask = waiting.pop()
+            operation = mask.owner
+            if operation is None:
+                continue
+            if is_view(operation) or operation.code is Code.AND:
+                waiting += [v for v in reversed(operation.operands) if v not in seen]
+                seen.update(operation.operands)
+            elif (
+                operation.code in _ORDERED
+                and isinstance(mask.type, Tile)
+                and self._is_bounded(operation)
+                and all(map(analysis.is_regular, operation.operands))
+            ):
                 found[operation] = None
 
     @staticmethod
@@ -146,18 +152,21 @@ class GroupEmitter:
             element.is_signed or (element.is_integer and element.bits <= 32)
         )
 
-    def _search_remainders(self, value: Value, found: dict[Operation, None]) -> None:
-        operation = value.owner
-        if operation is None or not isinstance(value.type, Tile):
-            return
-        if operation.code is Code.REM:
-            analysis, (left, right) = self._frame.analysis, operation.operands
-            uniform = all(analysis.step(right, axis) == 0 for axis in range(len(right.shape)))
-            if self._is_bounded(operation) and uniform and analysis.is_regular(left):
-                found[operation] = None
-        elif operation.code is not Code.LOAD and operation not in found:
-            for operand in operation.operands:
-                self._search_remainders(operand, found)
+    def _search_remainders(self, pointer: Value, found: dict[Operation, None]) -> None:
+        analysis, seen, waiting = self._frame.analysis, {pointer}, [pointer]
+        while waiting:
+            value = waiting.pop()
+            operation = value.owner
+            if operation is None or not isinstance(value.type, Tile):
+                continue
+            if operation.code is Code.REM:
+                left, right = operation.operands
+                uniform = all(analysis.step(right, axis) == 0 for axis in range(len(right.shape)))
+                if self._is_bounded(operation) and uniform and analysis.is_regular(left):
+                    found[operation] = None
+            elif operation.code is not Code.LOAD:
+                waiting += [v for v in reversed(operation.operands) if v not in seen]
+                seen.update(operation.operands)
 
     # ---- what is asked when the kernel runs
 
