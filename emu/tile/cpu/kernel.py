@@ -320,7 +320,8 @@ def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
     module = ir.Module("kernel")
     function = ir.Function(module, _PROGRAM, "program")
     function.linkage = "internal"
-    function.args[7].add_attribute("noalias")
+    for number in (0, 7):  # nothing that a program writes are its arguments, and scratch is its own
+        function.args[number].add_attribute("noalias")
     frame = Frame(function, kernel.body, options)
     frame.scratch_base = function.args[7]
     arguments, *numbers = function.args
@@ -384,25 +385,40 @@ def _emit_span(module: ir.Module, program: ir.Function) -> ir.Function:
     arguments = _field(builder, call, 0, _POINTER)
     x, y, z = (_field(builder, call, n, r.I64) for n in (3, 4, 5))
     scratch_, callback = (_field(builder, call, n, _POINTER) for n in (6, 7))
-    blocks = [function.append_basic_block() for _ in range(4)]
-    loop, failed, more, done = blocks
-    start = builder.block
-    builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
+    start, loop, failed, more, done = (function.append_basic_block() for _ in range(5))
+    builder.cbranch(builder.icmp_signed("<", first, last), start, done)
+    builder.position_at_end(start)
+    plane = builder.udiv(first, x)
+    origin = [first, builder.urem(first, x), builder.urem(plane, y), builder.udiv(plane, y)]
+    builder.branch(loop)
     builder.position_at_end(loop)
-    number = builder.phi(r.I64)
-    number.add_incoming(first, start)
-    plane = builder.udiv(number, x)
-    indices = [builder.urem(number, x), builder.urem(plane, y), builder.udiv(plane, y)]
+    number, *indices = (builder.phi(r.I64) for _ in range(4))
     numbers = [builder.trunc(v, r.I32) for v in (*indices, x, y, z)]
     status = builder.call(program, [arguments, *numbers, scratch_, callback])
     builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, more)
     builder.position_at_end(more)
-    following = builder.add(number, r.number(r.I64, 1))
-    number.add_incoming(following, more)
-    builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
+    following = _next_program(builder, number, indices, (x, y))
+    for variable, at_first, later in zip((number, *indices), origin, following, strict=True):
+        variable.add_incoming(at_first, start)
+        variable.add_incoming(later, more)
+    builder.cbranch(builder.icmp_signed("<", following[0], last), loop, done)
     builder.position_at_end(failed)
     shifted = builder.shl(number, r.number(r.I64, CODE_BITS))
     builder.ret(builder.or_(shifted, status))
     builder.position_at_end(done)
     builder.ret(r.number(r.I64, 0))
     return function
+
+
+def _next_program(
+    builder: ir.IRBuilder, number: Any, indices: list[Any], extents: tuple[Any, Any]
+) -> list[Any]:
+    """Return the number of the next program and its indices x, y, z: a division takes longer."""
+    one, zero = r.number(r.I64, 1), r.number(r.I64, 0)
+    following, carry = [builder.add(number, one)], one
+    for index, extent in zip(indices, extents, strict=False):
+        moved = builder.add(index, carry)
+        ends = builder.icmp_unsigned("==", moved, extent)
+        following.append(builder.select(ends, zero, moved))
+        carry = builder.zext(ends, r.I64)
+    return [*following, builder.add(indices[2], carry)]
