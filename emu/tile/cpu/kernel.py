@@ -30,9 +30,11 @@ _POINTER = ir.PointerType()
 _RUN = ir.FunctionType(r.I64, [_POINTER])
 _PROGRAM = ir.FunctionType(r.I64, [_POINTER, *[r.I32] * 6, _POINTER, _POINTER])
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-_CALL = struct.Struct("Q5q2Q")
+_CALL = struct.Struct("Q5q2QQq")
 """What an entry finds at its address: the arguments, the first program, the one after the last, the grid,
-scratch, and the function for prints. One argument: ctypes takes longer for eight than all else."""
+scratch, the function for prints, and, where several threads share the programs, the address of the number of
+the next that nobody has taken, and how many to take at once. One argument: ctypes takes longer for ten than
+all else."""
 
 _CALL_BYTES = _CALL.size + (1 << 16)
 _LINE = 64
@@ -147,7 +149,7 @@ class Kernel:
             call, address, arguments, place, size = memory.all
             if size < needed:
                 place = memory.grow(needed)
-            pack_into(call, 0, arguments, 0, total, x, y, z, place, callback, *values)
+            pack_into(call, 0, arguments, 0, total, x, y, z, place, callback, 0, 0, *values)
             if threads == 1 or total == 1:
                 status = entry(address)
             elif 0 < self.program_ns * total < worth:
@@ -163,9 +165,37 @@ class Kernel:
 
     def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
         """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
-        place = scratch(self.scratch_bytes)
+        return self._call(arguments, first, last, grid, 0, 0)
+
+    def run_shared(
+        self, arguments: int, last: int, grid: tuple[int, int, int], counter: int, step: int
+    ) -> int:
+        """Run programs that nobody else has taken, ``step`` at a time, until none before ``last`` is left.
+
+        Args:
+            arguments: As in :meth:`launch`.
+            last: Number of the program after the last.
+            grid: Its extents.
+            counter: Address of an i64, the number of the first program that is not taken.
+            step: How many to take at once.
+
+        Returns:
+            0, or the status of a failed assert; then nobody takes another program.
+        """
+        return self._call(arguments, 0, last, grid, counter, step)
+
+    def _call(
+        self,
+        arguments: int,
+        first: int,
+        last: int,
+        grid: tuple[int, int, int],
+        counter: int,
+        step: int,
+    ) -> int:
+        place, callback = scratch(self.scratch_bytes), self._callback_address
         _CALL.pack_into(
-            _memory.call, 0, arguments, first, last, *grid, place, self._callback_address
+            _memory.call, 0, arguments, first, last, *grid, place, callback, counter, step
         )
         status: int = self._entry(_memory.call_address)
         return status
@@ -311,15 +341,49 @@ def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
 
 
 def _emit_run(module: ir.Module, program: ir.Function) -> None:
+    """Emit the entry: it runs the span that it is told, or takes one span after the other."""
+    span = _emit_span(module, program)
     function = ir.Function(module, _RUN, "emu.run")
+    blocks = [function.append_basic_block() for _ in range(6)]
+    begin, alone, take, work, failed, done = blocks
+    builder = ir.IRBuilder(begin)
+    first, last = (_field(builder, function.args[0], n, r.I64) for n in (1, 2))
+    counter = _field(builder, function.args[0], 8, _POINTER)
+    step = _field(builder, function.args[0], 9, r.I64)
+    nobody = ir.Constant(_POINTER, None)
+    builder.cbranch(builder.icmp_unsigned("==", counter, nobody), alone, take)
+    builder.position_at_end(alone)
+    builder.ret(builder.call(span, [function.args[0], first, last]))
+    builder.position_at_end(take)
+    mine = builder.atomic_rmw("add", counter, step, "seq_cst")
+    builder.cbranch(builder.icmp_signed("<", mine, last), work, done)
+    builder.position_at_end(work)
+    end = builder.add(mine, step)
+    end = builder.select(builder.icmp_signed("<", end, last), end, last)
+    status = builder.call(span, [function.args[0], mine, end])
+    builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, take)
+    builder.position_at_end(failed)
+    builder.atomic_rmw("xchg", counter, last, "seq_cst")
+    builder.ret(status)
+    builder.position_at_end(done)
+    builder.ret(r.number(r.I64, 0))
+
+
+def _field(builder: ir.IRBuilder, call: Any, number: int, type_: Any) -> Any:
+    """Return a field of what an entry is told."""
+    place = builder.gep(call, [r.number(r.I64, 8 * number)], source_etype=r.BYTE)
+    return builder.load(place, typ=type_)
+
+
+def _emit_span(module: ir.Module, program: ir.Function) -> ir.Function:
+    """Emit what runs programs from a first to before a last."""
+    function = ir.Function(module, ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64]), "span")
+    function.linkage = "internal"
+    call, first, last = function.args
     builder = ir.IRBuilder(function.append_basic_block())
-    slots = (_POINTER, *[r.I64] * 5, _POINTER, _POINTER)
-    arguments, first, last, x, y, z, scratch_, callback = (
-        builder.load(
-            builder.gep(function.args[0], [r.number(r.I64, 8 * n)], source_etype=r.BYTE), typ=type_
-        )
-        for n, type_ in enumerate(slots)
-    )
+    arguments = _field(builder, call, 0, _POINTER)
+    x, y, z = (_field(builder, call, n, r.I64) for n in (3, 4, 5))
+    scratch_, callback = (_field(builder, call, n, _POINTER) for n in (6, 7))
     blocks = [function.append_basic_block() for _ in range(4)]
     loop, failed, more, done = blocks
     start = builder.block
@@ -341,3 +405,4 @@ def _emit_run(module: ir.Module, program: ir.Function) -> None:
     builder.ret(builder.or_(shifted, status))
     builder.position_at_end(done)
     builder.ret(r.number(r.I64, 0))
+    return function

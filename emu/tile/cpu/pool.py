@@ -5,18 +5,23 @@ a program that waits for what an earlier one does always gets it, whatever the n
 earliest program that has not ended waits for nobody. (One that waits for a *later* program needs them to be
 resident at once, which no accelerator promises either.)
 
-The threads are Python's, and let the GIL go while they are in compiled code. They are started once, when
-first needed, and wait on a lock in between. A forked child has none of its parent's and starts its own.
+The threads are Python's, and let the GIL go while they are in compiled code, which takes programs from a
+common counter. They are started once, when first needed, and wait on a lock in between. A forked child has none of its parent's and starts its own.
 """
 
 from __future__ import annotations
 
-import itertools
+import ctypes
+import functools
 import os
 import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from emu.tile.cpu import native
+from emu.tile.cpu import registers as r
 
 if TYPE_CHECKING:
     from emu.tile.cpu.kernel import Kernel
@@ -24,63 +29,121 @@ if TYPE_CHECKING:
 _SHARES = 8
 """Into how many stretches a thread's part of the grid is cut, so that none waits long for the last."""
 
+_SPINS = 2000
+"""Pauses (some 10 to 40 ns each) for which a thread waits awake."""
+
 WORTH_THREADS_NS = 200_000
 """Estimated time of a launch below which other threads would take longer to wake than they save."""
 
 
 class _Job:
-    """One launch, shared by the threads that work on it."""
+    """One launch, shared by the threads that work on it.
+
+    Args:
+        kernel: What to run.
+        arguments: Address of its arguments.
+        span: The first program, and the one after the last.
+        grid: Extents.
+        threads: How many will work on it.
+    """
 
     def __init__(
-        self, kernel: Kernel, arguments: int, span: tuple[int, int], grid: tuple[int, int, int]
+        self,
+        kernel: Kernel,
+        arguments: int,
+        span: tuple[int, int],
+        grid: tuple[int, int, int],
+        threads: int,
     ) -> None:
-        self._kernel = kernel
+        first, self._last = span
+        self._run = kernel.run_shared
         self._arguments = arguments
-        self._last = span[1]
         self._grid = grid
-        self._starts: Iterator[int] = iter(())
-        self._step = 1
-        self._first = span[0]
+        self._next = ctypes.c_int64(first)
+        self._step = max(1, (self._last - first) // (threads * _SHARES))
         self.status = 0
         self.error: BaseException | None = None
 
-    def share(self, threads: int) -> None:
-        """Cut the grid for so many threads."""
-        self._step = max(1, (self._last - self._first) // (threads * _SHARES))
-        self._starts = itertools.count(self._first, self._step)
-
     def work(self) -> None:
-        """Run stretches until none is left, or a program has failed."""
+        """Run programs until none is left, or one has failed."""
+        counter = ctypes.addressof(self._next)
         try:
-            while not self.status and self.error is None:
-                first = next(self._starts)  # atomic under the GIL
-                if first >= self._last:
-                    return
-                last = min(first + self._step, self._last)
-                status = self._kernel.run_part(self._arguments, first, last, self._grid)
-                if status:
-                    self.status = status
+            status = self._run(self._arguments, self._last, self._grid, counter, self._step)
         except BaseException as error:  # noqa: BLE001 - given to who launched
             self.error = error
+            self._next.value = self._last
+        else:
+            self.status = self.status or status
+
+
+class _Signal:
+    """Something that one thread waits for and another says, any number of times.
+
+    Who waits spins for a moment in native code, without the GIL, and then sleeps on a lock: launches that
+    follow each other closely find the other threads awake.
+    """
+
+    def __init__(self) -> None:
+        self._said = threading.Lock()
+        self._said.acquire()
+        self._count = ctypes.c_int32(0)
+
+    def say(self) -> None:
+        """End one wait."""
+        self._said.release()
+        self._count.value += 1
+
+    def wait(self, spin: Any) -> None:
+        """Wait until it is said."""
+        seen = self._count.value
+        if not self._said.acquire(blocking=False):
+            spin(ctypes.addressof(self._count), seen, _SPINS)
+            self._said.acquire()
 
 
 class _Worker(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="emu programs", daemon=True)
         self.job: _Job | None = None
-        self.go, self.done = threading.Lock(), threading.Lock()
-        self.go.acquire()
-        self.done.acquire()
+        self.go, self.done = _Signal(), _Signal()
         self.start()
 
     def run(self) -> None:
         """Work on one job after the other."""
+        spin = _spin()
         while True:
-            self.go.acquire()
+            self.go.wait(spin)
             if self.job is not None:
                 self.job.work()
                 self.job = None
-            self.done.release()
+            self.done.say()
+
+
+@functools.cache
+def _spin() -> Any:
+    """Return ``spin(address, seen, rounds)``: waits while the i32 at an address is ``seen``, so many rounds."""
+    module = ir.Module("spin")
+    kinds = [ir.PointerType(), r.I32, r.I64]
+    symbol = native.new_name("emu.spin")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), symbol)
+    word, seen, rounds = function.args
+    begin, again, more, done = (function.append_basic_block() for _ in range(4))
+    ir.IRBuilder(begin).branch(again)
+    builder = ir.IRBuilder(again)
+    left = builder.phi(r.I64)
+    left.add_incoming(rounds, begin)
+    now = builder.load_atomic(word, "acquire", 4, typ=r.I32)
+    same = builder.icmp_signed("==", now, seen)
+    goes_on = builder.and_(same, builder.icmp_signed(">", left, r.number(r.I64, 0)))
+    builder.cbranch(goes_on, more, done)
+    builder.position_at_end(more)
+    if native.host_is_x86():
+        builder.call(r.declare(builder, "llvm.x86.sse2.pause", ir.VoidType(), ()), [])
+    left.add_incoming(builder.sub(left, r.number(r.I64, 1)), more)
+    builder.branch(again)
+    ir.IRBuilder(done).ret_void()
+    address = native.load(native.to_object(str(module)), symbol)
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)(address)
 
 
 _workers: list[_Worker] = []
@@ -137,15 +200,14 @@ def _run_shared(
     while len(_workers) < threads - 1:
         _workers.append(_Worker())
     began = time.perf_counter_ns()
-    job = _Job(kernel, arguments, span, grid)
-    job.share(threads)
+    job = _Job(kernel, arguments, span, grid, threads)
     helping = _workers[: threads - 1]
     for worker in helping:
         worker.job = job
-        worker.go.release()
+        worker.go.say()
     job.work()
     for worker in helping:
-        worker.done.acquire()
+        worker.done.wait(_spin())
     spent = (time.perf_counter_ns() - began) * threads
     kernel.program_ns = max(1, spent // (span[1] - span[0]))
     if job.error is not None:

@@ -164,3 +164,21 @@ def test_a_loop_sees_what_others_write():
     spinning.join(30)
     assert alive
     assert out[0] == 7
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("worth_ns", [0, 10**18])
+def test_what_bind_gives_runs_every_program_once(threads, worth_ns, monkeypatch):
+    monkeypatch.setattr(pool, "WORTH_THREADS_NS", worth_ns)
+    run = counting().bind(threads)
+    for _ in range(5):
+        out = np.zeros(37 * 3, np.int32)
+        run(37, 3, 1, [out.ctypes.data])
+        assert (out == 1).all()
+
+
+def test_bind_refuses_arguments_beyond_its_memory():
+    kernel = counting()
+    kernel.format = "q" * 8193
+    with pytest.raises(ValueError, match=r"at most 65536 bytes, but those of .* take 65544"):
+        kernel.bind(1)
