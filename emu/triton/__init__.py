@@ -17,7 +17,7 @@ from emu.triton.runtime import (
     reinterpret,
     set_allocator,
 )
-from emu.triton.runtime.jit import constexpr_function, jit, must_use_result
+from emu.triton.runtime.jit import aggregate, constexpr_function, jit, must_use_result
 
 __version__ = "3.9.0+emu"
 """The release of Triton whose language this is."""
@@ -32,6 +32,7 @@ __all__ = [
     "OutOfResources",
     "TensorWrapper",
     "TritonError",
+    "aggregate",
     "autotune",
     "cdiv",
     "compile",

@@ -17,6 +17,7 @@ from emu.triton.runtime.source import (
     ConstexprFunction,
     JITCallable,
     KernelParam,
+    aggregate,
     constexpr_function,
     must_use_result,
 )
@@ -303,6 +304,7 @@ __all__ = [
     "KernelParam",
     "MockTensor",
     "TensorWrapper",
+    "aggregate",
     "constexpr_function",
     "jit",
     "must_use_result",

@@ -10,7 +10,7 @@ import linecache
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 _DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
 _EMPTY = inspect.Parameter.empty
@@ -340,6 +340,18 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
     return fn
 
 
+def aggregate(cls: Any) -> NoReturn:
+    """Refuse to make a class one whose instances kernels can hold.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    name = getattr(cls, "__name__", cls)
+    raise NotImplementedError(
+        f"triton.aggregate ({name}) is not in emu yet; use a NamedTuple and jit functions that take it"
+    )
+
+
 def plain_value(value: Any) -> Any:
     """Return what a constexpr holds, of tuples too; anything else as it is."""
     if type(value).__name__ == "constexpr":
@@ -400,6 +412,7 @@ __all__ = [
     "ConstexprFunction",
     "JITCallable",
     "KernelParam",
+    "aggregate",
     "canonical_type",
     "constexpr_function",
     "must_use_result",

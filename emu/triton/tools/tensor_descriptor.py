@@ -1,0 +1,29 @@
+"""Tensor descriptors of the host: importable, as programs import them for some of their paths only."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+_MESSAGE = "{} is not in emu yet; pass the tensor and its strides, and use tl.load with a mask"
+
+
+class TensorDescriptor:
+    """A tensor with the shape of the blocks that kernels take of it; none can be made.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+        raise NotImplementedError(_MESSAGE.format("TensorDescriptor"))
+
+    @staticmethod
+    def from_tensor(*args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        del args, kwargs
+        raise NotImplementedError(_MESSAGE.format("TensorDescriptor.from_tensor"))
