@@ -70,7 +70,9 @@ def test_the_make_targets_that_the_documents_name_exist():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page):
-    prose = re.sub(r"^```.*?^```|``.*?``|`[^`]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(
+        r"^```.*?^```|``.*?``|`[^`]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
