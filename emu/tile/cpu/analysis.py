@@ -105,8 +105,9 @@ class Analysis:
 
     Attributes:
         users: Operations that take a value, nested ones included.
-        parents: Region that an operation stands in.
-        owners: Operation that a nested region belongs to.
+        region_of: Region that an operation stands in.
+        owner_of: Operation that a nested region belongs to, by the region's id.
+        defined_in: Region in which a value is defined.
     """
 
     def __init__(self, body: Region) -> None:

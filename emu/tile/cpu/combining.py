@@ -207,17 +207,16 @@ class Reduction:
 
     def _into_running(self, lanes: Lanes, point: Point, values: Registers) -> None:
         builder = lanes.builders[-1]
-        types = [r.register_type(e, RUN) for e in self._elements]
+        mixed = self._combiner.emit(builder, self._accumulated(builder), values)
         if self._identity is None:
             first = builder.icmp_signed("==", point[self._axis].start, r.number(r.I64, 0))
-            old = [builder.load(v, typ=t) for v, t in zip(self._running, types, strict=True)]
-            mixed = self._combiner.emit(builder, old, values)
-            values = [builder.select(first, v, m) for v, m in zip(values, mixed, strict=True)]
-        else:
-            old = [builder.load(v, typ=t) for v, t in zip(self._running, types, strict=True)]
-            values = self._combiner.emit(builder, old, values)
-        for variable, value in zip(self._running, values, strict=True):
+            mixed = [builder.select(first, v, m) for v, m in zip(values, mixed, strict=True)]
+        for variable, value in zip(self._running, mixed, strict=True):
             builder.store(value, variable)
+
+    def _accumulated(self, builder: ir.IRBuilder) -> Registers:
+        types = [r.register_type(e, RUN) for e in self._elements]
+        return [builder.load(v, typ=t) for v, t in zip(self._running, types, strict=True)]
 
     def _rest(self, lanes: Lanes, values: Registers) -> None:
         """Combine what is left over of the vector axis with the first of the 32 accumulators."""
@@ -225,8 +224,7 @@ class Reduction:
         if not self._running:
             self._done = values
             return
-        types = [r.register_type(e, RUN) for e in self._elements]
-        old = [builder.load(v, typ=t) for v, t in zip(self._running, types, strict=True)]
+        old = self._accumulated(builder)
         count = r.lanes_of(values[0].type) or 1
         wide = [r.splat(builder, v, 1) if count == 1 else v for v in values]
         low = [_slice(builder, v, 0, count) for v in old]
@@ -243,8 +241,7 @@ class Reduction:
         builder = lanes.builders[-1]
         values = self._done
         if self._running:
-            types = [r.register_type(e, RUN) for e in self._elements]
-            values = [builder.load(v, typ=t) for v, t in zip(self._running, types, strict=True)]
+            values = self._accumulated(builder)
         values = self._combiner.horizontal(builder, values)
         self._write(lanes, point, values)
 

@@ -7,6 +7,7 @@ written into the slot straight away where nobody reads the old value any more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -141,11 +142,7 @@ class Emitter:
             between = frame.new_copy(value, target.element)
             places.append(value)
             copy_tile(frame, value, between)
-            element = element_of(value.type)
-            count = element.bytes
-            for extent in value.shape:
-                count *= extent
-            copies.append((target, between, count))
+            copies.append((target, between, math.prod(value.shape) * target.element.bytes))
         for target, between, count in copies:
             copy_bytes(frame.builder, target.base, between.base, count)
         for value in places:

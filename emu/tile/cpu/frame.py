@@ -63,10 +63,6 @@ class Frame:
         """Return the register of a scalar."""
         return self._scalars[value]
 
-    def has_scalar(self, value: Value) -> bool:
-        """Say whether a scalar has its register already."""
-        return value in self._scalars
-
     def set_scalar(self, value: Value, register: Any) -> None:
         """Say which register a scalar is in."""
         self._scalars[value] = register

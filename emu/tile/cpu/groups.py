@@ -212,14 +212,9 @@ class GroupEmitter:
         start = lanes.read_short(value, (ZERO,) * len(value.shape))
         assert isinstance(element, DType)
         least = most = self._frame.convert(builder, element, _I64, start)
-        moves = False
-        for step, extent in self._steps(lanes, value, element):
-            moves = True
-            zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
-            falls = builder.icmp_signed("<", step, zero)
-            least = builder.add(least, builder.select(falls, last, zero))
-            most = builder.add(most, builder.select(falls, zero, last))
-        if not moves or element.bits == 64:
+        steps = self._steps(lanes, value, element)
+        least, most = _extended(builder, (least, most), steps)
+        if not steps or element.bits == 64:
             return least, most, []
         bits = element.bits - element.is_signed
         low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
@@ -282,14 +277,9 @@ class GroupEmitter:
             element = element_of(pointer.type)
             assert isinstance(element, Pointer)
             start = lanes.read_short(pointer, (ZERO,) * len(pointer.shape))
-            low, high = start, builder.add(start, r.number(r.I64, element.element.bytes))
+            end = builder.add(start, r.number(r.I64, element.element.bytes))
             steps = self._steps(lanes, pointer, element)
-            for step, extent in steps:
-                zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
-                falls = builder.icmp_signed("<", step, zero)
-                low = builder.add(low, builder.select(falls, last, zero))
-                high = builder.add(high, builder.select(falls, zero, last))
-            spans.append((low, high))
+            spans.append(_extended(builder, (start, end), steps))
             shapes.append((start, [step for step, _ in steps], element.element.bytes))
         (a, b), (c, d) = spans
         overlap = builder.and_(builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b))
@@ -421,6 +411,19 @@ class GroupEmitter:
         variable = self._failed[operation]
         failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
         builder.store(failed, variable)
+
+
+def _extended(
+    builder: ir.IRBuilder, span: tuple[Any, Any], steps: Sequence[tuple[Any, int]]
+) -> tuple[Any, Any]:
+    """Return a span of i64 that also reaches where steps (i64) lead that are repeated over extents."""
+    low, high = span
+    for step, extent in steps:
+        zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
+        falls = builder.icmp_signed("<", step, zero)
+        low = builder.add(low, builder.select(falls, last, zero))
+        high = builder.add(high, builder.select(falls, zero, last))
+    return low, high
 
 
 def copy_tile(frame: Frame, value: Value, target: Memory) -> None:

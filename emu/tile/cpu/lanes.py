@@ -55,6 +55,11 @@ def run_axis(point: Point) -> int | None:
     return next((axis for axis, c in enumerate(point) if c.step), None)
 
 
+def moved_to(point: Point, axis: int, coordinate: Coordinate) -> Point:
+    """Return a point with another coordinate on one axis."""
+    return (*point[:axis], coordinate, *point[axis + 1 :])
+
+
 class Lanes:
     """Reads values inside of one loop nest.
 
@@ -118,7 +123,7 @@ class Lanes:
         if axis is None or not self.frame.analysis.is_inline(value):
             return point
         if self.frame.analysis.step(value, axis) == 0:  # the same in every lane: a scalar
-            return (*point[:axis], ZERO, *point[axis + 1 :])
+            return moved_to(point, axis, ZERO)
         return point
 
     def builder(self, point: Point) -> ir.IRBuilder:
@@ -189,7 +194,7 @@ class Lanes:
             c = point[axis]
             last = r.number(r.I64, operand.shape[axis] - 1)
             turned = Coordinate(self.builders[c.depth].sub(last, c.start), -c.step, c.depth)
-            return (*point[:axis], turned, *point[axis + 1 :])
+            return moved_to(point, axis, turned)
         return point
 
     # ---- memory
@@ -256,7 +261,7 @@ class Lanes:
             addresses = self.read(pointer, point)
             return memory.load_lanes(builder, element, addresses, self.count, mask, other)
         if step == 0 and (mask is None or self._is_uniform(rest[0], axis)):
-            alone = (*point[:axis], ZERO, *point[axis + 1 :])
+            alone = moved_to(point, axis, ZERO)
             address = self._redirected(operation, alone, self.read(pointer, alone))
             if mask is None:
                 return memory.load_one(self.builder(point), element, address, None, None)
@@ -275,7 +280,7 @@ class Lanes:
         multiple of the step: one addition a run.
         """
         c = point[axis]
-        origin = (*point[:axis], ORIGIN_RUN, *point[axis + 1 :])
+        origin = moved_to(point, axis, ORIGIN_RUN)
         start, step = self.linear(pointer, origin, axis)
         if load in self.copies:
             start, step = self._redirected_row(load, origin, start, step)
@@ -413,7 +418,7 @@ class Lanes:
         border = operation.operands[0].shape[axis]
         c = point[axis]
         moved = Coordinate(builder.sub(c.start, r.number(r.I64, border)), c.step, c.depth)
-        there = (*point[:axis], moved, *point[axis + 1 :])
+        there = moved_to(point, axis, moved)
         addresses = [self.address(first, point), self.address(second, there)]
         if run is None:
             inside = builder.icmp_signed("<", c.start, r.number(r.I64, border))
@@ -451,7 +456,7 @@ class Lanes:
     def _linear(self, value: Value, point: Point, axis: int) -> tuple[Any, Any]:
         step = self.frame.analysis.step(value, axis, self.unchanged)
         if step == 0 or point[axis].step == 0:
-            alone = (*point[:axis], ZERO, *point[axis + 1 :]) if step == 0 else point
+            alone = moved_to(point, axis, ZERO) if step == 0 else point
             return self.read_short(value, alone), 0
         operation = value.owner
         assert operation is not None

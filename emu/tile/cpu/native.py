@@ -86,29 +86,26 @@ def to_object(text: str, target: Target | None = None) -> bytes:
     """
     with _lock:
         machine = _machine(target or host())
-        module = binding.parse_assembly(text)
-        module.triple, module.data_layout = machine.triple, str(machine.target_data)
-        module.verify()
-        options = binding.create_pipeline_tuning_options(speed_level=3)
-        # The compiler above chose the vectors; loops that it left scalar are meant to be.
-        options.loop_vectorization = False
-        options.slp_vectorization = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        return bytes(machine.emit_object(module))
+        return bytes(machine.emit_object(_optimised(text, machine)))
 
 
 def to_assembly(text: str, target: Target | None = None) -> str:
     """Do as :func:`to_object`, for a reader."""
     with _lock:
         machine = _machine(target or host())
-        module = binding.parse_assembly(text)
-        module.triple, module.data_layout = machine.triple, str(machine.target_data)
-        options = binding.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization = options.slp_vectorization = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        return str(machine.emit_assembly(module))
+        return str(machine.emit_assembly(_optimised(text, machine)))
+
+
+def _optimised(text: str, machine: Any) -> Any:
+    module = binding.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=3)
+    # The compiler above chose the vectors; loops that it left scalar are meant to be.
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
 
 
 def load(code: bytes, symbol: str) -> int:

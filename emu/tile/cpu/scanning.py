@@ -14,7 +14,7 @@ from llvmlite import ir
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.combining import Combiner, Registers
 from emu.tile.cpu.frame import Frame
-from emu.tile.cpu.lanes import Coordinate, Lanes, Point, run_axis
+from emu.tile.cpu.lanes import Coordinate, Lanes, Point, moved_to, run_axis
 from emu.tile.cpu.nest import RUN, Nest, vector_axis
 from emu.tile.ir import Operation
 from emu.tile.types import element_of
@@ -63,7 +63,7 @@ class _RowScan:
             place = builder.sub(r.number(r.I64, self._runs - 1), number)
         start = builder.mul(place, r.number(r.I64, self._count))
         run = Coordinate(start, 1, len(lanes.builders) - 1)
-        here = (*point[: self._axis], run, *point[self._axis + 1 :])
+        here = moved_to(point, self._axis, run)
         values = [
             lanes.load_from(frame.memory_of(v), here, e)
             for v, e in zip(operation.operands, self._elements, strict=True)

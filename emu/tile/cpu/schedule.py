@@ -74,16 +74,13 @@ class Schedule:
     Args:
         analysis: Of the function.
         operations: The stretch, in program order.
-        needed: Values that must have memory when the stretch is over.
 
     Attributes:
         demands: Inline tiles that must be written to memory all the same, and the level at which.
         stages: What happens when.
     """
 
-    def __init__(
-        self, analysis: Analysis, operations: Sequence[Operation], needed: Sequence[Value] = ()
-    ) -> None:
+    def __init__(self, analysis: Analysis, operations: Sequence[Operation]) -> None:
         self._analysis = analysis
         self._level: dict[Operation, int] = {}  # of operations in loops
         self._time: dict[Operation, int] = {}  # of the others
@@ -98,7 +95,7 @@ class Schedule:
                 continue
             self._place(operation)
         self._delay(operations)
-        self.stages = self._collect(operations, needed)
+        self.stages = self._collect(operations)
 
     def _costs_nothing(self, operation: Operation) -> bool:
         results = operation.results
@@ -323,7 +320,7 @@ class Schedule:
 
     # ---- collecting
 
-    def _collect(self, operations: Sequence[Operation], needed: Sequence[Value]) -> list[Stage]:
+    def _collect(self, operations: Sequence[Operation]) -> list[Stage]:
         levels = (*self._level.values(), *self._time.values(), *self.demands.values())
         count = max(levels, default=-1) + 1
         stages = [Stage() for _ in range(count)]
@@ -337,12 +334,11 @@ class Schedule:
                 group_of[operation] = group
         for value, level in self.demands.items():
             stages[level].groups.append(Group(value.shape, False, [], [value]))
-        wanted = {self._analysis.root(v)[0] for v in needed}
         for operation, group in group_of.items():
             for result in operation.results:
                 if not isinstance(result.type, Tile) or not self._gives_lanes(operation):
                     continue
-                if result in wanted or self._leaves(result, group_of, group):
+                if self._leaves(result, group_of, group):
                     group.kept.append(result)
         return stages
 
