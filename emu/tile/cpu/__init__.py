@@ -9,12 +9,40 @@
 
 How it works, in the order in which a kernel meets it: ``analysis`` finds what may stay symbolic,
 ``schedule`` which operations share a loop, ``groups`` emits such a loop over a ``nest`` of indices, in which
-``lanes`` reads values at a point; ``combining``, ``products``, ``atomic``, ``histogram`` are what
-is no arithmetic on single elements; ``emitter`` strings all of it together with the control flow. ``elementwise``,
-``conversions`` and ``mathematics`` write the arithmetic itself. ``native`` compiles and loads, ``kernel`` launches.
+``lanes`` reads values at a point; ``combining``, ``scanning``, ``products``, ``atomic``, ``histogram`` are what
+is no arithmetic on single elements; ``emitter`` strings all of it together with the control flow, and ``compiling``
+begins and ends it. ``elementwise``, ``conversions`` and ``mathematics`` write the arithmetic itself. ``native`` turns
+LLVM IR into code, ``kernel`` launches it, on the threads of ``pool``.
 """
 
-from emu.tile.cpu.frame import Options
-from emu.tile.cpu.kernel import Kernel, ProgramAssertionError, compile
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emu.tile.cpu.kernel import Kernel, ProgramAssertionError
+from emu.tile.cpu.options import Options
+
+if TYPE_CHECKING:
+    from emu.tile.ir import Module
 
 __all__ = ["Kernel", "Options", "ProgramAssertionError", "compile"]
+
+
+def compile(module: Module, *, options: Options | None = None) -> Kernel:
+    """Compile the kernel of a module for this machine's CPU.
+
+    Args:
+        module: Is checked first, and stays as it is.
+        options: Default: all defaults.
+
+    Returns:
+        The kernel, loaded.
+
+    Raises:
+        VerifyError: It breaks a rule of the IR.
+        TileError: Something in it cannot be compiled for a CPU.
+    """
+    # Here, so that a process whose kernels are all on disk does not load the compiler.
+    from emu.tile.cpu import compiling
+
+    return compiling.compile(module, options=options)

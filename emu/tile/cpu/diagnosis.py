@@ -1,66 +1,18 @@
-"""ASSERT and PRINT: how compiled programs report to Python.
-
-A failed assert ends its program, and the launch: the compiled function returns which assert of which
-program it was. A print calls back into Python with the addresses of its values.
-"""
+"""ASSERT and PRINT in the code that is emitted; ``reports`` has the other end."""
 
 from __future__ import annotations
 
-import ctypes
-import math
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
 from emu.tile import printing
 from emu.tile.cpu import groups
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.frame import Frame, is_tile
+from emu.tile.cpu.reports import Assert, Print
 from emu.tile.ir import Operation
-from emu.tile.types import DTYPES, DType, element_of
-
-CODE_BITS = 20
-"""Of a status: number of the assert plus one; the program's number stands above. 0: all is well."""
-
-CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
-"""Number of the print; address of i64s: the program's numbers x, y, z, then the values' addresses."""
-
-
-@dataclass(frozen=True)
-class Assert:
-    """An ASSERT of a kernel: its text, and where it stands."""
-
-    message: str
-    location: str
-
-
-@dataclass(frozen=True)
-class Print:
-    """A PRINT of a kernel.
-
-    Attributes:
-        prefix: What is printed before each value.
-        hex: Whether integers are printed in base 16.
-        values: Shape and name of the dtype of each value, or ``printing.POINTER``.
-    """
-
-    prefix: str
-    hex: bool
-    values: tuple[tuple[tuple[int, ...], str], ...]
-
-    def text(self, address: int) -> str:
-        """Return what is printed of values at the addresses that are found at an address."""
-        numbers = (ctypes.c_int64 * (3 + len(self.values))).from_address(address)
-        values = []
-        for place, (shape, name) in zip(numbers[3:], self.values, strict=True):
-            dtype = np.dtype(np.uint64) if name == printing.POINTER else DTYPES[name].numpy
-            count = math.prod(shape) * dtype.itemsize
-            array = np.frombuffer(ctypes.string_at(place, count), dtype).reshape(shape)
-            values.append((array, name))
-        x, y, z, *_ = numbers
-        return "\n".join(printing.lines((x, y, z), self.prefix, self.hex, values))
+from emu.tile.types import DType, element_of
 
 
 class Diagnosis:

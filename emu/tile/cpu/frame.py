@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -14,21 +13,10 @@ from emu.tile.cpu import elementwise
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.analysis import Analysis, is_view, kept_axes
 from emu.tile.cpu.memory import Memory, Scratch, dense_strides
+from emu.tile.cpu.options import Options
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import ScalarType, Tile, element_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How a kernel is compiled.
-
-    Attributes:
-        contract: Let ``a * b + c`` be computed with one rounding, as GPU compilers do by default.
-            Default: each operation rounds.
-    """
-
-    contract: bool = False
 
 
 class Frame:

@@ -18,10 +18,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from emu.tile.cpu import native
-from emu.tile.cpu import registers as r
 
 if TYPE_CHECKING:
     from emu.tile.cpu.kernel import Kernel
@@ -122,6 +119,10 @@ class _Worker(threading.Thread):
 @functools.cache
 def _spin() -> Any:
     """Return ``spin(address, seen, rounds)``: waits while the i32 at an address is ``seen``, so many rounds."""
+    from llvmlite import ir
+
+    from emu.tile.cpu import registers as r
+
     module = ir.Module("spin")
     kinds = [ir.PointerType(), r.I32, r.I64]
     symbol = native.new_name("emu.spin")

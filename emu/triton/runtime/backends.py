@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from emu.tile.ir import Module
-from emu.tile.types import DType, Kind, Pointer
+from emu.tile.packing import slot
 
 
 class Executable(Protocol):
@@ -22,7 +22,7 @@ class ReferenceKernel:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._slots = struct.Struct("".join(_slot(a.type) for a in module.kernel.body.arguments))
+        self._slots = struct.Struct("".join(slot(a.type) for a in module.kernel.body.arguments))
 
     def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
         """Return what runs it; ``threads`` is not looked at."""
@@ -34,15 +34,6 @@ class ReferenceKernel:
             run(self._module, self._slots.unpack(self._slots.pack(*values)), (x, y, z))
 
         return launch
-
-
-def _slot(type_: Any) -> str:
-    if isinstance(type_, Pointer):
-        return "Q"
-    assert isinstance(type_, DType)
-    if type_.kind is Kind.FLOAT:
-        return "d" if type_.bits == 64 else "f4x"
-    return "Q" if type_.kind is Kind.UINT else "q"
 
 
 def compile_module(module: Module, backend: str, contract: bool = False) -> Executable:

@@ -1,0 +1,57 @@
+"""What compiled programs report to Python, and how: failed asserts and prints.
+
+A failed assert ends its program, and the launch: the compiled function returns which assert of which
+program it was. A print calls back into Python with the addresses of its values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from emu.tile import printing
+from emu.tile.types import DTYPES
+
+CODE_BITS = 20
+"""Of a status: number of the assert plus one; the program's number stands above. 0: all is well."""
+
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+"""Number of the print; address of i64s: the program's numbers x, y, z, then the values' addresses."""
+
+
+@dataclass(frozen=True)
+class Assert:
+    """An ASSERT of a kernel: its text, and where it stands."""
+
+    message: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Print:
+    """A PRINT of a kernel.
+
+    Attributes:
+        prefix: What is printed before each value.
+        hex: Whether integers are printed in base 16.
+        values: Shape and name of the dtype of each value, or ``printing.POINTER``.
+    """
+
+    prefix: str
+    hex: bool
+    values: tuple[tuple[tuple[int, ...], str], ...]
+
+    def text(self, address: int) -> str:
+        """Return what is printed of values at the addresses that are found at an address."""
+        numbers = (ctypes.c_int64 * (3 + len(self.values))).from_address(address)
+        values = []
+        for place, (shape, name) in zip(numbers[3:], self.values, strict=True):
+            dtype = np.dtype(np.uint64) if name == printing.POINTER else DTYPES[name].numpy
+            count = math.prod(shape) * dtype.itemsize
+            array = np.frombuffer(ctypes.string_at(place, count), dtype).reshape(shape)
+            values.append((array, name))
+        x, y, z, *_ = numbers
+        return "\n".join(printing.lines((x, y, z), self.prefix, self.hex, values))
