@@ -23,8 +23,6 @@ import functools
 import hashlib
 import os
 import pickle
-import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -34,10 +32,7 @@ from numba import extending, types
 from numba.core import caching, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 
-try:
-    import fcntl
-except ImportError:  # not POSIX: processes compile side by side
-    fcntl = None  # type: ignore[assignment]
+from emu.kernels import cache_files
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +45,6 @@ def intrinsic(build: Callable[..., Any]) -> Any:
     return extending.intrinsic(build)
 
 
-_UNUSED_AFTER_S = 30 * 24 * 3600.0
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
@@ -68,15 +62,7 @@ def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:
     Returns:
         32 hexadecimal digits which change when any of the sources, or the version of Numba, changes.
     """
-    digest = hashlib.sha256(numba.__version__.encode())
-    for room in rooms:
-        for folder, _, files in sorted(os.walk(root / room, followlinks=True)):
-            for name in sorted(files):
-                if name.endswith(".py"):
-                    path = Path(folder, name)
-                    digest.update(str(path.relative_to(root)).encode())
-                    digest.update(path.read_bytes())
-    return digest.hexdigest()[:32]
+    return cache_files.source_digest(root, rooms, numba.__version__)
 
 
 @functools.cache
@@ -86,11 +72,9 @@ def cache_dir(room: str = "emu") -> Path:
     Args:
         room: The first two parts of a module's name.
     """
-    base = os.environ.get("EMU_CACHE_DIR")
-    if base is None:
-        base = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "emu")
     # This file is <package>/kernels/jit.py under the name by which it was imported.
-    return Path(base, source_digest(Path(__file__).parent.parent, _ROOMS.get(room, ("",))))
+    root = Path(__file__).parent.parent
+    return cache_files.base() / source_digest(root, _ROOMS.get(room, ("",)))
 
 
 def _room(module: str) -> str:
@@ -102,10 +86,7 @@ def _prepare_cache_dir(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):  # another user's folder, a read-only file system
         os.utime(folder)
-        oldest = time.time() - _UNUSED_AFTER_S
-        for other in folder.parent.iterdir():
-            if other.is_dir() and len(other.name) == 32 and other.stat().st_mtime < oldest:
-                shutil.rmtree(other, ignore_errors=True)
+        cache_files.remove_unused_folders(folder)
 
 
 class _Locator(caching._CacheLocator):
@@ -185,28 +166,20 @@ class _DigestCache(caching.FunctionCache):
         return os.path.exists(self._files._path(key))
 
 
-_WAIT_S, _LOOK_AGAIN_S = 120.0, 0.02
 _being_compiled: set[str] = set()  # by this process
 
 
 @contextlib.contextmanager
 def _alone(name: str, folder: Path) -> Iterator[None]:
     """Keep other processes from compiling the function of this name; a lost lock costs time only."""
-    if fcntl is None or name in _being_compiled:
+    if name in _being_compiled:
         yield
         return
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             _prepare_cache_dir(folder)
-            lock = Path(folder, f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}")
-            file = stack.enter_context(lock.open("ab"))
-            deadline = time.monotonic() + _WAIT_S
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(_LOOK_AGAIN_S)
+        lock = Path(folder, f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}")
+        cache_files.keep_others_out(stack, lock)
         _being_compiled.add(name)
         stack.callback(_being_compiled.discard, name)
         yield

@@ -11,21 +11,25 @@ Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_UNUSED_AFTER_S = 30 * 24 * 3600.0
+from emu.kernels.cache_files import (
+    UNUSED_AFTER_S,
+    base,
+    keep_others_out,
+    remove_unused_folders,
+    source_digest,
+)
+
 _DAY_S = 24 * 3600.0
-_WAIT_S, _LOOK_AGAIN_S = 120.0, 0.01
 _DIGEST_BYTES = 32
 _SWEPT = "swept"
 
@@ -39,22 +43,8 @@ def sources_digest() -> str:
     import llvmlite
     import numpy as np
 
-    root = Path(__file__).parents[2]
-    digest = hashlib.sha256(f"{llvmlite.__version__} {np.__version__}".encode())
-    for room in ("tile", "triton"):
-        for path in sorted((root / room).rglob("*.py")):
-            digest.update(str(path.relative_to(root)).encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:32]
-
-
-def base() -> Path:
-    """Return the folder of all that emu compiles."""
-    given = os.environ.get("EMU_CACHE_DIR")
-    if given is None:
-        home = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-        given = os.path.join(home, "emu")
-    return Path(given)
+    versions = f"{llvmlite.__version__} {np.__version__}"
+    return source_digest(Path(__file__).parents[2], ("tile", "triton"), versions)
 
 
 def folder() -> Path:
@@ -110,12 +100,9 @@ def _sweep(here: Path) -> None:
     mark.touch()
     os.utime(here)
     for path in here.iterdir():
-        if path.stat().st_mtime < now - _UNUSED_AFTER_S:
+        if path.stat().st_mtime < now - UNUSED_AFTER_S:
             path.unlink()
-    for other in here.parent.iterdir():
-        unused = other.is_dir() and other.stat().st_mtime < now - _UNUSED_AFTER_S
-        if unused and len(other.name) == len(here.name):
-            shutil.rmtree(other, ignore_errors=True)
+    remove_unused_folders(here)
 
 
 @contextlib.contextmanager
@@ -125,14 +112,7 @@ def alone(key: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             here = folder()
             here.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context((here / f"lock-{key[:2]}").open("ab"))
-            deadline = time.monotonic() + _WAIT_S
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(_LOOK_AGAIN_S)
+            keep_others_out(stack, here / f"lock-{key[:2]}")
         yield
 
 
