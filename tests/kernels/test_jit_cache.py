@@ -44,7 +44,8 @@ def package(tmp_path):
     kernels = tmp_path / "src" / "emu" / "kernels"
     kernels.mkdir(parents=True)
     shutil.copy(ROOT / "emu" / "__init__.py", kernels.parent)
-    shutil.copy(ROOT / "emu" / "kernels" / "jit.py", kernels)
+    for name in ("cache_files.py", "jit.py"):
+        shutil.copy(ROOT / "emu" / "kernels" / name, kernels)
     (kernels / "probe_helper.py").write_text(HELPER)
     (kernels / "probe_caller.py").write_text(CALLER)
     return tmp_path
