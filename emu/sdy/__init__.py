@@ -1,0 +1,1 @@
+"""Shardy in Python: MLIR text, the sdy dialect, rules, propagation, explanations."""

@@ -1,0 +1,1 @@
+"""The sdy dialect: attributes, operations, verifier, canonical forms."""

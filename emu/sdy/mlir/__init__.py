@@ -1,0 +1,1 @@
+"""A small MLIR: text to plain Python data and back."""

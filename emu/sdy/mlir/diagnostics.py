@@ -1,0 +1,168 @@
+"""Locations and diagnostics: who says what about which place of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+__all__ = [
+    "UNKNOWN",
+    "CallSiteLoc",
+    "Diagnostic",
+    "Diagnostics",
+    "FileLoc",
+    "FusedLoc",
+    "Location",
+    "MlirError",
+    "NameLoc",
+    "PassFailed",
+    "Severity",
+    "UnknownLoc",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Base of all locations."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownLoc(Location):
+    """``loc(unknown)``."""
+
+    def __str__(self) -> str:
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoc(Location):
+    """``loc("file":line:column)``; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class NameLoc(Location):
+    """``loc("name"(child))``."""
+
+    name: str
+    child: Location
+
+    def __str__(self) -> str:
+        return f'"{self.name}"' if self.child == UNKNOWN else f'"{self.name}"({self.child})'
+
+
+@dataclass(frozen=True, slots=True)
+class CallSiteLoc(Location):
+    """``loc(callsite(callee at caller))``."""
+
+    callee: Location
+    caller: Location
+
+    def __str__(self) -> str:
+        return f"callsite({self.callee} at {self.caller})"
+
+
+@dataclass(frozen=True, slots=True)
+class FusedLoc(Location):
+    """``loc(fused<metadata>[a, b])``; the metadata is kept as text."""
+
+    locations: tuple[Location, ...]
+    metadata: str = ""
+
+    def __str__(self) -> str:
+        head = f"fused<{self.metadata}>" if self.metadata else "fused"
+        return f"{head}[{', '.join(map(str, self.locations))}]"
+
+
+UNKNOWN = UnknownLoc()
+
+
+class Severity(Enum):
+    """How bad it is; the value is the word that is printed."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    REMARK = "remark"
+    NOTE = "note"
+
+
+@dataclass(slots=True)
+class Diagnostic:
+    """A message about a place, with notes that explain it."""
+
+    severity: Severity
+    location: Location
+    message: str
+    notes: list[Diagnostic] = field(default_factory=list)
+
+    def note(self, message: str, location: Location | None = None) -> Diagnostic:
+        """Add a note; gives the diagnostic itself, so that notes chain."""
+        place = self.location if location is None else location
+        self.notes.append(Diagnostic(Severity.NOTE, place, message))
+        return self
+
+
+class Diagnostics:
+    """Takes what is emitted; keeps it, and hands it to listeners at once."""
+
+    def __init__(self) -> None:
+        self.emitted: list[Diagnostic] = []
+        self._listeners: list[Callable[[Diagnostic], None]] = []
+
+    def error(self, location: Location, message: str) -> Diagnostic:
+        """Emit an error and give it, so that notes can be added."""
+        return self.emit(Diagnostic(Severity.ERROR, location, message))
+
+    def warning(self, location: Location, message: str) -> Diagnostic:
+        """Emit a warning."""
+        return self.emit(Diagnostic(Severity.WARNING, location, message))
+
+    def emit(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Emit a diagnostic."""
+        self.emitted.append(diagnostic)
+        for listener in self._listeners:
+            listener(diagnostic)
+        return diagnostic
+
+    @contextmanager
+    def listening(self, listener: Callable[[Diagnostic], None]) -> Iterator[None]:
+        """Call ``listener`` with each diagnostic while the block runs."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """Those of severity ERROR."""
+        return [d for d in self.emitted if d.severity is Severity.ERROR]
+
+
+class MlirError(ValueError):
+    """A text, a module or a pass is wrong; ``str()`` shows place and caret.
+
+    Attributes:
+        diagnostics: What was emitted, the errors included.
+    """
+
+    def __init__(self, text: str, diagnostics: list[Diagnostic]) -> None:
+        super().__init__(text)
+        self.diagnostics = diagnostics
+
+    def __reduce__(self) -> tuple[type[MlirError], tuple[str, list[Diagnostic]]]:
+        return (type(self), (str(self), self.diagnostics))
+
+
+class PassFailed(Exception):
+    """Raised by a pass after it emitted its error."""

@@ -1,0 +1,99 @@
+"""What is known of operations and dialect attributes: definitions by name.
+
+The parser, the printer, the verifier and the passes ask here; a name that
+nobody defined passes in generic form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emu.sdy.mlir.attributes import Attribute
+    from emu.sdy.mlir.diagnostics import Diagnostics
+    from emu.sdy.mlir.ir import Operation
+    from emu.sdy.mlir.parser import Parser
+    from emu.sdy.mlir.printer import Printer
+
+__all__ = ["OpDefinition", "attribute_parsers", "define", "definition", "extend", "known_dialects"]
+
+ParseOp = Callable[["Parser"], "Operation"]
+PrintOp = Callable[["Printer", "Operation"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDefinition:
+    """What is known of an operation.
+
+    Attributes:
+        name: The full name.
+        properties: Names of the inherent attributes.
+        parse: Reads the pretty form behind the name; None: generic form only.
+        print: Writes the pretty form, name included; None: generic form.
+        verify: Reports what is wrong; gives whether all is well.
+        pure: No effect but its results: it goes when nothing uses them.
+        terminator: Ends a block.
+        symbol: Defines a symbol (``sym_name``).
+        isolated: Its regions use no value from outside.
+        symbol_table: Holds symbols.
+        elementwise: Each element of the result comes from the same element of
+            each operand.
+        result_name: Gives the printed name for its results ("cst" for
+            ``%cst``), or None for numbers.
+        argument_name: The same for the arguments of its blocks ("iterArg").
+    """
+
+    name: str
+    properties: tuple[str, ...] = ()
+    parse: ParseOp | None = None
+    print: PrintOp | None = None
+    verify: Callable[[Operation, Diagnostics], bool] | None = None
+    pure: bool = False
+    terminator: bool = False
+    symbol: bool = False
+    isolated: bool = False
+    symbol_table: bool = False
+    elementwise: bool = False
+    result_name: Callable[[Operation], str | None] | None = None
+    argument_name: str | None = None
+
+
+_definitions: dict[str, OpDefinition] = {}
+_nothing = OpDefinition("")
+
+known_dialects: set[str] = {"builtin", "func"}
+"""Dialects of which an operation that is not defined is an error."""
+
+attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
+"""By ``dialect.mnemonic``: read a dialect attribute's body.
+
+Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
+second argument is the mnemonic.
+"""
+
+
+def define(op: OpDefinition) -> OpDefinition:
+    """Register a definition; a name is defined once."""
+    if op.name in _definitions:
+        raise ValueError(f"operation {op.name!r} is defined already")
+    _definitions[op.name] = op
+    known_dialects.add(op.name.partition(".")[0])
+    return op
+
+
+def extend(name: str, **changes: object) -> OpDefinition:
+    """Change fields of a definition (a verifier kept in another module)."""
+    _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]
+    return _definitions[name]
+
+
+def definition(name: str) -> OpDefinition:
+    """The definition, or one that knows nothing."""
+    return _definitions.get(name, _nothing)
+
+
+def is_defined(name: str) -> bool:
+    """Whether an operation is known."""
+    return name in _definitions

@@ -1,0 +1,1 @@
+"""Passes: frozen dataclasses whose fields are their options."""

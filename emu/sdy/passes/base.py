@@ -1,0 +1,122 @@
+"""What a pass is: a frozen dataclass whose fields are its options."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+
+if TYPE_CHECKING:
+    from emu.sdy.mlir.ir import Operation
+    from emu.sdy.propagation.events import Listener
+
+__all__ = [
+    "FunctionPass",
+    "ModulePass",
+    "Pass",
+    "Pipeline",
+    "Session",
+    "register",
+    "registered",
+    "run_pass",
+]
+
+
+@dataclass(slots=True)
+class Session:
+    """What passes of one run share.
+
+    Attributes:
+        diagnostics: Where they report.
+        listener: Is told of each step of propagation (`emu.sdy.explain`).
+        verify_each: Verify the module after each pass.
+    """
+
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    listener: Listener | None = None
+    verify_each: bool = True
+
+
+@dataclass(frozen=True)
+class Pass(ABC):
+    """Base of all passes.
+
+    A field ``keep_sharding_rules`` is the option ``keep-sharding-rules``.
+
+    Attributes:
+        name: Shardy's name, ``"sdy-basic-propagate"``.
+        anchor: The operation it runs on.
+    """
+
+    name: ClassVar[str]
+    anchor: ClassVar[str]
+
+    @abstractmethod
+    def run(self, op: Operation, session: Session) -> None:
+        """Change ``op`` in place; raise `PassFailed` after emitting errors."""
+
+
+@dataclass(frozen=True)
+class ModulePass(Pass):
+    """A pass over a module."""
+
+    anchor: ClassVar[str] = "builtin.module"
+
+
+@dataclass(frozen=True)
+class FunctionPass(Pass):
+    """A pass over each function by itself."""
+
+    anchor: ClassVar[str] = "func.func"
+
+
+@dataclass(frozen=True)
+class Pipeline(ModulePass):
+    """A pass that is a sequence of passes, decided by its options."""
+
+    @abstractmethod
+    def passes(self) -> Sequence[Pass]:
+        """The passes, in order."""
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Run each of them on the module (or on each of its functions)."""
+        for each in self.passes():
+            run_pass(each, op, session)
+
+
+_registered: dict[str, type[Pass]] = {}
+_P = TypeVar("_P", bound=type[Pass])
+
+
+def register(pass_type: _P) -> _P:
+    """Make a pass known by its name; a decorator."""
+    if pass_type.name in _registered:
+        raise ValueError(f"pass {pass_type.name!r} is registered already")
+    _registered[pass_type.name] = pass_type
+    return pass_type
+
+
+def registered() -> Mapping[str, type[Pass]]:
+    """The passes of the modules imported so far, by name."""
+    return _registered
+
+
+def run_pass(each: Pass, module: Operation, session: Session) -> None:
+    """Run a pass on the module, or on each function of it.
+
+    With ``session.verify_each``, the module is verified after it (pipelines
+    verify after each of their passes instead).
+    """
+    if each.anchor == "builtin.module":
+        each.run(module, session)
+    else:
+        for op in [op for op in module.body() if op.name == each.anchor]:
+            each.run(op, session)
+    if session.verify_each and not isinstance(each, Pipeline):
+        from emu.sdy.mlir.verify import verify
+
+        if not verify(module, session.diagnostics):
+            raise PassFailed(f"the module is wrong after {each.name}")

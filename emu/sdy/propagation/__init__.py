@@ -1,0 +1,1 @@
+"""Propagation: projections onto factors, strategies, the order of steps."""

@@ -1,0 +1,1 @@
+"""Sharding rules: which dimension of which tensor goes with which factor."""
