@@ -48,6 +48,10 @@ class OpDefinition:
         verify_symbol_uses: The same for what the operation names elsewhere;
             called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
+        pure_if: Instead of ``pure``, where it depends on the operation.
+        recursive_effects: It has the effects of what is in its regions.
+        constant: Its result is its property ``value``; canonicalisation keeps
+            one of equal ones.
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
@@ -67,6 +71,9 @@ class OpDefinition:
     verify_regions: VerifyOp | None = None
     verify_symbol_uses: VerifyOp | None = None
     pure: bool = False
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
+    constant: bool = False
     terminator: bool = False
     symbol: bool = False
     isolated: bool = False
