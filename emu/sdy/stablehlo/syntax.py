@@ -20,11 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emu.sdy.mlir.attributes import Attribute, DenseArrayAttr, IntegerAttr, StringAttr
 from emu.sdy.mlir.ir import Operation, Region
-from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.registry import OpDefinition, define, definition
 from emu.sdy.mlir.types import ComplexType, FunctionType, IntegerType, TensorType, TupleType, Type
 from emu.sdy.stablehlo.attribute_text import read_dims, read_enum
 from emu.sdy.stablehlo.attributes import EnumAttribute, dims_text
@@ -56,6 +56,7 @@ __all__ = [
     "Text",
     "TypePiece",
     "array_of_ints",
+    "define_form",
     "ints",
 ]
 
@@ -151,6 +152,11 @@ class Form:
         w.write(self.name)
         for piece in self.pieces:
             piece.write(w, op)
+
+
+def define_form(form: Form, properties: tuple[str, ...] = (), **fields: Any) -> None:
+    """Define an operation that has a pretty form."""
+    define(OpDefinition(form.name, properties, parse=form.parse, print=form.print, **fields))
 
 
 class Text(Piece):
