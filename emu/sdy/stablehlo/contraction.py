@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
@@ -42,7 +42,7 @@ from emu.sdy.stablehlo.syntax import (
     Piece,
     String,
     array_of_ints,
-    define_form,
+    define_pure,
     ints,
 )
 
@@ -53,16 +53,14 @@ if TYPE_CHECKING:
 
 __all__ = ["padding", "padding_attribute"]
 
-CONVOLUTION = (
+CONVOLUTION = ("feature_group_count", "batch_group_count", "precision_config")
+DYNAMIC_CONVOLUTION = (
     "window_strides",
-    "padding",
     "lhs_dilation",
     "rhs_dilation",
     "window_reversal",
     "dimension_numbers",
-    "feature_group_count",
-    "batch_group_count",
-    "precision_config",
+    *CONVOLUTION,
 )
 
 
@@ -168,7 +166,7 @@ class _ConvNumbers(Piece):
 class _Window(Piece):
     """``stride = [2], pad = [[1, 1]], reverse = [false]``: what is given of it."""
 
-    words = {
+    words: ClassVar[dict[str, str]] = {
         "stride": "window_strides",
         "pad": "padding",
         "lhs_dilate": "lhs_dilation",
@@ -240,29 +238,26 @@ class _Lower(Piece):
             w.write(", lower = true")
 
 
-def _pure(name: str, *pieces: str | Piece, properties: tuple[str, ...] = ()) -> None:
-    form = Form(f"stablehlo.{name}", *pieces)
-    written = tuple(n for piece in form.pieces for n in piece.writes)
-    define_form(form, properties or written, pure=True)
-
-
 def _define_all() -> None:
     rest = (ATTRIBUTES, " : ", SIGNATURE)
-    _pure("dot", " ", Operands(2), _Precision(algorithm=False), *rest)
-    _pure("dot_general", " ", Operands(2), ", ", _DotNumbers(), _Precision(algorithm=True), *rest)
-    _pure(
+    define_pure("dot", " ", Operands(2), _Precision(algorithm=False), *rest)
+    define_pure(
+        "dot_general", " ", Operands(2), ", ", _DotNumbers(), _Precision(algorithm=True), *rest
+    )
+    define_pure(
         "convolution",
         *("(", Operands(), ") dim_numbers = ", _ConvNumbers()),
         *(", window = {", _Window(), "}", *rest),
-        properties=CONVOLUTION,
+        more=CONVOLUTION,
     )
-    dynamic = tuple(name for name in CONVOLUTION if name != "padding")
-    define(OpDefinition("stablehlo.dynamic_conv", dynamic, pure=True))
-    _pure("einsum", " ", Operands(2), ", config = ", String("einsum_config"), *rest)
-    _pure("unary_einsum", " ", Operands(1), ", config = ", String("einsum_config"), *rest)
+    define(OpDefinition("stablehlo.dynamic_conv", DYNAMIC_CONVOLUTION, pure=True))
+    define_pure("einsum", " ", Operands(2), ", config = ", String("einsum_config"), *rest)
+    define_pure("unary_einsum", " ", Operands(1), ", config = ", String("einsum_config"), *rest)
     kind = Enumeration("fft_type", FftType)
-    _pure("fft", " ", Operands(1), ", type = ", kind, ", length = ", Ints("fft_length"), *rest)
-    _pure("cholesky", " ", Operands(1), _Lower(), ATTRIBUTES, " : ", SAME_TYPE)
+    define_pure(
+        "fft", " ", Operands(1), ", type = ", kind, ", length = ", Ints("fft_length"), *rest
+    )
+    define_pure("cholesky", " ", Operands(1), _Lower(), ATTRIBUTES, " : ", SAME_TYPE)
     solve = ("left_side", "lower", "unit_diagonal", "transpose_a")
     define(OpDefinition("stablehlo.triangular_solve", solve, pure=True))
 

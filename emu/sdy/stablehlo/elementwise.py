@@ -123,8 +123,8 @@ class _Bits(Piece):
             w.write(f"e{exponent.value}m{mantissa.value}")
 
 
-def _elementwise(form: Form, properties: tuple[str, ...] = ()) -> None:
-    define_form(form, properties, pure=True, elementwise=True)
+def _elementwise(form: Form, more: tuple[str, ...] = ()) -> None:
+    define_form(form, more, pure=True, elementwise=True)
 
 
 def _define_all() -> None:
@@ -142,9 +142,9 @@ def _define_all() -> None:
     _elementwise(Form("stablehlo.clamp", " ", Operands(3), ATTRIBUTES, " : ", SAME_TYPE))
     direction = Enumeration("comparison_direction", ComparisonDirection)
     compare = (" ", direction, ", ", Operands(2), _CompareType(), ATTRIBUTES, " : ", SIGNATURE)
-    _elementwise(Form("stablehlo.compare", *compare), ("comparison_direction", "compare_type"))
+    _elementwise(Form("stablehlo.compare", *compare))
     reduce = (" ", Operands(1), ", format = ", _Bits(), ATTRIBUTES, " : ", SAME_TYPE)
-    _elementwise(Form("stablehlo.reduce_precision", *reduce), _Bits.writes)
+    _elementwise(Form("stablehlo.reduce_precision", *reduce))
 
 
 _define_all()

@@ -23,6 +23,7 @@ from emu.sdy.stablehlo.syntax import (
     Piece,
     array_of_ints,
     define_form,
+    define_pure,
     ints,
 )
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
-__all__ = ["constant_name"]
+__all__ = ["ELEMENTS", "constant_name"]
 
 # Constants
 
@@ -42,53 +43,66 @@ def constant_name(op: Operation) -> str:
     return "c" if whole else "cst"
 
 
-def _parse_constant(p: Parser) -> Operation:
-    draft = Draft("stablehlo.constant")
-    if p.accept("("):
-        # The generic form without quotes, which MLIR writes where the type of
-        # the value and that of the result differ.
-        p.expect(")")
-        if p.accept("<"):
-            draft.take(p.optional_attr_dict())
-            p.expect(">")
-        draft.take(p.optional_attr_dict())
-        p.expect(":")
-        draft.take_signature(p.function_type())
-        return draft.finish(p)
-    draft.take(p.optional_attr_dict())
-    place = p.here()
-    value = p.attribute()
-    type_ = _type_of(value)
-    if type_ is None:
-        p.error("expected elements attribute", place)
-    draft.properties["value"] = value
-    draft.result_types = [type_]
-    return draft.finish(p)
+class _Elements(Piece):
+    """A constant's value, whose type is that of the result."""
+
+    writes = ("value",)
+
+    def read(self, p: Parser, draft: Draft) -> None:
+        place = p.here()
+        value = p.attribute()
+        type_ = _type_of(p, value)
+        if type_ is None:
+            p.error("expected elements attribute", place)
+        draft.properties["value"] = value
+        draft.result_types = [type_]
+
+    def write(self, w: Printer, op: Operation) -> None:
+        w.attribute(op.properties["value"])
 
 
-def _type_of(value: Attribute | None) -> Type | None:
+ELEMENTS = _Elements()
+
+
+def _type_of(value: Attribute) -> Type | None:
     """The type of a constant's value; None where it is not elements."""
     if isinstance(value, DenseElementsAttr):
         return value.type
-    if isinstance(value, RawAttr):
-        return value.elements_type
     return None
+
+
+def _parse_constant(p: Parser) -> Operation:
+    draft = Draft("stablehlo.constant")
+    if not p.accept("("):
+        draft.take(p.optional_attr_dict())
+        ELEMENTS.read(p, draft)
+        return draft.finish(p)
+    # The generic form without quotes: MLIR writes it where the value and the
+    # result have different types.
+    p.expect(")")
+    if p.accept("<"):
+        draft.take(p.optional_attr_dict())
+        p.expect(">")
+    draft.take(p.optional_attr_dict())
+    p.expect(":")
+    draft.take_signature(p.function_type())
+    return draft.finish(p)
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
     value = op.properties["value"]
     w.write("stablehlo.constant")
-    if _type_of(value) != op.result.type:
-        w.write("() <{value = ")
-        w.attribute(value)
-        w.write("}>")
+    if _type_of(value) == op.result.type:
         w.attr_dict(op, elide=("value",))
-        w.write(" : ")
-        w.functional_type(op)
+        w.write(" ")
+        w.attribute(value)
         return
-    w.attr_dict(op, elide=("value",))
-    w.write(" ")
+    w.write("() <{value = ")
     w.attribute(value)
+    w.write("}>")
+    w.attr_dict(op, elide=("value",))
+    w.write(" : ")
+    w.functional_type(op)
 
 
 # Ranges
@@ -124,12 +138,6 @@ def _read_range(p: Parser) -> tuple[int, int, int]:
     return start, limit, p.integer() if p.accept(":") else 1
 
 
-def _pure(name: str, *pieces: str | Piece, properties: tuple[str, ...] = ()) -> None:
-    form = Form(f"stablehlo.{name}", *pieces)
-    written = tuple(n for piece in form.pieces for n in piece.writes)
-    define_form(form, written + properties, pure=True)
-
-
 def _define_all() -> None:
     define(
         OpDefinition(
@@ -142,8 +150,8 @@ def _define_all() -> None:
         )
     )
     any_operands = (" ", Operands(), ATTRIBUTES, " : ", SIGNATURE)
-    _pure("iota", " dim = ", Integer("iota_dimension"), ATTRIBUTES, " : ", RESULT_TYPE)
-    _pure(
+    define_pure("iota", " dim = ", Integer("iota_dimension"), ATTRIBUTES, " : ", RESULT_TYPE)
+    define_pure(
         "dynamic_iota",
         *(" ", Operands(1), ", dim = ", Integer("iota_dimension"), ATTRIBUTES, " : ", SIGNATURE),
     )
@@ -155,34 +163,34 @@ def _define_all() -> None:
         "real_dynamic_slice",
         "dynamic_pad",
     ):
-        _pure(name, *any_operands)
+        define_pure(name, *any_operands)
     _define_broadcasts()
-    _pure("slice", " ", Operands(1), " ", _Ranges(), ATTRIBUTES, " : ", SIGNATURE)
-    _pure(
+    define_pure("slice", " ", Operands(1), " ", _Ranges(), ATTRIBUTES, " : ", SIGNATURE)
+    define_pure(
         "dynamic_slice",
         *(" ", Operands(comma=True), " sizes = ", Ints("slice_sizes")),
         *(ATTRIBUTES, " : ", SIGNATURE),
     )
-    _pure(
+    define_pure(
         "concatenate",
         *(" ", Operands(comma=True), " dim = ", Integer("dimension"), ATTRIBUTES, " : ", SIGNATURE),
     )
-    _pure(
+    define_pure(
         "pad",
         *(" ", Operands(2), ", low = ", Ints("edge_padding_low")),
         *(", high = ", Ints("edge_padding_high"), ", interior = ", Ints("interior_padding")),
         *(ATTRIBUTES, " : ", SIGNATURE),
     )
-    _pure(
+    define_pure(
         "transpose",
         *(" ", Operands(1), ", dims = ", Ints("permutation"), ATTRIBUTES, " : ", SIGNATURE),
     )
-    _pure(
+    define_pure(
         "reverse",
         *(" ", Operands(1), ", dims = ", Ints("dimensions"), ATTRIBUTES, " : ", SAME_TYPE),
     )
     for name, count in (("get_dimension_size", 1), ("set_dimension_size", 2)):
-        _pure(
+        define_pure(
             name,
             *(" ", Operands(count), ", dim = ", Integer("dimension"), ATTRIBUTES, " : ", SIGNATURE),
         )
@@ -191,16 +199,18 @@ def _define_all() -> None:
 
 
 def _define_broadcasts() -> None:
-    _pure(
+    define_pure(
         "broadcast",
         *(" ", Operands(1), ", sizes = ", Ints("broadcast_sizes"), ATTRIBUTES, " : ", SIGNATURE),
     )
     dims = Ints("broadcast_dimensions")
-    _pure("broadcast_in_dim", " ", Operands(1), ", dims = ", dims, ATTRIBUTES, " : ", SIGNATURE)
-    _pure(
+    define_pure(
+        "broadcast_in_dim", " ", Operands(1), ", dims = ", dims, ATTRIBUTES, " : ", SIGNATURE
+    )
+    define_pure(
         "dynamic_broadcast_in_dim",
         *(" ", Operands(2), ", dims = ", dims, ATTRIBUTES, " : ", SIGNATURE),
-        properties=("known_expanding_dimensions", "known_nonexpanding_dimensions"),
+        more=("known_expanding_dimensions", "known_nonexpanding_dimensions"),
     )
 
 
@@ -211,20 +221,33 @@ def _define_generic_only() -> None:
     define(OpDefinition("stablehlo.dynamic_gather", dynamic, pure=True))
     scatter = ("scatter_dimension_numbers", "indices_are_sorted", "unique_indices")
     define(OpDefinition("stablehlo.scatter", scatter, recursive_effects=True))
+    names: tuple[str, ...]
+    for name, names in (
+        ("inference", ()),
+        ("training", ("output", "batch_mean", "batch_var")),
+        ("grad", ("grad_operand", "grad_scale", "grad_offset")),
+    ):
+        define(
+            OpDefinition(
+                f"stablehlo.batch_norm_{name}",
+                ("epsilon", "feature_index"),
+                pure=True,
+                result_name=(lambda _, names=names: names) if names else None,
+            )
+        )
     define(OpDefinition("stablehlo.torch_index_select", ("dim", "batch_dims"), pure=True))
 
 
 def _define_random() -> None:
     distribution = Enumeration("rng_distribution", RngDistribution)
     pieces = (" ", Operands(3), ", distribution = ", distribution, ATTRIBUTES, " : ", SIGNATURE)
-    define_form(Form("stablehlo.rng", *pieces), ("rng_distribution",))
+    define_form(Form("stablehlo.rng", *pieces))
     algorithm = Enumeration("rng_algorithm", RngAlgorithm)
     define_form(
         Form(
             "stablehlo.rng_bit_generator",
             *(" ", Operands(1), ", algorithm = ", algorithm, ATTRIBUTES, " : ", SIGNATURE),
         ),
-        ("rng_algorithm",),
         pure=True,
         result_name=lambda _: ("output_state", "output"),
     )

@@ -57,6 +57,7 @@ __all__ = [
     "TypePiece",
     "array_of_ints",
     "define_form",
+    "define_pure",
     "ints",
 ]
 
@@ -154,9 +155,21 @@ class Form:
             piece.write(w, op)
 
 
-def define_form(form: Form, properties: tuple[str, ...] = (), **fields: Any) -> None:
-    """Define an operation that has a pretty form."""
-    define(OpDefinition(form.name, properties, parse=form.parse, print=form.print, **fields))
+def define_form(form: Form, more: tuple[str, ...] = (), **fields: Any) -> None:
+    """Define an operation that has a pretty form.
+
+    Args:
+        form: The form.
+        more: Inherent attributes besides those that the form's pieces write.
+        fields: What else is known of the operation.
+    """
+    names = tuple(name for piece in form.pieces for name in piece.writes) + more
+    define(OpDefinition(form.name, names, parse=form.parse, print=form.print, **fields))
+
+
+def define_pure(name: str, *pieces: str | Piece, more: tuple[str, ...] = ()) -> None:
+    """Define a StableHLO operation that has a pretty form and no effect."""
+    define_form(Form(f"stablehlo.{name}", *pieces), more, pure=True)
 
 
 class Text(Piece):
