@@ -36,7 +36,6 @@ from emu.sdy.stablehlo.syntax import (
     SIGNATURE,
     Draft,
     Enumeration,
-    Form,
     Ints,
     Operands,
     Piece,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, RawAttr
+from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import OpDefinition, define
 from emu.sdy.mlir.types import IntegerType, TensorType, Type
@@ -51,7 +51,7 @@ class _Elements(Piece):
     def read(self, p: Parser, draft: Draft) -> None:
         place = p.here()
         value = p.attribute()
-        type_ = _type_of(p, value)
+        type_ = _type_of(value)
         if type_ is None:
             p.error("expected elements attribute", place)
         draft.properties["value"] = value
