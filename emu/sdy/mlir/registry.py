@@ -45,9 +45,6 @@ class OpDefinition:
         print: Writes the pretty form, name included; None: generic form.
         verify: Reports what is wrong; gives whether all is well.
         pure: No effect but its results: it goes when nothing uses them.
-        pure_if: The same where it depends on the operation's attributes.
-        recursive_effects: It has the effects of the operations inside and no
-            others (`emu.sdy.mlir.effects` puts the three together).
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
@@ -59,6 +56,11 @@ class OpDefinition:
             (``%values, %indices``).
         argument_name: The name for the arguments of its blocks ("iterArg"), or
             what gives an argument's.
+        pure_if: As ``pure``, where it depends on the operation's attributes.
+        recursive_effects: It has the effects of the operations inside and no
+            others (`emu.sdy.mlir.effects` puts the three together).
+        defaults: Inherent attributes that it gets where its generic form has
+            none.
     """
 
     name: str
@@ -67,8 +69,6 @@ class OpDefinition:
     print: PrintOp | None = None
     verify: Callable[[Operation, Diagnostics], bool] | None = None
     pure: bool = False
-    pure_if: Callable[[Operation], bool] | None = None
-    recursive_effects: bool = False
     terminator: bool = False
     symbol: bool = False
     isolated: bool = False
@@ -76,6 +76,9 @@ class OpDefinition:
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
+    defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
 _definitions: dict[str, OpDefinition] = {}
