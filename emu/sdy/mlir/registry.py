@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from emu.sdy.mlir.printer import Printer
 
 __all__ = [
-    "AttributeVerifiers",
     "OpDefinition",
+    "argument_attribute_verifiers",
     "attribute_parsers",
     "attribute_verifiers",
     "define",
     "definition",
     "extend",
     "known_dialects",
+    "result_attribute_verifiers",
+    "symbol_verifiers",
 ]
 
 ParseOp = Callable[["Parser"], "Operation"]
@@ -43,10 +45,9 @@ class OpDefinition:
         parse: Reads the pretty form behind the name; None: generic form only.
         print: Writes the pretty form, name included; None: generic form.
         verify: Reports what is wrong; gives whether all is well. Called on
-            the way down: nothing inside was verified yet.
+            the way down: nothing inside was verified yet. What the operation
+            names elsewhere is the matter of `symbol_verifiers`.
         verify_regions: The same, called once all that is inside is well.
-        verify_symbol_uses: The same for what the operation names elsewhere;
-            called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
         pure_if: Instead of ``pure``, where it depends on the operation.
         recursive_effects: It has the effects of what is in its regions.
@@ -69,7 +70,6 @@ class OpDefinition:
     print: PrintOp | None = None
     verify: VerifyOp | None = None
     verify_regions: VerifyOp | None = None
-    verify_symbol_uses: VerifyOp | None = None
     pure: bool = False
     pure_if: Callable[[Operation], bool] | None = None
     recursive_effects: bool = False
@@ -96,29 +96,24 @@ Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
 second argument is the mnemonic.
 """
 
+attribute_verifiers: dict[str, Callable[[Operation, str, Attribute, Diagnostics], bool]] = {}
+"""By dialect: check one discardable attribute (operation, its name, its value)."""
 
-@dataclass(frozen=True, slots=True)
-class AttributeVerifiers:
-    """How a dialect checks its attributes on operations of any dialect.
+argument_attribute_verifiers: dict[
+    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+] = {}
+"""By dialect: check an attribute of a function's argument (function, index, name, value)."""
 
-    Each reports what is wrong, and gives whether all is well.
+result_attribute_verifiers: dict[
+    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+] = {}
+"""By dialect: the same for a function's result."""
 
-    Attributes:
-        operation: ``(op, name, attribute, diagnostics)``: a discardable
-            attribute whose name starts with the dialect's; called before the
-            operation's own ``verify``, in the order of the names.
-        argument: ``(func, index, name, attribute, diagnostics)``: one of a
-            function's argument.
-        result: The same of a function's result.
-    """
+symbol_verifiers: dict[str, Callable[[Operation, Operation, Diagnostics], bool]] = {}
+"""By operation: check its uses of symbols, when its symbol table is complete.
 
-    operation: Callable[[Operation, str, Attribute, Diagnostics], bool]
-    argument: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
-    result: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
-
-
-attribute_verifiers: dict[str, AttributeVerifiers] = {}
-"""By dialect."""
+The second argument is the operation with the symbol table.
+"""
 
 
 def define(op: OpDefinition) -> OpDefinition:
