@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from emu.sdy.mlir.attributes import Attribute
     from emu.sdy.mlir.diagnostics import Diagnostics
-    from emu.sdy.mlir.ir import Operation
+    from emu.sdy.mlir.ir import BlockArgument, Operation
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
@@ -49,8 +49,9 @@ class OpDefinition:
             names elsewhere is the matter of `symbol_verifiers`.
         verify_regions: The same, called once all that is inside is well.
         pure: No effect but its results: it goes when nothing uses them.
-        pure_if: Instead of ``pure``, where it depends on the operation.
-        recursive_effects: It has the effects of what is in its regions.
+        pure_if: The same where it depends on the operation's attributes.
+        recursive_effects: It has the effects of the operations inside and no
+            others (`emu.sdy.mlir.effects` puts the three together).
         constant: Its result is its property ``value``; canonicalisation keeps
             one of equal ones.
         terminator: Ends a block.
@@ -60,8 +61,10 @@ class OpDefinition:
         elementwise: Each element of the result comes from the same element of
             each operand.
         result_name: Gives the printed name for its results ("cst" for
-            ``%cst``), or None for numbers.
-        argument_name: The same for the arguments of its blocks ("iterArg").
+            ``%cst``), or None for numbers; a tuple has a name for each result
+            (``%values, %indices``).
+        argument_name: The name for the arguments of its blocks ("iterArg"), or
+            what gives an argument's.
     """
 
     name: str
@@ -79,8 +82,8 @@ class OpDefinition:
     isolated: bool = False
     symbol_table: bool = False
     elementwise: bool = False
-    result_name: Callable[[Operation], str | None] | None = None
-    argument_name: str | None = None
+    result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
+    argument_name: str | Callable[[BlockArgument], str | None] | None = None
 
 
 _definitions: dict[str, OpDefinition] = {}

@@ -72,7 +72,10 @@ def _entrance(op: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _exit(op: Operation, diagnostics: Diagnostics) -> bool:
-    if definition(op.name).symbol_table and not _symbols(op, diagnostics):
+    known = definition(op.name)
+    if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
+        return False
+    if known.symbol_table and not _symbols(op, diagnostics):
         return False
     return _known(op, diagnostics)
 
@@ -155,19 +158,21 @@ def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
                 )
             )
             return False
-    return all(_symbol_users(op, table, diagnostics) for op in table.body())
+    return _symbol_users(table, diagnostics)
 
 
-def _symbol_users(op: Operation, table: Operation, diagnostics: Diagnostics) -> bool:
-    stack = [op]
-    while stack:
-        op = stack.pop()
-        check = symbol_verifiers.get(op.name)
-        if check is not None and not check(op, table, diagnostics):
-            return False
-        if op.regions and not definition(op.name).symbol_table:
-            inner = [o for region in op.regions for block in region.blocks for o in block]
-            stack.extend(reversed(inner))
+def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
+    """Ask region by region; of the regions found on the way the last one first."""
+    pending = list(table.regions)
+    while pending:
+        region = pending.pop()
+        for block in region.blocks:
+            for op in block:
+                check = symbol_verifiers.get(op.name)
+                if check is not None and not check(op, table, diagnostics):
+                    return False
+                if op.regions and not definition(op.name).symbol_table:
+                    pending += op.regions
     return True
 
 
@@ -212,6 +217,8 @@ def _all_dominate(region: Region, visible: set[Value]) -> bool:
 
 
 def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
+    if definition(top.name).isolated and not _is_closed(top, diagnostics):
+        return False
     dominance = Dominance()
     pending = [top]
     while pending:
@@ -227,6 +234,29 @@ def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
                                 return False
                     if op.regions and not definition(op.name).isolated:
                         pending.append(op)
+    return True
+
+
+def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
+    """Whether what is in an isolated operation uses only what is defined there."""
+    for region in isolated.regions:
+        pending = [region]
+        while pending:
+            for block in pending.pop().blocks:
+                for op in block:
+                    for value in op._operands:
+                        home = value.parent_block
+                        if home is None or not _is_ancestor(region, home.parent):
+                            error = _error(
+                                op, f"'{op.name}' op using value defined outside the region"
+                            )
+                            error.note(
+                                "required by region isolation constraints", isolated.location
+                            )
+                            diagnostics.emit(error)
+                            return False
+                    if op.regions and not definition(op.name).isolated:
+                        pending += op.regions
     return True
 
 
