@@ -8,7 +8,7 @@ from emu.sdy.dialect.attributes import EdgeNodeType, EdgeValueRef, Mesh, Propaga
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of
-from emu.sdy.dialect.checks import propagation_edges_problem
+from emu.sdy.dialect.wellformed import propagation_edges_problem
 from emu.sdy.mlir.ir import Operation
 
 __all__ = ["edges_problem"]

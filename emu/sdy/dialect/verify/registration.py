@@ -17,7 +17,7 @@ from emu.sdy.dialect.verify import collectives, discardable, edges, regions, str
 from emu.sdy.dialect.verify.problems import Check, Problem, verifier
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
 from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
-from emu.sdy.dialect.checks import mesh_axis_problem, mesh_problem
+from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
 from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
