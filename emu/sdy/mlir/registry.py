@@ -47,13 +47,7 @@ class OpDefinition:
         verify: Reports what is wrong; gives whether all is well. Called on
             the way down: nothing inside was verified yet. What the operation
             names elsewhere is the matter of `symbol_verifiers`.
-        verify_regions: The same, called once all that is inside is well.
         pure: No effect but its results: it goes when nothing uses them.
-        pure_if: The same where it depends on the operation's attributes.
-        recursive_effects: It has the effects of the operations inside and no
-            others (`emu.sdy.mlir.effects` puts the three together).
-        constant: Its result is its property ``value``; canonicalisation keeps
-            one of equal ones.
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
@@ -65,6 +59,14 @@ class OpDefinition:
             (``%values, %indices``).
         argument_name: The name for the arguments of its blocks ("iterArg"), or
             what gives an argument's.
+        pure_if: As ``pure``, where it depends on the operation's attributes.
+        recursive_effects: It has the effects of the operations inside and no
+            others (`emu.sdy.mlir.effects` puts the three together).
+        defaults: Inherent attributes that it gets where its generic form has
+            none.
+        verify_regions: As ``verify``, but called once all inside is well.
+        constant: Its result is its property ``value``; canonicalisation keeps
+            one of equal ones.
     """
 
     name: str
@@ -72,11 +74,7 @@ class OpDefinition:
     parse: ParseOp | None = None
     print: PrintOp | None = None
     verify: VerifyOp | None = None
-    verify_regions: VerifyOp | None = None
     pure: bool = False
-    pure_if: Callable[[Operation], bool] | None = None
-    recursive_effects: bool = False
-    constant: bool = False
     terminator: bool = False
     symbol: bool = False
     isolated: bool = False
@@ -84,6 +82,11 @@ class OpDefinition:
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
+    defaults: tuple[tuple[str, Attribute], ...] = ()
+    verify_regions: VerifyOp | None = None
+    constant: bool = False
 
 
 _definitions: dict[str, OpDefinition] = {}
