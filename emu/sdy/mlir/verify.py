@@ -18,7 +18,6 @@ from emu.sdy.mlir.registry import (
     attribute_verifiers,
     definition,
     known_dialects,
-    symbol_verifiers,
 )
 
 __all__ = ["op_error", "verify"]
@@ -65,7 +64,7 @@ def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
 def _entrance(op: Operation, diagnostics: Diagnostics) -> bool:
     for name, attribute in sorted(op.attributes.items()) if op.attributes else ():
         check = attribute_verifiers.get(name.partition(".")[0])
-        if check is not None and not check(op, name, attribute, diagnostics):
+        if check is not None and not check.operation(op, name, attribute, diagnostics):
             return False
     own = definition(op.name).verify
     return own is None or own(op, diagnostics)
@@ -73,9 +72,9 @@ def _entrance(op: Operation, diagnostics: Diagnostics) -> bool:
 
 def _exit(op: Operation, diagnostics: Diagnostics) -> bool:
     known = definition(op.name)
-    if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
-        return False
     if known.symbol_table and not _symbols(op, diagnostics):
+        return False
+    if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
         return False
     return _known(op, diagnostics)
 
@@ -168,10 +167,11 @@ def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
         region = pending.pop()
         for block in region.blocks:
             for op in block:
-                check = symbol_verifiers.get(op.name)
-                if check is not None and not check(op, table, diagnostics):
+                known = definition(op.name)
+                check = known.verify_symbol_uses
+                if check is not None and not check(op, diagnostics):
                     return False
-                if op.regions and not definition(op.name).symbol_table:
+                if op.regions and not known.symbol_table:
                     pending += op.regions
     return True
 
@@ -217,8 +217,6 @@ def _all_dominate(region: Region, visible: set[Value]) -> bool:
 
 
 def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
-    if definition(top.name).isolated and not _is_closed(top, diagnostics):
-        return False
     dominance = Dominance()
     pending = [top]
     while pending:
@@ -234,29 +232,6 @@ def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
                                 return False
                     if op.regions and not definition(op.name).isolated:
                         pending.append(op)
-    return True
-
-
-def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether what is in an isolated operation uses only what is defined there."""
-    for region in isolated.regions:
-        pending = [region]
-        while pending:
-            for block in pending.pop().blocks:
-                for op in block:
-                    for value in op._operands:
-                        home = value.parent_block
-                        if home is None or not _is_ancestor(region, home.parent):
-                            error = _error(
-                                op, f"'{op.name}' op using value defined outside the region"
-                            )
-                            error.note(
-                                "required by region isolation constraints", isolated.location
-                            )
-                            diagnostics.emit(error)
-                            return False
-                    if op.regions and not definition(op.name).isolated:
-                        pending += op.regions
     return True
 
 

@@ -19,15 +19,8 @@ from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
 from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
 from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
-from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import (
-    argument_attribute_verifiers,
-    attribute_verifiers,
-    extend,
-    result_attribute_verifiers,
-    symbol_verifiers,
-)
+from emu.sdy.mlir.registry import AttributeVerifiers, attribute_verifiers, extend
 
 __all__ = ["register_verifiers"]
 
@@ -66,14 +59,8 @@ def _rules(
         name,
         verify=verifier(structure.form_problem(form), *also),
         verify_regions=verifier(*regions) if regions else None,
+        verify_symbol_uses=None if at_the_end is None else verifier(at_the_end),
     )
-    if at_the_end is not None:
-        check = verifier(at_the_end)
-
-        def verify(op: Operation, table: Operation, diagnostics: Diagnostics) -> bool:
-            return check(op, diagnostics)
-
-        symbol_verifiers[name] = verify
 
 
 def _collectives() -> None:
@@ -169,6 +156,6 @@ def register_verifiers() -> None:
     _identities()
     _computations()
     _others()
-    attribute_verifiers["sdy"] = discardable.verify_operation
-    argument_attribute_verifiers["sdy"] = discardable.verify_argument
-    result_attribute_verifiers["sdy"] = discardable.verify_result
+    attribute_verifiers["sdy"] = AttributeVerifiers(
+        discardable.verify_operation, discardable.verify_argument, discardable.verify_result
+    )
