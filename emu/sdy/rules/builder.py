@@ -43,14 +43,8 @@ class RuleBuilder:
     """
 
     def __init__(self, operand_types: Iterable[Type], result_types: Iterable[Type]) -> None:
-        self._operands: RuleFunction = Callable[..., OpShardingRule | None]
-"""Takes an operation, and if it wants to the keyword ``conservative``."""
-
-_Tensors = [[[] for _ in range(rank(t))] for t in operand_types]
-        self._results: RuleFunction = Callable[..., OpShardingRule | None]
-"""Takes an operation, and if it wants to the keyword ``conservative``."""
-
-_Tensors = [[[] for _ in range(rank(t))] for t in result_types]
+        self._operands: _Tensors = [[[] for _ in range(rank(t))] for t in operand_types]
+        self._results: _Tensors = [[[] for _ in range(rank(t))] for t in result_types]
         self._sizes: list[int] = []
         self._by_kind: dict[FactorType, list[int]] = {}
         self._blocked: list[int] = []
