@@ -419,6 +419,8 @@ class Parser(AttributeReader):
             for key in known.properties:
                 if key in attributes:
                     properties[key] = attributes.pop(key)
+        for key, value in known.defaults:
+            properties.setdefault(key, value)
         return Operation(
             name,
             values,
