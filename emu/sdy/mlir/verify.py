@@ -157,20 +157,22 @@ def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
                 )
             )
             return False
-    return all(_symbol_users(op, diagnostics) for op in table.body())
+    return _symbol_users(table, diagnostics)
 
 
-def _symbol_users(op: Operation, diagnostics: Diagnostics) -> bool:
-    stack = [op]
-    while stack:
-        op = stack.pop()
-        known = definition(op.name)
-        check = known.verify_symbol_uses
-        if check is not None and not check(op, diagnostics):
-            return False
-        if op.regions and not known.symbol_table:
-            inner = [o for region in op.regions for block in region.blocks for o in block]
-            stack.extend(reversed(inner))
+def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
+    """Ask region by region; of the regions found on the way the last one first."""
+    pending = list(table.regions)
+    while pending:
+        region = pending.pop()
+        for block in region.blocks:
+            for op in block:
+                known = definition(op.name)
+                check = known.verify_symbol_uses
+                if check is not None and not check(op, diagnostics):
+                    return False
+                if op.regions and not known.symbol_table:
+                    pending += op.regions
     return True
 
 
