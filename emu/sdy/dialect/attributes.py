@@ -31,7 +31,6 @@ __all__ = [
     "MeshAxis",
     "OpShardingRule",
     "PropagationDirection",
-    "PropagationDirectionAttr",
     "PropagationEdges",
     "PropagationOneStep",
     "SdyAttribute",
@@ -78,13 +77,6 @@ class SdyAttribute(Attribute):
 
 
 @dataclass(frozen=True, slots=True)
-class PropagationDirectionAttr(SdyAttribute):
-    """A direction as an attribute of ``sdy.propagation_barrier``."""
-
-    value: PropagationDirection
-
-
-@dataclass(frozen=True, slots=True)
 class MeshAxis(SdyAttribute):
     """``"x"=4``."""
 
@@ -94,10 +86,18 @@ class MeshAxis(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class Mesh(SdyAttribute):
-    """``<["x"=2, "y"=4], device_ids=[…]>``."""
+    """``<["x"=2, "y"=4], device_ids=[…]>``.
+
+    Device ids in their natural order are the same as none, and are dropped.
+    """
 
     axes: tuple[MeshAxis, ...]
     device_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        devices = self.device_ids
+        if self.axes and devices and devices == tuple(range(self.total_size)):
+            object.__setattr__(self, "device_ids", ())
 
     @property
     def total_size(self) -> int:
