@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AttributeVerifiers",
     "OpDefinition",
+    "OpDefinition",
+    "argument_attribute_verifiers",
     "attribute_parsers",
     "attribute_verifiers",
     "define",
     "definition",
     "extend",
     "known_dialects",
+    "result_attribute_verifiers",
+    "symbol_verifiers",
 ]
 
 ParseOp = Callable[["Parser"], "Operation"]
@@ -98,6 +102,25 @@ Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
 second argument is the mnemonic.
 """
 
+attribute_verifiers: dict[str, Callable[[Operation, str, Attribute, Diagnostics], bool]] = {}
+"""By dialect: check one discardable attribute (operation, its name, its value)."""
+
+argument_attribute_verifiers: dict[
+    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+] = {}
+"""By dialect: check an attribute of a function's argument (function, index, name, value)."""
+
+result_attribute_verifiers: dict[
+    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+] = {}
+"""By dialect: the same for a function's result."""
+
+symbol_verifiers: dict[str, Callable[[Operation, Operation, Diagnostics], bool]] = {}
+"""By operation: check its uses of symbols, when its symbol table is complete.
+
+The second argument is the operation with the symbol table.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeVerifiers:
@@ -119,8 +142,6 @@ class AttributeVerifiers:
     result: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
 
 
-attribute_verifiers: dict[str, AttributeVerifiers] = {}
-"""By dialect."""
 
 
 def define(op: OpDefinition) -> OpDefinition:
