@@ -156,9 +156,7 @@ def _import_call(
         region.take_body(function.regions[0])
         for body in region.blocks:
             terminator = body.terminator
-            body.append(
-                Operation("sdy.return", terminator.operands, location=terminator.location)
-            )
+            body.append(Operation("sdy.return", terminator.operands, location=terminator.location))
             terminator.erase()
         moved[name] = region
     call.replace_with(named.results)
