@@ -34,6 +34,9 @@ class OpDefinition:
         print: Writes the pretty form, name included; None: generic form.
         verify: Reports what is wrong; gives whether all is well.
         pure: No effect but its results: it goes when nothing uses them.
+        pure_if: The same where it depends on the operation's attributes.
+        recursive_effects: It has the effects of the operations inside and no
+            others (`emu.sdy.mlir.effects` puts the three together).
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
@@ -41,7 +44,8 @@ class OpDefinition:
         elementwise: Each element of the result comes from the same element of
             each operand.
         result_name: Gives the printed name for its results ("cst" for
-            ``%cst``), or None for numbers.
+            ``%cst``), or None for numbers; a tuple has a name for each result
+            (``%values, %indices``).
         argument_name: The same for the arguments of its blocks ("iterArg").
     """
 
@@ -51,12 +55,14 @@ class OpDefinition:
     print: PrintOp | None = None
     verify: Callable[[Operation, Diagnostics], bool] | None = None
     pure: bool = False
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
     terminator: bool = False
     symbol: bool = False
     isolated: bool = False
     symbol_table: bool = False
     elementwise: bool = False
-    result_name: Callable[[Operation], str | None] | None = None
+    result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | None = None
 
 

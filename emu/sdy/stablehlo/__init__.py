@@ -1,0 +1,1 @@
+"""The StableHLO dialect (with the parts of CHLO and MHLO that come with it)."""
