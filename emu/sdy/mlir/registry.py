@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from emu.sdy.mlir.attributes import Attribute
     from emu.sdy.mlir.diagnostics import Diagnostics
-    from emu.sdy.mlir.ir import Operation
+    from emu.sdy.mlir.ir import BlockArgument, Operation
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
@@ -46,7 +46,8 @@ class OpDefinition:
         result_name: Gives the printed name for its results ("cst" for
             ``%cst``), or None for numbers; a tuple has a name for each result
             (``%values, %indices``).
-        argument_name: The same for the arguments of its blocks ("iterArg").
+        argument_name: The name for the arguments of its blocks ("iterArg"), or
+            what gives an argument's.
     """
 
     name: str
@@ -63,7 +64,7 @@ class OpDefinition:
     symbol_table: bool = False
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
-    argument_name: str | None = None
+    argument_name: str | Callable[[BlockArgument], str | None] | None = None
 
 
 _definitions: dict[str, OpDefinition] = {}

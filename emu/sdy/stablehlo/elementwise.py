@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from emu.sdy.mlir.attributes import IntegerAttr
-from emu.sdy.mlir.registry import OpDefinition, define
 from emu.sdy.stablehlo.attributes import (
     ComparisonDirection,
     ComparisonType,
@@ -25,6 +24,7 @@ from emu.sdy.stablehlo.syntax import (
     Form,
     Operands,
     Piece,
+    define_form,
 )
 
 if TYPE_CHECKING:
@@ -87,21 +87,6 @@ BINARY = (
 ACCURACY_DEFAULT = ResultAccuracy(ResultAccuracyMode("DEFAULT"))
 
 
-def _define(
-    form: Form, properties: tuple[str, ...] = (), *, pure: bool = True, elementwise: bool = True
-) -> None:
-    define(
-        OpDefinition(
-            form.name,
-            properties,
-            parse=form.parse,
-            print=form.print,
-            pure=pure,
-            elementwise=elementwise,
-        )
-    )
-
-
 class _CompareType(Piece):
     """``, FLOAT``, if the comparison says so."""
 
@@ -138,24 +123,28 @@ class _Bits(Piece):
             w.write(f"e{exponent.value}m{mantissa.value}")
 
 
-def _define_stablehlo() -> None:
+def _elementwise(form: Form, more: tuple[str, ...] = ()) -> None:
+    define_form(form, more, pure=True, elementwise=True)
+
+
+def _define_all() -> None:
     for name in UNARY:
-        _define(Form(f"stablehlo.{name}", " ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE))
+        _elementwise(Form(f"stablehlo.{name}", " ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE))
     for name in ACCURATE:
         accuracy = {"result_accuracy": ACCURACY_DEFAULT}
         pieces = (" ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)
-        _define(Form(f"stablehlo.{name}", *pieces, defaults=accuracy), ("result_accuracy",))
+        _elementwise(Form(f"stablehlo.{name}", *pieces, defaults=accuracy), ("result_accuracy",))
     for name in BINARY:
-        _define(Form(f"stablehlo.{name}", " ", Operands(2), ATTRIBUTES, " : ", SAME_TYPE))
-    _define(Form("stablehlo.is_finite", " ", Operands(), ATTRIBUTES, " : ", SIGNATURE))
-    _define(Form("stablehlo.complex", " ", Operands(), ATTRIBUTES, " : ", COMPLEX_TYPE))
-    _define(Form("stablehlo.select", " ", Operands(), ATTRIBUTES, " : ", SELECT_TYPES))
-    _define(Form("stablehlo.clamp", " ", Operands(3), ATTRIBUTES, " : ", SAME_TYPE))
+        _elementwise(Form(f"stablehlo.{name}", " ", Operands(2), ATTRIBUTES, " : ", SAME_TYPE))
+    _elementwise(Form("stablehlo.is_finite", " ", Operands(), ATTRIBUTES, " : ", SIGNATURE))
+    _elementwise(Form("stablehlo.complex", " ", Operands(), ATTRIBUTES, " : ", COMPLEX_TYPE))
+    _elementwise(Form("stablehlo.select", " ", Operands(), ATTRIBUTES, " : ", SELECT_TYPES))
+    _elementwise(Form("stablehlo.clamp", " ", Operands(3), ATTRIBUTES, " : ", SAME_TYPE))
     direction = Enumeration("comparison_direction", ComparisonDirection)
     compare = (" ", direction, ", ", Operands(2), _CompareType(), ATTRIBUTES, " : ", SIGNATURE)
-    _define(Form("stablehlo.compare", *compare), ("comparison_direction", "compare_type"))
+    _elementwise(Form("stablehlo.compare", *compare))
     reduce = (" ", Operands(1), ", format = ", _Bits(), ATTRIBUTES, " : ", SAME_TYPE)
-    _define(Form("stablehlo.reduce_precision", *reduce), _Bits.writes)
+    _elementwise(Form("stablehlo.reduce_precision", *reduce))
 
 
-_define_stablehlo()
+_define_all()

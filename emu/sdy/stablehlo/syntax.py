@@ -20,11 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emu.sdy.mlir.attributes import Attribute, DenseArrayAttr, IntegerAttr, StringAttr
 from emu.sdy.mlir.ir import Operation, Region
-from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.registry import OpDefinition, define, definition
 from emu.sdy.mlir.types import ComplexType, FunctionType, IntegerType, TensorType, TupleType, Type
 from emu.sdy.stablehlo.attribute_text import read_dims, read_enum
 from emu.sdy.stablehlo.attributes import EnumAttribute, dims_text
@@ -56,6 +56,8 @@ __all__ = [
     "Text",
     "TypePiece",
     "array_of_ints",
+    "define_form",
+    "define_pure",
     "ints",
 ]
 
@@ -151,6 +153,23 @@ class Form:
         w.write(self.name)
         for piece in self.pieces:
             piece.write(w, op)
+
+
+def define_form(form: Form, more: tuple[str, ...] = (), **fields: Any) -> None:
+    """Define an operation that has a pretty form.
+
+    Args:
+        form: The form.
+        more: Inherent attributes besides those that the form's pieces write.
+        fields: What else is known of the operation.
+    """
+    names = tuple(name for piece in form.pieces for name in piece.writes) + more
+    define(OpDefinition(form.name, names, parse=form.parse, print=form.print, **fields))
+
+
+def define_pure(name: str, *pieces: str | Piece, more: tuple[str, ...] = ()) -> None:
+    """Define a StableHLO operation that has a pretty form and no effect."""
+    define_form(Form(f"stablehlo.{name}", *pieces), more, pure=True)
 
 
 class Text(Piece):
