@@ -101,10 +101,11 @@ class UpdateNonDivisibleInputOutputShardings(ModulePass):
                 if shardings := get_shardings(each):
                     set_shardings(each, all_even(shardings, each.results))
             elif is_data_flow_op(each) and keeps_edges_divisible(each):
-                for arguments, owners in zip((True, False), edge_owners(each), strict=True):
-                    if shardings := edge_owner_shardings(each, arguments=arguments):
-                        new = all_even(shardings, owners)
-                        set_edge_owner_shardings(each, new, arguments=arguments)
+                arguments, results = edge_owners(each)
+                if shardings := edge_owner_shardings(each, arguments=True):
+                    set_edge_owner_shardings(each, all_even(shardings, arguments), arguments=True)
+                if shardings := edge_owner_shardings(each, arguments=False):
+                    set_edge_owner_shardings(each, all_even(shardings, results), arguments=False)
 
 
 def _evenly_sharded(sharding: TensorSharding, shape: Sequence[int], mesh: Mesh) -> TensorSharding:

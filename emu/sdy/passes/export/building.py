@@ -43,9 +43,9 @@ class Place:
             raise ValueError("the value is in no block")
         return Place(value.parent_block, value.parent_block.first)
 
-    def insert(self, op: Operation) -> Value:
-        """Insert an operation here; gives its result."""
-        return self.block.insert_before(self.following, op).result
+    def insert(self, op: Operation) -> Operation:
+        """Insert an operation here; gives it."""
+        return self.block.insert_before(self.following, op)
 
 
 def location_of(value: Value) -> Location:

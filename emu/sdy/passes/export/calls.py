@@ -12,9 +12,9 @@ from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
 from emu.sdy.dialect.shardings import (
     callee_name,
     find_function,
+    fully_closed_like,
     func_arg_shardings,
     func_result_shardings,
-    fully_closed_like,
     get_sharding,
     is_equivalent,
     modify_arg_attributes,
@@ -27,6 +27,7 @@ from emu.sdy.mlir.ir import Operation, Region, Value
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import FunctionType
 from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 
 __all__ = ["ExportNamedComputations", "InsertFuncCallReshards", "UnflattenCallGraph"]
@@ -76,8 +77,7 @@ def _export(computation: Operation, module: Operation, table: SymbolTable) -> Op
     )
     if outs is not None:
         set_shardings(call, outs)
-    assert computation.parent is not None
-    computation.parent.insert_before(computation, call)
+    Place.before(computation).insert(call)
     computation.replace_with(call.results)
     return call
 
@@ -190,10 +190,9 @@ class UnflattenCallGraph(ModulePass):
                 best = chosen[key_of(func)]
                 if counts[keys.full(func)] > counts[keys.full(best)]:
                     chosen[key_of(func)] = func
+        names = {key: func.symbol_name or "" for key, func in chosen.items()}
         for call, func in zip(calls, callees, strict=True):
-            name = chosen[key_of(func)].symbol_name
-            assert name is not None
-            call.properties["callee"] = SymbolRefAttr(name)
+            call.properties["callee"] = SymbolRefAttr(names[key_of(func)])
         for each in op.walk():
             if each.name == "func.func":
                 each.attributes.pop(ORIGINAL_FUNC_NAME, None)
@@ -235,9 +234,8 @@ def _reshard_results(call: Operation, shardings: TensorShardingPerValue) -> None
             continue
         if wanted is None:
             wanted = TensorSharding.fully_closed(given.rank, given.mesh)
-        reshard = make_reshard(result, wanted)
-        # Right behind the call, so the last result's comes first.
-        assert call.parent is not None
-        call.parent.insert_before(call.next_op, reshard)
-        replace_other_uses(result, reshard)
+        added = reshard(result, wanted)
+        # Right behind the call each time, so that the last result's comes first.
+        Place.after(call).insert(added)
+        replace_other_uses(result, added)
     set_shardings(call, shardings)

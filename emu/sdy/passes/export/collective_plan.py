@@ -375,9 +375,9 @@ class _Planner:
                 last_dim = None
                 continue
             goes_to, index = place
-            if goes_to == dim or goes_to in seen:
-                if last_dim != goes_to or index != last_index + 1:
-                    return True
+            follows = last_dim == goes_to and index == last_index + 1
+            if not follows and (goes_to == dim or goes_to in seen):
+                return True
             seen.add(goes_to)
             last_dim, last_index = goes_to, index
         return False

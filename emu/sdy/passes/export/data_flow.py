@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.dialect.attributes import EdgeNodeType, PropagationEdges, TensorSharding
+from emu.sdy.dialect.attributes import PropagationEdges, TensorSharding
 from emu.sdy.dialect.dataflow import (
     data_flow_edge_of,
     edge_owners,
@@ -68,13 +68,11 @@ class SinkDataFlowEdges(FunctionPass):
             if each.name == "sdy.data_flow_edge":
                 each.replace_with(each.operands)
             elif is_data_flow_op(each):
-                for kind, owners in zip(
-                    (EdgeNodeType.OPERAND, EdgeNodeType.RESULT), edge_owners(each), strict=True
-                ):
-                    self._sink(each, owners, kind)
+                arguments, results = edge_owners(each)
+                self._sink(each, arguments, is_argument=True)
+                self._sink(each, results, is_argument=False)
 
-    def _sink(self, op: Operation, owners: Sequence[Value], kind: EdgeNodeType) -> None:
-        is_argument = kind is EdgeNodeType.OPERAND
+    def _sink(self, op: Operation, owners: Sequence[Value], *, is_argument: bool) -> None:
         if shardings := shardings_of_edges(owners):
             set_edge_owner_shardings(op, shardings, arguments=is_argument)
         edges = [edge for owner in owners if (edge := data_flow_edge_of(owner)) is not None]

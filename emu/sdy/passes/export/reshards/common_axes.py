@@ -181,7 +181,8 @@ def _candidates(
     found = []
     for factor, by_axes in held.items():
         precedence = _PRECEDENCE[rule.factor_type(factor)]
-        for axes in {axes[:count] for axes in by_axes for count in range(1, len(axes) + 1)}:
+        prefixes = {full[:count] for full in by_axes for count in range(1, len(full) + 1)}
+        for axes in prefixes:
             size = sum(
                 size
                 for other, size in by_axes.items()

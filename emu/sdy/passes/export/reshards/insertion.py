@@ -22,9 +22,9 @@ from emu.sdy.dialect.shardings import (
     common_mesh_name,
     find_function,
     first_mesh_or_name,
+    fully_closed_like,
     func_arg_shardings,
     func_result_sharding,
-    fully_closed_like,
     get_mesh,
     get_or_create_sharding,
     get_sharding,
@@ -118,9 +118,7 @@ class _Inserter:
         for owner in (*results, *arguments):
             target = edge_owner_sharding(op, owner)
             if target is not None:
-                target = transform_target_sharding(
-                    op, owner, target, When.BEFORE_EDGE_PROPAGATION
-                )
+                target = transform_target_sharding(op, owner, target, When.BEFORE_EDGE_PROPAGATION)
             for use in edge_sources(op, owner):
                 self._bring_to(use, target, None, full=self._full)
 
@@ -157,7 +155,7 @@ class _Inserter:
             if target is None:
                 assert source is not None
                 target = TensorSharding.fully_closed(source.rank, source.mesh)
-            user.set_operand(index, place.insert(reshard(user.operands[index], target)))
+            user.set_operand(index, place.insert(reshard(user.operands[index], target)).result)
 
     # Operations with a rule
 
@@ -302,7 +300,7 @@ class _Rewrite:
             if changed[index] or self._orders_devices_otherwise(sharding):
                 tensor, mapping = self.projection.operands[index], self.rule.operands[index]
                 new = tensor.sharding(mapping, sizes, self.mesh_name, self.mesh)
-                op.set_operand(index, place.insert(reshard(op.operands[index], new)))
+                op.set_operand(index, place.insert(reshard(op.operands[index], new)).result)
         place = Place.after(op)
         for index, sharding in enumerate(outs):
             if changed[len(ins) + index] or self._orders_devices_otherwise(sharding):

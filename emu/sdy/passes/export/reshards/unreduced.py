@@ -98,7 +98,7 @@ class Reducer:
             sharding,
             {"reduction_axes": AxisRefList(tuple(axes))},
         )
-        user.set_operand(index, place.insert(added))
+        user.set_operand(index, place.insert(added).result)
         return sharding
 
     def add_up_operands(self, op: Operation) -> None:
@@ -191,7 +191,7 @@ def _make_unreduced(
     location = location_of(value)
     if not aligned:
         sharding = source.with_dims(dims)
-        result = place.insert(reshard(value, sharding))
+        result = place.insert(reshard(value, sharding)).result
     sharded = [axis for axes in freed for axis in axes]
     replicated = axis_set_difference(new, sharded, mesh)
     if replicated:
@@ -200,17 +200,13 @@ def _make_unreduced(
             source.mesh, tuple(dims), target.replicated_axes, tuple(unreduced)
         )
         axes = AxisRefList(tuple(replicated))
-        made = collective(
-            "sdy.replicated_to_unreduced", result, sharding, {"axes": axes}, location
-        )
-        result = place.insert(made)
+        made = collective("sdy.replicated_to_unreduced", result, sharding, {"axes": axes}, location)
+        result = place.insert(made).result
     if sharded:
         sharding = target
         per_dim = ListOfAxisRefLists(tuple(freed))
-        made = collective(
-            "sdy.sharded_to_unreduced", result, sharding, {"axes": per_dim}, location
-        )
-        result = place.insert(made)
+        made = collective("sdy.sharded_to_unreduced", result, sharding, {"axes": per_dim}, location)
+        result = place.insert(made).result
     return result, sharding
 
 
