@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
-__all__ = ["OpDefinition", "attribute_parsers", "define", "definition", "extend", "known_dialects"]
+__all__ = [
+    "OpDefinition",
+    "argument_attribute_verifiers",
+    "attribute_parsers",
+    "attribute_verifiers",
+    "define",
+    "definition",
+    "extend",
+    "known_dialects",
+    "result_attribute_verifiers",
+    "symbol_verifiers",
+]
 
 ParseOp = Callable[["Parser"], "Operation"]
 PrintOp = Callable[["Printer", "Operation"], None]
@@ -78,6 +89,25 @@ attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
 
 Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
 second argument is the mnemonic.
+"""
+
+attribute_verifiers: dict[str, Callable[[Operation, str, Attribute, Diagnostics], bool]] = {}
+"""By dialect: check one discardable attribute (operation, its name, its value)."""
+
+argument_attribute_verifiers: dict[
+    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+] = {}
+"""By dialect: check an attribute of a function's argument (function, index, name, value)."""
+
+result_attribute_verifiers: dict[
+    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+] = {}
+"""By dialect: the same for a function's result."""
+
+symbol_verifiers: dict[str, Callable[[Operation, Operation, Diagnostics], bool]] = {}
+"""By operation: check its uses of symbols, when its symbol table is complete.
+
+The second argument is the operation with the symbol table.
 """
 
 
