@@ -199,7 +199,9 @@ def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:
             if isinstance(type_, UnrankedTensorType) or (
                 isinstance(type_, TensorType) and None in type_.shape
             ):
-                message = "Shardy propagation only supports ranked tensors with a static shape. type: "
+                message = (
+                    "Shardy propagation only supports ranked tensors with a static shape. type: "
+                )
             elif isinstance(type_, TupleType):
                 message = "Shardy propagation doesn't support tuples: "
             else:

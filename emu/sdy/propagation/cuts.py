@@ -166,13 +166,9 @@ class _Explainer:
             return True
         return self._context.conservative and axis.sub_axis is not None
 
-    def _why_not_free(
-        self, axis: AxisRef, index: int, tensor: TensorFactors, factor: int
-    ) -> _Why:
+    def _why_not_free(self, axis: AxisRef, index: int, tensor: TensorFactors, factor: int) -> _Why:
         for other, sharding in tensor.factors.items():
-            if other != factor and lists_overlap(
-                (axis,), sharding.axes + sharding.overflow_axes
-            ):
+            if other != factor and lists_overlap((axis,), sharding.axes + sharding.overflow_axes):
                 return CutReason.OTHER_FACTOR, index, other
         return CutReason.CONSERVATIVE, index, None
 

@@ -212,7 +212,9 @@ class SourceTracker:
         elif isinstance(value, OpResult):
             held = op.attributes.get(SHARDING_ORIGINS)
             per_result: list[Attribute] = (
-                list(held.elements) if isinstance(held, ArrayAttr) else [DictAttr(())] * len(op.results)
+                list(held.elements)
+                if isinstance(held, ArrayAttr)
+                else [DictAttr(())] * len(op.results)
             )
             per_result[value.index] = entries
             op.attributes[SHARDING_ORIGINS] = ArrayAttr(tuple(per_result))
@@ -274,9 +276,7 @@ def _moved_axes(outcome: Outcome, rule: OpShardingRule, step: int) -> list[dict[
     count = len(rule.operands)
     mappings = rule.operands + rule.results
     return [
-        _moved_to(
-            _Target(_reference(index, count), mappings[index], old, new), outcome, step
-        )
+        _moved_to(_Target(_reference(index, count), mappings[index], old, new), outcome, step)
         for index, (old, new) in enumerate(
             zip(outcome.before.tensors, outcome.after.tensors, strict=True)
         )

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 from emu.sdy.dialect.attributes import (
     OpShardingRule,
-    PropagationDirectionAttr,
     TensorSharding,
+    TensorShardingPerValue,
 )
 from emu.sdy.dialect.dataflow import (
     DATA_FLOW_OPS,
@@ -44,6 +44,7 @@ from emu.sdy.dialect.functions import (
     set_func_result_sharding,
 )
 from emu.sdy.dialect.names import SHARDING, SHARDING_RULE
+from emu.sdy.dialect.ops import allowed_direction
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
 from emu.sdy.dialect.tensors import static_shape
 from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
@@ -307,8 +308,7 @@ class Driver:
             return
         operands = op.operands
         shardings = [_sharding(value) for value in operands]
-        for result in op.results:
-            shardings.append(_sharding(result))
+        shardings += [_sharding(result) for result in op.results]
         if not any(shardings):
             return
         elementwise = self._is_elementwise(op)
@@ -332,7 +332,9 @@ class Driver:
             for observer in self.observers:
                 observer(visit)
 
-    def _step(self, op: Operation, tensors: _Tensors, direction_code: int, elementwise: bool) -> bool:
+    def _step(
+        self, op: Operation, tensors: _Tensors, direction_code: int, elementwise: bool
+    ) -> bool:
         """A step between tensors that are not, or not only, an operation's own."""
         if not any(tensors.shardings):
             return False
@@ -405,11 +407,11 @@ class Driver:
 
     def _visit_barrier(self, op: Operation) -> bool:
         shape = static_shape(op.results[0].type)
-        allowed = op.properties["allowed_direction"]
-        if shape is None or not isinstance(allowed, PropagationDirectionAttr):
+        if shape is None:
             return False
+        allowed = allowed_direction(op)
         tensors = _own_tensors("barrier", op.operands, op.results[0], shape)
-        return self._step(op, tensors, code(allowed.value, allowed.value), True)
+        return self._step(op, tensors, code(allowed, allowed), True)
 
     def _propagate_results(self) -> None:
         """Between what the main function returns and the shardings of its results."""
@@ -456,3 +458,18 @@ def _own_tensors(
         identity_rule(shape, len(operands)),
         lambda index, sharding: set_sharding(values[index], sharding),
     )
+
+
+def _sharding(value: Value) -> TensorSharding | None:
+    """`get_sharding`, quick for what it mostly is asked: results of plain operations."""
+    if isinstance(value, OpResult):
+        owner = value.owner
+        held = owner.attributes.get(SHARDING)
+        name = owner.name
+        if (
+            isinstance(held, TensorShardingPerValue)
+            and name not in DATA_FLOW_OPS
+            and not name.startswith("sdy.")
+        ):
+            return held.shardings[value.index]
+    return get_sharding(value)

@@ -208,8 +208,10 @@ class UserPriorities:
         axes = sharding.replicated_axes + more
         if len(axes) > 1:
             axes = tuple(sorted(axes, key=sort_key(get_mesh(self._table, sharding.mesh))))
-        return sharding if axes == sharding.replicated_axes else replace(
-            sharding, replicated_axes=axes
+        return (
+            sharding
+            if axes == sharding.replicated_axes
+            else replace(sharding, replicated_axes=axes)
         )
 
     def restore(self, priority: int) -> list[tuple[Value | FunctionResult, TensorSharding]]:
