@@ -34,7 +34,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.checks import mesh_axis_problem, mesh_problem, propagation_edges_problem
+from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 from emu.sdy.mlir.attributes import StringAttr, SymbolRefAttr
 from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
 
@@ -60,13 +60,25 @@ _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
 
 
+def _in_operation(p: Parser, message: str) -> str:
+    """The message as MLIR words it when an operation's own text is read.
+
+    Inside an attribute that has its ``#sdy`` nothing is known of operations.
+    """
+    if p.depth:
+        return message
+    name = p.op_name
+    return f"custom op '{name}' {message}" if name else message
+
+
 def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
     """Raise an error of ours, which names the operation if it is in one."""
-    p.error(message, at)
+    p.error(_in_operation(p, message), at)
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:
     """Add what MLIR says on the way out about the attribute around."""
+    message = _in_operation(p, message)
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), message))
 
 
@@ -127,11 +139,17 @@ def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Pars
 
 
 def _integer(p: Parser) -> int:
-    return p.integer()
+    value = p.optional_integer()
+    if value is None:
+        fail(p, "expected integer value")
+    return value
 
 
 def _string(p: Parser) -> str:
-    return p.string()
+    value = p.optional_string()
+    if value is None:
+        fail(p, "expected string")
+    return value
 
 
 # Meshes

@@ -108,9 +108,7 @@ def _about_mesh(op: Operation, message: str, mesh: Mesh) -> Problem:
 
 def _mismatch(expected: Sequence[AxisRef], dim: int) -> Problem:
     axes = ", ".join(map(axis_text, expected))
-    return Problem(
-        f"result sharding doesn't match expected sharding [{axes}] on dimension {dim}"
-    )
+    return Problem(f"result sharding doesn't match expected sharding [{axes}] on dimension {dim}")
 
 
 def _axes_per_dim_problem(op: Operation, name: str, apply: Applied) -> Problem | None:
@@ -192,9 +190,7 @@ def sharded_to_unreduced_problem(op: Operation) -> Problem | None:
         return problem
     axes = [axis for axes in cast(ListOfAxisRefLists, op.properties["axes"]).lists for axis in axes]
     if not _unreduced_become(op, axes):
-        return Problem(
-            "out_unreduced_axes should be in_unreduced_axes + sharded_to_unreduced_axes"
-        )
+        return Problem("out_unreduced_axes should be in_unreduced_axes + sharded_to_unreduced_axes")
     return None
 
 
@@ -222,9 +218,7 @@ def replicated_to_unreduced_problem(op: Operation) -> Problem | None:
     sharded = [axis for dim in operand.dims for axis in dim.axes]
     for axis in axes:
         if _overlaps_any(axis, sharded):
-            return Problem(
-                f"r2u axis {axis_text(axis)} overlaps with operand dimension sharding"
-            )
+            return Problem(f"r2u axis {axis_text(axis)} overlaps with operand dimension sharding")
         if _overlaps_any(axis, operand.unreduced_axes):
             return Problem(f"r2u axis {axis_text(axis)} overlaps with operand unreduced axes")
     if not _unreduced_become(op, axes):
@@ -254,9 +248,7 @@ def all_reduce_problem(op: Operation) -> Problem | None:
                 "replicated axes"
             )
         if _overlaps_any(axis, out.unreduced_axes):
-            return Problem(
-                f"reduction axis {axis_text(axis)} overlaps with result unreduced axes"
-            )
+            return Problem(f"reduction axis {axis_text(axis)} overlaps with result unreduced axes")
     return None
 
 
@@ -303,9 +295,7 @@ def _params_problem(params: Sequence[AllToAllParam], rank: int, mesh: Mesh) -> P
                 return Problem(f"{name} dimension {dim} is out of range [0, {rank})")
         for _, dim in dims:
             if dim in seen:
-                return Problem(
-                    f"overlapping source/target dimensions in all-to-all params: {dim}"
-                )
+                return Problem(f"overlapping source/target dimensions in all-to-all params: {dim}")
             seen.add(dim)
         if previous >= param.src_dim:
             return Problem(

@@ -96,7 +96,9 @@ def _values_problem(
         mesh = mesh_of(sharding, op)
         assert mesh is not None  # the sharding was found to be right
         for dim, dim_sharding in enumerate(sharding.dims):
-            problem = _order_problem(dim_sharding.axes, manual, f"{kind} sharding at index {index}", dim)
+            problem = _order_problem(
+                dim_sharding.axes, manual, f"{kind} sharding at index {index}", dim
+            )
             if problem is not None:
                 return problem
         sizes = [

@@ -62,9 +62,7 @@ def _mappings_problem(
     return None
 
 
-def _mapping_problem(
-    sizes: Sequence[int], type_: Type, mapping: TensorMapping
-) -> Problem | None:
+def _mapping_problem(sizes: Sequence[int], type_: Type, mapping: TensorMapping) -> Problem | None:
     if not is_static_tensor(type_):
         return Problem(f"expected a ranked tensor with a static shape. type: '{type_}'")
     if len(mapping.dims) != type_.rank:
