@@ -195,7 +195,7 @@ class SourceTracker:
     def _save_origins(self, value: Value, origins: Mapping[AxisRef, str]) -> None:
         op = owning_op(value)
         entries = DictAttr.of(
-            (str(axis).replace('"', ""), StringAttr(origin)) for axis, origin in origins.items()
+            (_axis_text(axis), StringAttr(origin)) for axis, origin in origins.items()
         )
         function = op if op.name == "func.func" else op.ancestor("func.func")
         if function is not None:
@@ -241,6 +241,12 @@ class SourceTracker:
                 if isinstance(held, DictAttr):
                     new = _renamed(held, f"output: {index}")
                     set_func_result_attribute(function, index, SHARDING_ORIGINS, new)
+
+
+def _axis_text(axis: AxisRef) -> str:
+    """An axis as the name of an entry: without quotation marks."""
+    sub = axis.sub_axis
+    return axis.name if sub is None else f"{axis.name}:({sub.pre_size}){sub.size}"
 
 
 def _held(op: Operation, name: str, index: int) -> TensorSharding | None:
