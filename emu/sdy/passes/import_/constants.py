@@ -22,7 +22,7 @@ from emu.sdy.dialect.functions import (
 )
 from emu.sdy.dialect.tensors import is_scalar
 from emu.sdy.mlir.attributes import StringAttr
-from emu.sdy.mlir.effects import has_no_effect
+from emu.sdy.mlir.effects import is_effect_free
 from emu.sdy.mlir.ir import Operation, OpResult, Region, Value
 from emu.sdy.mlir.registry import definition
 from emu.sdy.mlir.symbols import SymbolTable
@@ -136,7 +136,7 @@ class _Splitter:
             return original_func_name(callee) not in self._varying_functions
         if op.name == _NAMED:
             return _name_of(op) not in self._varying_names
-        return has_no_effect(op) and (op.name in _MOVING or is_elementwise(op))
+        return is_effect_free(op) and (op.name in _MOVING or is_elementwise(op))
 
     def _copy(self, value: OpResult) -> Value:
         """A copy of ``value`` and of all that leads to it."""
