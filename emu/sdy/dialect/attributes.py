@@ -8,8 +8,8 @@ is in `emu.sdy.dialect.axes`, how they are written in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from emu.sdy.mlir.attributes import Attribute
@@ -77,13 +77,6 @@ class SdyAttribute(Attribute):
 
 
 @dataclass(frozen=True, slots=True)
-class PropagationDirectionAttr(SdyAttribute):
-    """A direction as an attribute of ``sdy.propagation_barrier``."""
-
-    value: PropagationDirection
-
-
-@dataclass(frozen=True, slots=True)
 class MeshAxis(SdyAttribute):
     """``"x"=4``."""
 
@@ -93,10 +86,18 @@ class MeshAxis(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class Mesh(SdyAttribute):
-    """``<["x"=2, "y"=4], device_ids=[…]>``."""
+    """``<["x"=2, "y"=4], device_ids=[…]>``.
+
+    Device ids in their natural order are the same as none, and are dropped.
+    """
 
     axes: tuple[MeshAxis, ...]
     device_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        devices = self.device_ids
+        if self.axes and devices and devices == tuple(range(self.total_size)):
+            object.__setattr__(self, "device_ids", ())
 
     @property
     def total_size(self) -> int:
@@ -132,10 +133,13 @@ class Mesh(SdyAttribute):
         raise KeyError(name)
 
     def equals(self, other: Mesh, *, ignore_device_ids: bool = False) -> bool:
-        """Equality, if asked for without looking at device ids."""
-        return self.axes == other.axes and (
-            ignore_device_ids or self.device_ids == other.device_ids
-        )
+        """Equality, if asked for without looking at device ids.
+
+        A maximal mesh never equals one that is not.
+        """
+        if not ignore_device_ids:
+            return self == other
+        return self.axes == other.axes and self.is_maximal == other.is_maximal
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -180,6 +184,26 @@ class DimensionSharding(SdyAttribute):
         """In how many shards the dimension is cut."""
         return math.prod(axis.size(mesh) for axis in self.axes)
 
+    def take_front(self, count: int) -> DimensionSharding:
+        """The same with the first ``count`` axes only."""
+        return DimensionSharding(self.axes[:count], self.is_closed, self.priority)
+
+    def drop_front(self, count: int) -> DimensionSharding:
+        """The same without the first ``count`` axes."""
+        return DimensionSharding(self.axes[count:], self.is_closed, self.priority)
+
+    def closed(self) -> DimensionSharding:
+        """The same, closed."""
+        return DimensionSharding(self.axes, True, self.priority)
+
+    def opened(self) -> DimensionSharding:
+        """The same, open."""
+        return DimensionSharding(self.axes, False, self.priority)
+
+    def without_priority(self) -> DimensionSharding:
+        """The same without a priority."""
+        return DimensionSharding(self.axes, self.is_closed)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorSharding(SdyAttribute):
@@ -213,11 +237,21 @@ class TensorSharding(SdyAttribute):
         return not any(dim.axes for dim in self.dims)
 
     @property
+    def is_fully_replicated_and_open(self) -> bool:
+        """Whether every dimension is open and none is cut."""
+        return not any(dim.axes or dim.is_closed for dim in self.dims)
+
+    @property
+    def has_no_axes(self) -> bool:
+        """Whether it mentions no axis at all."""
+        return not (self.replicated_axes or self.unreduced_axes) and self.is_fully_replicated
+
+    @property
     def mesh_name(self) -> str:
         """The mesh's symbol; raises ValueError for an inlined mesh."""
-        if isinstance(self.mesh, Mesh):
-            raise ValueError("the sharding has its mesh inlined")
-        return self.mesh
+        if isinstance(self.mesh, str):
+            return self.mesh
+        raise ValueError("the sharding has its mesh inlined")
 
     def all_axes(self) -> list[AxisRef]:
         """Axes of the dimensions, replicated and unreduced ones, in that order."""
@@ -226,7 +260,40 @@ class TensorSharding(SdyAttribute):
 
     def with_dims(self, dims: Sequence[DimensionSharding]) -> TensorSharding:
         """The same with other dimensions."""
-        return replace(self, dims=tuple(dims))
+        return TensorSharding(self.mesh, tuple(dims), self.replicated_axes, self.unreduced_axes)
+
+    def with_replicated(self, axes: Iterable[AxisRef]) -> TensorSharding:
+        """The same with other replicated axes."""
+        return TensorSharding(self.mesh, self.dims, tuple(axes), self.unreduced_axes)
+
+    def with_unreduced(self, axes: Iterable[AxisRef]) -> TensorSharding:
+        """The same with other unreduced axes."""
+        return TensorSharding(self.mesh, self.dims, self.replicated_axes, tuple(axes))
+
+    def with_dim(self, index: int, dim: DimensionSharding) -> TensorSharding:
+        """The same with one other dimension."""
+        dims = (*self.dims[:index], dim, *self.dims[index + 1 :])
+        return TensorSharding(self.mesh, dims, self.replicated_axes, self.unreduced_axes)
+
+    def closed(self) -> TensorSharding:
+        """The same axes with every dimension closed; no replicated axes."""
+        dims = tuple(dim.closed() for dim in self.dims)
+        return TensorSharding(self.mesh, dims, (), self.unreduced_axes)
+
+    def opened(self) -> TensorSharding:
+        """The same with every dimension open."""
+        dims = tuple(dim.opened() for dim in self.dims)
+        return TensorSharding(self.mesh, dims, self.replicated_axes, self.unreduced_axes)
+
+    @staticmethod
+    def closed_with(
+        mesh: str | Mesh,
+        axes_per_dim: Iterable[Iterable[AxisRef]],
+        unreduced_axes: Iterable[AxisRef] = (),
+    ) -> TensorSharding:
+        """A closed dimension for each list of axes."""
+        dims = tuple(DimensionSharding(tuple(axes)) for axes in axes_per_dim)
+        return TensorSharding(mesh, dims, (), tuple(unreduced_axes))
 
     @staticmethod
     def fully_open(rank: int, mesh: str | Mesh) -> TensorSharding:
@@ -245,12 +312,23 @@ class TensorShardingPerValue(SdyAttribute):
 
     shardings: tuple[TensorSharding, ...] = ()
 
+    def with_sharding(self, index: int, sharding: TensorSharding) -> TensorShardingPerValue:
+        """The same with one other sharding."""
+        if self.shardings[index] == sharding:
+            return self
+        shardings = self.shardings
+        return TensorShardingPerValue((*shardings[:index], sharding, *shardings[index + 1 :]))
+
 
 @dataclass(frozen=True, slots=True)
 class DimMapping(SdyAttribute):
     """The factors of a dimension, major to minor."""
 
     factors: tuple[int, ...] = ()
+
+    def is_minor_most(self, factor: int) -> bool:
+        """Whether the factor is the last one."""
+        return bool(self.factors) and self.factors[-1] == factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +364,35 @@ class OpShardingRule(SdyAttribute):
         if factor in self.permutation:
             return FactorType.PERMUTATION
         return FactorType.PASS_THROUGH
+
+    @property
+    def tensors(self) -> tuple[TensorMapping, ...]:
+        """The mappings of the operands, then of the results."""
+        return self.operands + self.results
+
+    def is_in_all_non_scalar_tensors(self, factor: int) -> bool:
+        """Whether each tensor that has dimensions has the factor."""
+        return all(t.contains_factor(factor) for t in self.tensors if t.dims)
+
+    def is_batching_factor(self, factor: int) -> bool:
+        """Whether it is a pass-through factor of all non-scalar tensors."""
+        passes = self.factor_type(factor) is FactorType.PASS_THROUGH
+        return passes and self.is_in_all_non_scalar_tensors(factor)
+
+    @property
+    def batching_factors(self) -> list[int]:
+        """The batching factors, in order."""
+        return [f for f in range(len(self.factor_sizes)) if self.is_batching_factor(f)]
+
+    @property
+    def non_scalar_tensors(self) -> list[int]:
+        """Indices of the tensors that have dimensions, operands first."""
+        return [i for i, tensor in enumerate(self.tensors) if tensor.dims]
+
+    @property
+    def has_compound_dimension(self) -> bool:
+        """Whether a dimension has more than one factor."""
+        return any(len(dim.factors) > 1 for tensor in self.tensors for dim in tensor.dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +430,17 @@ class AllToAllParamList(SdyAttribute):
     """``[{"b"}: 0->2, {"c"}: 1->3]``."""
 
     params: tuple[AllToAllParam, ...] = ()
+
+    def overlaps(self, other: AllToAllParamList) -> bool:
+        """Whether a dimension occurs twice in the two lists together."""
+        params = self.params + other.params
+        dims = [dim for param in params for dim in (param.src_dim, param.tgt_dim)]
+        return len(set(dims)) < len(dims)
+
+    def combined_with(self, other: AllToAllParamList) -> AllToAllParamList:
+        """Both lists in one, sorted by source dimension."""
+        params = sorted(self.params + other.params, key=lambda param: param.src_dim)
+        return AllToAllParamList(tuple(params))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from emu.sdy.mlir.attributes import Attribute
     from emu.sdy.mlir.diagnostics import Diagnostics
-    from emu.sdy.mlir.ir import Operation
+    from emu.sdy.mlir.ir import BlockArgument, Operation
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
-__all__ = ["OpDefinition", "attribute_parsers", "define", "definition", "extend", "known_dialects"]
+__all__ = [
+    "AttributeVerifiers",
+    "OpDefinition",
+    "attribute_parsers",
+    "attribute_verifiers",
+    "define",
+    "definition",
+    "extend",
+    "known_dialects",
+]
 
 ParseOp = Callable[["Parser"], "Operation"]
 PrintOp = Callable[["Printer", "Operation"], None]
+VerifyOp = Callable[["Operation", "Diagnostics"], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +42,16 @@ class OpDefinition:
         properties: Names of the inherent attributes.
         parse: Reads the pretty form behind the name; None: generic form only.
         print: Writes the pretty form, name included; None: generic form.
-        verify: Reports what is wrong; gives whether all is well.
+        verify: Reports what is wrong; gives whether all is well. Called on
+            the way down: nothing inside was verified yet.
+        verify_regions: The same, called once all that is inside is well.
+        verify_symbol_uses: The same for what the operation names elsewhere;
+            called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
+        pure_if: Instead of ``pure``, where it depends on the operation.
+        recursive_effects: It has the effects of what is in its regions.
+        constant: Its result is its property ``value``; canonicalisation keeps
+            one of equal ones.
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
@@ -41,23 +59,33 @@ class OpDefinition:
         elementwise: Each element of the result comes from the same element of
             each operand.
         result_name: Gives the printed name for its results ("cst" for
-            ``%cst``), or None for numbers.
-        argument_name: The same for the arguments of its blocks ("iterArg").
+            ``%cst``), or None for numbers; a tuple has a name for each result
+            (``%values, %indices``).
+        argument_name: The name for the arguments of its blocks ("iterArg"), or
+            what gives an argument's.
+        defaults: Inherent attributes that it gets where its generic form has
+            none.
     """
 
     name: str
     properties: tuple[str, ...] = ()
     parse: ParseOp | None = None
     print: PrintOp | None = None
-    verify: Callable[[Operation, Diagnostics], bool] | None = None
+    verify: VerifyOp | None = None
+    verify_regions: VerifyOp | None = None
+    verify_symbol_uses: VerifyOp | None = None
     pure: bool = False
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
+    constant: bool = False
     terminator: bool = False
     symbol: bool = False
     isolated: bool = False
     symbol_table: bool = False
     elementwise: bool = False
-    result_name: Callable[[Operation], str | None] | None = None
-    argument_name: str | None = None
+    result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
+    argument_name: str | Callable[[BlockArgument], str | None] | None = None
+    defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
 _definitions: dict[str, OpDefinition] = {}
@@ -72,6 +100,30 @@ attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
 Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
 second argument is the mnemonic.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeVerifiers:
+    """How a dialect checks its attributes on operations of any dialect.
+
+    Each reports what is wrong, and gives whether all is well.
+
+    Attributes:
+        operation: ``(op, name, attribute, diagnostics)``: a discardable
+            attribute whose name starts with the dialect's; called before the
+            operation's own ``verify``, in the order of the names.
+        argument: ``(func, index, name, attribute, diagnostics)``: one of a
+            function's argument.
+        result: The same of a function's result.
+    """
+
+    operation: Callable[[Operation, str, Attribute, Diagnostics], bool]
+    argument: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+    result: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+
+
+attribute_verifiers: dict[str, AttributeVerifiers] = {}
+"""By dialect."""
 
 
 def define(op: OpDefinition) -> OpDefinition:

@@ -1,0 +1,318 @@
+"""Functions: attributes of their arguments and results, and who calls whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.meshes import Scope, first_mesh_or_name
+from emu.sdy.dialect.names import MAIN, ORIGINAL_FUNC_NAME, SHARDING
+from emu.sdy.dialect.tensors import tensor_rank
+from emu.sdy.mlir.attributes import (
+    ArrayAttr,
+    Attribute,
+    DictAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TypeAttr,
+)
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.mlir.types import FunctionType
+
+__all__ = [
+    "callee_name",
+    "clone_function_recursively",
+    "find_function",
+    "func_arg_attribute",
+    "func_arg_sharding",
+    "func_arg_shardings",
+    "func_result_attribute",
+    "func_result_sharding",
+    "func_result_shardings",
+    "function_type",
+    "iterate_funcs",
+    "main_function",
+    "modify_arg_attributes",
+    "modify_result_attributes",
+    "original_func_name",
+    "set_func_arg_attribute",
+    "set_func_arg_sharding",
+    "set_func_result_attribute",
+    "set_func_result_sharding",
+    "set_func_result_shardings",
+    "walk_calls",
+]
+
+_EMPTY = DictAttr(())
+
+
+def function_type(func: Operation) -> FunctionType:
+    """The type of a ``func.func``."""
+    held = func.properties.get("function_type")
+    if isinstance(held, TypeAttr) and isinstance(held.type, FunctionType):
+        return held.type
+    raise ValueError(f"{func.name} has no function type")
+
+
+# Attributes of arguments and results
+
+
+def _dictionaries(func: Operation, name: str, count: int) -> tuple[Attribute, ...]:
+    held = func.properties.get(name)
+    return held.elements if isinstance(held, ArrayAttr) else (_EMPTY,) * count
+
+
+def _get(func: Operation, name: str, index: int, attribute: str) -> Attribute | None:
+    held = func.properties.get(name)
+    if not isinstance(held, ArrayAttr):
+        return None
+    for key, value in held.elements[index].entries:  # type: ignore[attr-defined]  # DictAttrs
+        if key == attribute:
+            return value  # type: ignore[no-any-return]
+    return None
+
+
+def _store(func: Operation, name: str, dictionaries: tuple[Attribute, ...]) -> None:
+    # A function of which no argument has an attribute has no list of them.
+    if all(entry == _EMPTY for entry in dictionaries):
+        func.properties.pop(name, None)
+    else:
+        func.properties[name] = ArrayAttr(dictionaries)
+
+
+def _set(
+    func: Operation, name: str, count: int, index: int, attribute: str, value: Attribute | None
+) -> None:
+    held = _dictionaries(func, name, count)
+    entries = dict(held[index].entries)  # type: ignore[attr-defined]  # DictAttrs
+    if value is None:
+        if entries.pop(attribute, None) is None:
+            return
+    else:
+        entries[attribute] = value
+    _store(func, name, (*held[:index], DictAttr.of(entries), *held[index + 1 :]))
+
+
+def func_arg_attribute(func: Operation, index: int, name: str) -> Attribute | None:
+    """An attribute of an argument, or None."""
+    return _get(func, "arg_attrs", index, name)
+
+
+def func_result_attribute(func: Operation, index: int, name: str) -> Attribute | None:
+    """An attribute of a result, or None."""
+    return _get(func, "res_attrs", index, name)
+
+
+def set_func_arg_attribute(func: Operation, index: int, name: str, value: Attribute | None) -> None:
+    """Set an attribute of an argument; None removes it."""
+    _set(func, "arg_attrs", len(function_type(func).inputs), index, name, value)
+
+
+def set_func_result_attribute(
+    func: Operation, index: int, name: str, value: Attribute | None
+) -> None:
+    """Set an attribute of a result; None removes it."""
+    _set(func, "res_attrs", len(function_type(func).results), index, name, value)
+
+
+Modify = Callable[[dict[str, Attribute], int], None]
+"""Changes the attributes of the argument or result of that index in place."""
+
+
+def _modify(func: Operation, name: str, count: int, change: Modify) -> None:
+    before = _dictionaries(func, name, count)
+    after: list[Attribute] = []
+    for index, held in enumerate(before):
+        entries = dict(held.entries)  # type: ignore[attr-defined]  # DictAttrs
+        change(entries, index)
+        after.append(DictAttr.of(entries))
+    if tuple(after) != before:
+        _store(func, name, tuple(after))
+
+
+def modify_arg_attributes(func: Operation, change: Modify) -> None:
+    """Change the attributes of all arguments at once, which costs less."""
+    _modify(func, "arg_attrs", len(function_type(func).inputs), change)
+
+
+def modify_result_attributes(func: Operation, change: Modify) -> None:
+    """Change the attributes of all results at once."""
+    _modify(func, "res_attrs", len(function_type(func).results), change)
+
+
+# Their shardings
+
+
+def func_arg_sharding(func: Operation, index: int) -> TensorSharding | None:
+    """The sharding of an argument, or None."""
+    held = _get(func, "arg_attrs", index, SHARDING)
+    return held if isinstance(held, TensorSharding) else None
+
+
+def set_func_arg_sharding(func: Operation, index: int, sharding: TensorSharding | None) -> None:
+    """Set the sharding of an argument; None removes it."""
+    set_func_arg_attribute(func, index, SHARDING, sharding)
+
+
+def func_result_sharding(func: Operation, index: int) -> TensorSharding | None:
+    """The sharding of a result, or None."""
+    held = _get(func, "res_attrs", index, SHARDING)
+    return held if isinstance(held, TensorSharding) else None
+
+
+def set_func_result_sharding(func: Operation, index: int, sharding: TensorSharding | None) -> None:
+    """Set the sharding of a result; None removes it."""
+    set_func_result_attribute(func, index, SHARDING, sharding)
+
+
+def set_func_result_shardings(func: Operation, shardings: TensorShardingPerValue | None) -> None:
+    """Set the shardings of all results; None removes them."""
+
+    def change(entries: dict[str, Attribute], index: int) -> None:
+        if shardings is None:
+            entries.pop(SHARDING, None)
+        else:
+            entries[SHARDING] = shardings.shardings[index]
+
+    modify_result_attributes(func, change)
+
+
+def func_arg_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
+    """The shardings of all arguments, open for those that have none.
+
+    None unless one has a sharding whose mesh is not maximal.
+    """
+    types = function_type(func).inputs
+    return _filled([func_arg_sharding(func, i) for i in range(len(types))], types, scope)
+
+
+def func_result_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
+    """The shardings of all results; as `func_arg_shardings`."""
+    types = function_type(func).results
+    return _filled([func_result_sharding(func, i) for i in range(len(types))], types, scope)
+
+
+def _filled(
+    held: list[TensorSharding | None], types: tuple[object, ...], scope: Scope
+) -> TensorShardingPerValue | None:
+    mesh = first_mesh_or_name(held, scope)
+    if mesh is None:
+        return None
+    return TensorShardingPerValue(
+        tuple(
+            TensorSharding.fully_open(tensor_rank(type_), mesh)  # type: ignore[arg-type]
+            if sharding is None
+            else sharding
+            for sharding, type_ in zip(held, types, strict=True)
+        )
+    )
+
+
+# Functions of a module
+
+
+def find_function(table: SymbolTable, name: str) -> Operation:
+    """The function of that name; raises ValueError if there is none."""
+    op = table.lookup(name)
+    if op is None or op.name != "func.func":
+        raise ValueError(f"Failed to lookup function: {name}")
+    return op
+
+
+def callee_name(call: Operation) -> str:
+    """The name of the function that a ``func.call`` calls."""
+    callee = call.properties.get("callee")
+    if isinstance(callee, SymbolRefAttr):
+        return callee.root
+    raise ValueError(f"{call.name} has no callee")
+
+
+def main_function(
+    module: Operation, table: SymbolTable, *, use_single_function: bool = False
+) -> Operation:
+    """The function ``main``; raises ValueError if there is none.
+
+    Args:
+        module: The module.
+        table: Its symbols.
+        use_single_function: If the module has one function only, that is it.
+    """
+    if use_single_function:
+        functions = [op for op in module.body() if op.name == "func.func"]
+        if len(functions) == 1:
+            return functions[0]
+    return find_function(table, MAIN)
+
+
+def original_func_name(func: Operation) -> str:
+    """The name that a function had before it was cloned."""
+    held = func.attributes.get(ORIGINAL_FUNC_NAME)
+    return held.value if isinstance(held, StringAttr) else func.symbol_name or ""
+
+
+def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation:
+    """A copy, in no block, that calls fresh copies of what the function calls.
+
+    The copies of callees are inserted in the table under new names. Each copy
+    remembers the name of what it is a copy of.
+    """
+    clone = func.clone()
+    clone.attributes[ORIGINAL_FUNC_NAME] = StringAttr(original_func_name(func))
+    for call in clone.walk():
+        if call.name == "func.call":
+            callee = find_function(table, callee_name(call))
+            name = table.insert(clone_function_recursively(callee, table))
+            call.properties["callee"] = SymbolRefAttr(name)
+    return clone
+
+
+# The order of functions
+
+
+def iterate_funcs(module: Operation, *, pre_order: bool = False) -> list[Operation]:
+    """The functions that have a body, callees first.
+
+    That is the post-order of a depth-first walk through the call graph: from
+    each function of the module in turn to what it calls, in the order of first
+    calls. With ``pre_order`` it is that order reversed: callers first.
+    """
+    functions = {
+        op.symbol_name: op for op in module.body() if op.name == "func.func" and _has_body(op)
+    }
+    callees = {
+        name: list(dict.fromkeys(callee_name(op) for op in func.walk() if op.name == "func.call"))
+        for name, func in functions.items()
+    }
+    order: list[Operation] = []
+    seen: set[str | None] = set()
+    for start in functions:
+        stack: list[tuple[str | None, Iterator[str]]] = []
+        following: str | None = start
+        while True:
+            if following in functions and following not in seen:
+                seen.add(following)
+                stack.append((following, iter(callees[following])))
+            if not stack:
+                break
+            name, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                order.append(functions[name])
+                stack.pop()
+    return order[::-1] if pre_order else order
+
+
+def _has_body(func: Operation) -> bool:
+    return bool(func.regions and func.regions[0].blocks)
+
+
+def walk_calls(module: Operation, *, pre_order: bool = False) -> Iterator[Operation]:
+    """All ``func.call`` of the module, function by function as `iterate_funcs`.
+
+    The call just given may be erased or replaced.
+    """
+    for func in iterate_funcs(module, pre_order=pre_order):
+        for op in func.walk():
+            if op.name == "func.call":
+                yield op

@@ -1,0 +1,48 @@
+"""Names of the dialect's discardable attributes, and a few more constants."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BLOCK_ARG_PROPAGATION_EDGES",
+    "BLOCK_ARG_SHARDING_ORIGINS",
+    "COLLECTIVES",
+    "EMPTY_MESH_SYMBOL",
+    "FUNC_MANUAL_AXES",
+    "MAIN",
+    "ORIGINAL_FUNC_NAME",
+    "PROPAGATION_EDGES",
+    "RESULT_PROPAGATION_EDGES",
+    "RESULT_SHARDING_ORIGINS",
+    "SHARDING",
+    "SHARDING_ORIGINS",
+    "SHARDING_ORIGIN_NAME",
+    "SHARDING_RULE",
+]
+
+SHARDING = "sdy.sharding"
+SHARDING_RULE = "sdy.sharding_rule"
+SHARDING_ORIGINS = "sdy.sharding_origins"
+PROPAGATION_EDGES = "sdy.propagation_edges"
+BLOCK_ARG_SHARDING_ORIGINS = "sdy.block_arg_sharding_origins"
+BLOCK_ARG_PROPAGATION_EDGES = "sdy.block_arg_propagation_edges"
+RESULT_SHARDING_ORIGINS = "sdy.result_sharding_origins"
+RESULT_PROPAGATION_EDGES = "sdy.result_propagation_edges"
+SHARDING_ORIGIN_NAME = "sdy.sharding_origin_name"
+ORIGINAL_FUNC_NAME = "sdy.original_func_name"
+FUNC_MANUAL_AXES = "sdy.func_manual_axes"
+EMPTY_MESH_SYMBOL = "empty_mesh"
+MAIN = "main"
+
+COLLECTIVES = frozenset(
+    {
+        "sdy.all_gather",
+        "sdy.all_reduce",
+        "sdy.all_slice",
+        "sdy.all_to_all",
+        "sdy.collective_permute",
+        "sdy.reduce_scatter",
+        "sdy.replicated_to_unreduced",
+        "sdy.sharded_to_unreduced",
+    }
+)
+"""Operations that hold the sharding of their result as ``out_sharding``."""

@@ -1,0 +1,483 @@
+"""Reading the dialect's attributes.
+
+Each function reads the stripped text of one kind of attribute (see
+`emu.sdy.dialect.printing`): that is what follows its name, or all there is of
+it inside another one.
+
+MLIR reports a wrong text once for each attribute around it: first what is
+wrong, then that a parameter of the attribute could not be parsed. So do we: an
+error on its way out gathers the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from emu.sdy.dialect.attributes import (
+    AllToAllParam,
+    AllToAllParamList,
+    AxisRef,
+    AxisRefList,
+    AxisToPropagationDetails,
+    DimensionSharding,
+    EdgeNodeType,
+    EdgeValueRef,
+    ListOfAxisRefLists,
+    ManualAxes,
+    Mesh,
+    MeshAxis,
+    PropagationEdges,
+    PropagationOneStep,
+    SdyAttribute,
+    SubAxisInfo,
+    TensorSharding,
+    TensorShardingPerValue,
+)
+from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
+from emu.sdy.mlir.attributes import StringAttr, SymbolRefAttr
+from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+
+if TYPE_CHECKING:
+    from emu.sdy.mlir.parser import Parser
+
+__all__ = [
+    "ATTRIBUTE_READERS",
+    "also",
+    "fail",
+    "parse_all_to_all_params",
+    "parse_axis_lists",
+    "parse_axis_ref",
+    "parse_axis_ref_list",
+    "parse_manual_axes",
+    "parse_mesh",
+    "parse_sharding",
+    "parse_stripped_shardings",
+]
+
+_T = TypeVar("_T")
+_A = TypeVar("_A", bound=SdyAttribute)
+_INT64_MAX = 2**63 - 1
+
+
+def _in_operation(p: Parser, message: str) -> str:
+    """The message as MLIR words it when an operation's own text is read.
+
+    Inside an attribute that has its ``#sdy`` nothing is known of operations.
+    """
+    if p.depth:
+        return message
+    name = p.op_name
+    return f"custom op '{name}' {message}" if name else message
+
+
+def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
+    """Raise an error of ours, which names the operation if it is in one."""
+    p.error(_in_operation(p, message), at)
+
+
+def also(p: Parser, error: MlirError, message: str) -> None:
+    """Add what MLIR says on the way out about the attribute around."""
+    message = _in_operation(p, message)
+    error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), message))
+
+
+def _parameter(attribute: str, name: str, type_: str) -> str:
+    return f"failed to parse Sdy_{attribute} parameter '{name}' which is to be a `{type_}`"
+
+
+def _list_of(attribute: str, name: str, element: str) -> str:
+    return _parameter(attribute, name, f"::llvm::ArrayRef<{element}>")
+
+
+def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
+    """Read a parameter; ``message`` is what is said if that fails."""
+    try:
+        return read(p)
+    except MlirError as error:
+        also(p, error, message)
+        raise
+
+
+def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ...]:
+    """Read one or more things with commas between."""
+    try:
+        items = [read(p)]
+        while p.accept(","):
+            items.append(read(p))
+    except MlirError as error:
+        also(p, error, message)
+        raise
+    return tuple(items)
+
+
+def _bracketed(
+    p: Parser, open_: str, close: str, read: Callable[[Parser], _T], message: str
+) -> tuple[_T, ...]:
+    """Read any number of things between brackets."""
+    p.expect(open_)
+    if p.accept(close):
+        return ()
+    items = _list(p, read, message)
+    p.expect(close)
+    return items
+
+
+def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+    """A reader that also takes the form with ``#sdy``."""
+
+    def read_either(p: Parser) -> _A:
+        if not p.tokens[p.index].startswith("#"):
+            return read(p)
+        place = p.here()
+        found = p.attribute()
+        if not isinstance(found, kind):
+            p.error("invalid kind of attribute specified", place)
+        return found
+
+    return read_either
+
+
+def _integer(p: Parser) -> int:
+    value = p.optional_integer()
+    if value is None:
+        fail(p, "expected integer value")
+    return value
+
+
+def _string(p: Parser) -> str:
+    value = p.optional_string()
+    if value is None:
+        fail(p, "expected string")
+    return value
+
+
+# Meshes
+
+_MESH_AXIS_NAME = _parameter("MeshAxis", "name", "::llvm::StringRef")
+_MESH_AXIS_SIZE = _parameter("MeshAxis", "size", "int64_t")
+_MESH_AXES = _list_of("Mesh", "axes", "MeshAxisAttr")
+_MESH_DEVICES = _list_of("Mesh", "device_ids", "int64_t")
+
+
+def _parse_mesh_axis(p: Parser) -> MeshAxis:
+    place = p.here()
+    name = _field(p, _string, _MESH_AXIS_NAME)
+    p.expect("=")
+    axis = MeshAxis(name, _field(p, _integer, _MESH_AXIS_SIZE))
+    problem = mesh_axis_problem(axis)
+    if problem is not None:
+        fail(p, problem, place)
+    return axis
+
+
+_mesh_axis = _maybe_whole(MeshAxis, _parse_mesh_axis)
+
+
+def parse_mesh(p: Parser) -> Mesh:
+    """Read ``<["x"=2, "y"=4], device_ids=[…]>``."""
+    place = p.here()
+    p.expect("<")
+    axes = _bracketed(p, "[", "]", _mesh_axis, _MESH_AXES)
+    devices: tuple[int, ...] = ()
+    if p.accept(","):
+        p.expect_keyword("device_ids")
+        p.expect("=")
+        p.expect("[")
+        devices = _list(p, _integer, _MESH_DEVICES)
+        p.expect("]")
+    p.expect(">")
+    mesh = Mesh(axes, devices)
+    problem = mesh_problem(mesh)
+    if problem is not None:
+        fail(p, problem, place)
+    return mesh
+
+
+_mesh = _maybe_whole(Mesh, parse_mesh)
+
+# Axes
+
+_PRE_SIZE = _parameter("SubAxisInfo", "pre_size", "int64_t")
+_SIZE = _parameter("SubAxisInfo", "size", "int64_t")
+_AXIS_NAME = _parameter("AxisRef", "name", "::llvm::StringRef")
+_SUB_AXIS = _parameter("AxisRef", "sub_axis_info", "SubAxisInfoAttr")
+_MANUAL_AXES = _list_of("ManualAxes", "value", "StringAttr")
+_AXIS_REF_LIST = _list_of("AxisRefList", "value", "AxisRefAttr")
+_AXIS_LISTS = _list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
+
+
+def _parse_sub_axis(p: Parser) -> SubAxisInfo:
+    p.expect("(")
+    pre_size = _field(p, _integer, _PRE_SIZE)
+    p.expect(")")
+    return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
+
+
+_sub_axis = _maybe_whole(SubAxisInfo, _parse_sub_axis)
+
+
+def parse_axis_ref(p: Parser) -> AxisRef:
+    """Read ``"x"`` or ``"x":(1)2``."""
+    name = _field(p, _string, _AXIS_NAME)
+    if p.accept(":"):
+        return AxisRef(name, _field(p, _sub_axis, _SUB_AXIS))
+    return AxisRef(name)
+
+
+_axis_ref = _maybe_whole(AxisRef, parse_axis_ref)
+
+
+def parse_axis_ref_list(p: Parser) -> AxisRefList:
+    """Read ``{"x", "y"}``."""
+    return AxisRefList(_bracketed(p, "{", "}", _axis_ref, _AXIS_REF_LIST))
+
+
+_axis_ref_list = _maybe_whole(AxisRefList, parse_axis_ref_list)
+
+
+def parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
+    """Read ``[{"x"}, {}]``."""
+    lists = _bracketed(p, "[", "]", _axis_ref_list, _AXIS_LISTS)
+    return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
+
+
+def _manual_axis(p: Parser) -> str:
+    place = p.here()
+    found = p.attribute()
+    if not isinstance(found, StringAttr):
+        p.error("invalid kind of attribute specified", place)
+    return found.value
+
+
+def parse_manual_axes(p: Parser) -> ManualAxes:
+    """Read ``{"x", "y"}``."""
+    return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
+
+
+# Shardings
+
+_DIMS = _list_of("TensorSharding", "dim_shardings", "DimensionShardingAttr")
+_SHARDINGS = _list_of("TensorShardingPerValue", "shardings", "TensorShardingAttr")
+_NO_AXIS_LIST = "failed to parse axis list which is expected to be an `ArrayRef<AxisRefAttr>`"
+_NO_NAMED_LIST = "failed to parse Sdy_TensorSharding, expected valid named axis list after comma"
+
+
+def _parse_dimension(p: Parser) -> DimensionSharding:
+    p.expect("{")
+    axes: list[AxisRef] = []
+    closed = True
+    while not p.accept("}"):
+        if axes:
+            p.expect(",")
+        if p.accept("?"):
+            closed = False
+            p.expect("}")
+            break
+        axes.append(parse_axis_ref(p))
+    priority = p.optional_keyword()
+    return DimensionSharding(
+        tuple(axes), closed, None if priority is None else _priority(p, priority)
+    )
+
+
+def _priority(p: Parser, text: str) -> int:
+    digits = text[1:]
+    if text[0] != "p" or not (digits.isascii() and digits.isdigit()):
+        fail(p, f"expecting priority in format 'p<number>', got: {text}")
+    if digits[0] == "0" and len(digits) > 1:
+        fail(p, f"priorities with leading zeros are not allowed, got: {text}")
+    if int(digits) > _INT64_MAX:
+        fail(p, f"expecting integer priority, got: {text}")
+    return int(digits)
+
+
+_dimension = _maybe_whole(DimensionSharding, _parse_dimension)
+
+
+def _mesh_or_name(p: Parser) -> str | Mesh:
+    if p.accept_keyword("mesh"):
+        return _field(p, _mesh, "failed to parse MeshAttr")
+    return _field(p, _mesh_name, "expecting MeshAttr or FlatSymbolRefAttr, got: <<NULL ATTRIBUTE>>")
+
+
+def _mesh_name(p: Parser) -> str:
+    place = p.here()
+    found = p.attribute()
+    if not isinstance(found, SymbolRefAttr) or found.nested:
+        p.error("invalid kind of attribute specified", place)
+    return found.root
+
+
+def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
+    """Read ``={"x", "y"}`` behind ``replicated`` or ``unreduced``."""
+    try:
+        p.expect("=")
+        p.expect("{")
+        axes = _list(p, _axis_ref, _NO_AXIS_LIST)
+        p.expect("}")
+    except MlirError as error:
+        also(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
+        raise
+    return axes
+
+
+def parse_sharding(p: Parser) -> TensorSharding:
+    """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``."""
+    p.expect("<")
+    mesh = _mesh_or_name(p)
+    p.expect(",")
+    dims = _bracketed(p, "[", "]", _dimension, _DIMS)
+    replicated: tuple[AxisRef, ...] = ()
+    unreduced: tuple[AxisRef, ...] = ()
+    while p.accept(","):
+        if not replicated and p.accept_keyword("replicated"):
+            replicated = _named_axes(p, "replicated")
+        elif not unreduced and p.accept_keyword("unreduced"):
+            unreduced = _named_axes(p, "unreduced")
+        else:
+            fail(p, _NO_NAMED_LIST)
+    p.expect(">")
+    return TensorSharding(mesh, dims, replicated, unreduced)
+
+
+_sharding = _maybe_whole(TensorSharding, parse_sharding)
+
+
+def _parse_per_value(p: Parser) -> TensorShardingPerValue:
+    p.expect("<")
+    shardings = _bracketed(p, "[", "]", _sharding, _SHARDINGS)
+    p.expect(">")
+    return TensorShardingPerValue(shardings)
+
+
+def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
+    """Read ``[<@mesh, [{"x"}]>, …]``, as operations have it."""
+    return TensorShardingPerValue(tuple(p.comma_separated("[", "]", lambda: _sharding(p))))
+
+
+# All-to-all
+
+_PARAM_AXES = _list_of("AllToAllParam", "axes", "AxisRefAttr")
+_SRC_DIM = _parameter("AllToAllParam", "src_dim", "int64_t")
+_TGT_DIM = _parameter("AllToAllParam", "tgt_dim", "int64_t")
+_PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
+
+
+def _parse_param(p: Parser) -> AllToAllParam:
+    p.expect("{")
+    axes = _list(p, _axis_ref, _PARAM_AXES)
+    p.expect("}")
+    p.expect(":")
+    source = _field(p, _integer, _SRC_DIM)
+    p.expect("->")
+    return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
+
+
+_param = _maybe_whole(AllToAllParam, _parse_param)
+
+
+def parse_all_to_all_params(p: Parser) -> AllToAllParamList:
+    """Read ``[{"b"}: 0->2, {"c"}: 1->3]``."""
+    return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
+
+
+# Edges of propagation
+
+_EDGE_TYPE = _parameter("EdgeValueRef", "type", "::mlir::sdy::EdgeNodeType")
+_EDGE_INDEX = _parameter("EdgeValueRef", "index", "int64_t")
+_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "AxisRefAttr")
+_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "EdgeValueRefAttr")
+_DETAILS_TARGETS = _list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
+_STEP_INDEX = _parameter("PropagationOneStep", "step_index", "int64_t")
+_STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
+_EDGES = _list_of("PropagationEdges", "value", "PropagationOneStepAttr")
+
+
+def _edge_type(p: Parser) -> EdgeNodeType:
+    place = p.here()
+    word = p.optional_keyword()
+    if word is None:
+        word = p.optional_string()
+    if word is None:
+        fail(p, "expected keyword for edge node type enum", place)
+    for type_ in EdgeNodeType:
+        if type_.value == word:
+            return type_
+    fail(p, f"invalid edge node type enum specification: {word}", place)
+
+
+def _parse_edge_value(p: Parser) -> EdgeValueRef:
+    type_ = _field(p, _edge_type, _EDGE_TYPE)
+    p.expect("-")
+    return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
+
+
+_edge_value = _maybe_whole(EdgeValueRef, _parse_edge_value)
+
+
+def _parse_details(p: Parser) -> AxisToPropagationDetails:
+    p.expect("{")
+    axis = _field(p, _axis_ref, _DETAILS_AXIS)
+    p.expect("=")
+    source = _field(p, _edge_value, _DETAILS_SOURCE)
+    p.expect("->")
+    p.expect("[")
+    targets = _list(p, _edge_value, _DETAILS_TARGETS)
+    p.expect("]")
+    p.expect("}")
+    return AxisToPropagationDetails(axis, source, targets)
+
+
+_details = _maybe_whole(AxisToPropagationDetails, _parse_details)
+
+
+def _parse_step(p: Parser) -> PropagationOneStep:
+    p.expect("{")
+    p.expect_keyword("step")
+    p.expect("-")
+    index = _field(p, _integer, _STEP_INDEX)
+    p.expect("=")
+    p.expect("[")
+    entries = _list(p, _details, _STEP_ENTRIES)
+    p.expect("]")
+    p.expect("}")
+    return PropagationOneStep(index, entries)
+
+
+_step = _maybe_whole(PropagationOneStep, _parse_step)
+
+
+def _parse_edges(p: Parser) -> PropagationEdges:
+    place = p.here()
+    p.expect("<")
+    p.expect("[")
+    steps = _list(p, _step, _EDGES)
+    p.expect("]")
+    p.expect(">")
+    edges = PropagationEdges(steps)
+    problem = propagation_edges_problem(edges)
+    if problem is not None:
+        fail(p, problem, place)
+    return edges
+
+
+ATTRIBUTE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
+    "all_to_all_param": _parse_param,
+    "all_to_all_param_list": parse_all_to_all_params,
+    "axis_ref": parse_axis_ref,
+    "axis_ref_list": parse_axis_ref_list,
+    "axis_to_propagation_details": _parse_details,
+    "dimension_sharding": _parse_dimension,
+    "edge_value_ref": _parse_edge_value,
+    "list_of_axis_ref_lists": parse_axis_lists,
+    "manual_axes": parse_manual_axes,
+    "mesh": parse_mesh,
+    "mesh_axis": _parse_mesh_axis,
+    "propagation_edges": _parse_edges,
+    "propagation_one_step": _parse_step,
+    "sharding": parse_sharding,
+    "sharding_per_value": _parse_per_value,
+    "sub_axis_info": _parse_sub_axis,
+}
+"""How the attributes are read, by name; those of rules are elsewhere."""

@@ -1,0 +1,174 @@
+"""Reading sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
+
+Factors are named ``i`` to ``z`` and then ``z_1``, ``z_2`` …; a dimension of
+several factors strings their names together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
+from emu.sdy.dialect.parsing import also, fail
+from emu.sdy.dialect.printing import factor_symbol
+from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
+
+if TYPE_CHECKING:
+    from emu.sdy.mlir.parser import Parser
+
+__all__ = ["RULE_READERS", "parse_rule"]
+
+_INT64_MAX = 2**63 - 1
+_LAST_LETTER = ord("z") - ord("i")
+_DIGITS = re.compile(r"[0-9]*")
+_MAPPING = "failed to parse Sdy_{} parameter '{}' which is to be a `::llvm::ArrayRef<{}>`"
+_DIM_MAPPINGS = _MAPPING.format("TensorMapping", "dim_mappings", "DimMappingAttr")
+_IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. {i=#, j=#, ...}). "
+
+
+class _RuleReader:
+    """Reads a rule; remembers errors after which MLIR reads on."""
+
+    def __init__(self, p: Parser) -> None:
+        self.p = p
+        self.passed_over: list[Diagnostic] = []
+
+    def finish(self, read: Callable[[_RuleReader], SdyAttribute]) -> SdyAttribute:
+        """Read, and then raise what was passed over, together with the rest."""
+        try:
+            found = read(self)
+        except MlirError as error:
+            error.diagnostics[:0] = self.passed_over
+            raise
+        if self.passed_over:
+            first = self.passed_over[0]
+            raise MlirError(first.message, self.passed_over)
+        return found
+
+    def factor(self, symbols: str) -> tuple[int, str]:
+        """The factor that a string of names begins with, and the rest of it."""
+        p = self.p
+        if not symbols.startswith("z_"):
+            letter = symbols[0]
+            if not "i" <= letter <= "z":
+                fail(p, f"expecting symbol from 'i' to 'z'. Received: '{letter}'")
+            return ord(letter) - ord("i"), symbols[1:]
+        digits = _DIGITS.match(symbols, 2)
+        number = digits[0] if digits is not None else ""
+        if not number:
+            fail(p, f"expecting integer after 'z_'. Received: '{symbols}'")
+        if number[0] == "0":
+            fail(
+                p,
+                f"expecting positive integer without leading zeros. Received: '{number}'",
+            )
+        value = int(number)
+        if value > _INT64_MAX:
+            message = f"expecting symbol index <=2^63-1. Received: '{number}'"
+            self.passed_over.append(Diagnostic(Severity.ERROR, p.here(), message))
+            value = 0
+        return value + _LAST_LETTER, symbols[2 + len(number) :]
+
+    def dim_mapping(self) -> DimMapping:
+        """Read ``ijz_1``; nothing at all is left to the verifier."""
+        rest = self.p.optional_keyword() or ""
+        factors: list[int] = []
+        while rest:
+            factor, rest = self.factor(rest)
+            factors.append(factor)
+        return DimMapping(tuple(factors))
+
+    def tensor_mapping(self) -> TensorMapping:
+        """Read ``[i, jk]``."""
+        p = self.p
+        p.expect("[")
+        if p.accept("]"):
+            return TensorMapping()
+        try:
+            dims = [self.dim_mapping()]
+            while p.accept(","):
+                dims.append(self.dim_mapping())
+        except MlirError as error:
+            also(p, error, _DIM_MAPPINGS)
+            raise
+        p.expect("]")
+        return TensorMapping(tuple(dims))
+
+    def tensor_mappings(self, name: str) -> tuple[TensorMapping, ...]:
+        """Read ``([i, j], [k])``."""
+        p = self.p
+        p.expect("(")
+        try:
+            tensors = [self.tensor_mapping()]
+            while p.accept(","):
+                tensors.append(self.tensor_mapping())
+        except MlirError as error:
+            also(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
+            raise
+        p.expect(")")
+        return tuple(tensors)
+
+    def factor_sizes(self) -> tuple[int, ...]:
+        """Read ``{i=8, j=4}``, if it comes."""
+        p = self.p
+        sizes: list[int] = []
+
+        def read_size() -> None:
+            factor, rest = self.factor(p.keyword())
+            if factor != len(sizes):
+                expected, received = factor_symbol(len(sizes)), factor_symbol(factor)
+                fail(
+                    p,
+                    f"{_IOTA}Expecting factor index symbol '{expected}', received: '{received}'",
+                )
+            if rest:
+                fail(p, f"expecting single factor symbol: {rest}")
+            p.expect("=")
+            sizes.append(p.integer())
+
+        if p.peek("{"):
+            p.comma_separated("{", "}", read_size)
+        return tuple(sizes)
+
+    def factors(self, kind: str) -> tuple[int, ...]:
+        """Read ``reduction={k}``, if it comes."""
+        p = self.p
+        if not p.accept_keyword(kind):
+            return ()
+        p.expect("=")
+        if not p.peek("{"):
+            return ()
+        return tuple(p.comma_separated("{", "}", lambda: self.factor(p.keyword())[0]))
+
+    def rule(self) -> OpShardingRule:
+        """Read a rule."""
+        p = self.p
+        p.expect("<")
+        operands = self.tensor_mappings("operand_mappings")
+        p.expect("->")
+        results = self.tensor_mappings("result_mappings")
+        sizes = self.factor_sizes()
+        kinds = [
+            self.factors(kind)
+            for kind in ("reduction", "need_replication", "permutation", "blocked_propagation")
+        ]
+        custom = p.accept(",")
+        if custom:
+            p.expect_keyword("custom")
+        p.expect(">")
+        return OpShardingRule(sizes, operands, results, *kinds, is_custom=custom)
+
+
+def parse_rule(p: Parser) -> SdyAttribute:
+    """Read the stripped text of an `OpShardingRule`."""
+    return _RuleReader(p).finish(_RuleReader.rule)
+
+
+RULE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
+    "dim_mapping": lambda p: _RuleReader(p).finish(_RuleReader.dim_mapping),
+    "op_sharding_rule": parse_rule,
+    "tensor_mapping": lambda p: _RuleReader(p).finish(_RuleReader.tensor_mapping),
+}
+"""How rules and their parts are read, by name."""

@@ -1,0 +1,316 @@
+"""Where the sharding of a value is kept: reading and writing it.
+
+Most operations keep the shardings of their results in the attribute
+``sdy.sharding``; functions keep those of arguments and results in their lists
+of attributes, ``sdy`` operations in properties, and the targets of a data-flow
+edge in its ``sdy.data_flow_edge``, if it has one. This module is also the one
+to import the other helpers from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import overload
+
+from emu.sdy.dialect.attributes import (
+    Mesh,
+    OpShardingRule,
+    TensorSharding,
+    TensorShardingPerValue,
+)
+from emu.sdy.dialect.dataflow import (
+    DATA_FLOW_OPS,
+    body_terminator,
+    edge_of_target,
+    edge_owner_from_target,
+    edge_owner_sharding,
+    owning_op,
+    set_edge_owner_sharding,
+)
+from emu.sdy.dialect.functions import (
+    callee_name,
+    clone_function_recursively,
+    find_function,
+    func_arg_attribute,
+    func_arg_sharding,
+    func_arg_shardings,
+    func_result_attribute,
+    func_result_sharding,
+    func_result_shardings,
+    function_type,
+    iterate_funcs,
+    main_function,
+    modify_arg_attributes,
+    modify_result_attributes,
+    original_func_name,
+    set_func_arg_attribute,
+    set_func_arg_sharding,
+    set_func_result_attribute,
+    set_func_result_sharding,
+    set_func_result_shardings,
+    walk_calls,
+)
+from emu.sdy.dialect.meshes import (
+    common_mesh,
+    common_mesh_name,
+    common_mesh_or_name,
+    find_mesh,
+    first_mesh_or_name,
+    get_mesh,
+    inline_mesh,
+    inline_meshes,
+    mesh_operation,
+)
+from emu.sdy.dialect.names import COLLECTIVES, SHARDING, SHARDING_RULE
+from emu.sdy.dialect.tensors import (
+    add_free_axes,
+    close_dims,
+    erase_free_axes,
+    erase_manual_axes,
+    first_free_axis,
+    fully_closed_shardings,
+    fully_open_shardings,
+    global_type,
+    is_equivalent,
+    is_scalar,
+    local_type,
+    open_dims,
+    open_shardings_with,
+    static_shape,
+    tensor_rank,
+)
+from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
+
+__all__ = [
+    "add_free_axes",
+    "body_terminator",
+    "callee_name",
+    "clone_function_recursively",
+    "close_dims",
+    "common_mesh",
+    "common_mesh_name",
+    "common_mesh_or_name",
+    "erase_free_axes",
+    "erase_manual_axes",
+    "find_function",
+    "find_mesh",
+    "first_free_axis",
+    "first_mesh_or_name",
+    "fully_closed_like",
+    "fully_closed_shardings",
+    "fully_open_shardings",
+    "func_arg_attribute",
+    "func_arg_sharding",
+    "func_arg_shardings",
+    "func_result_attribute",
+    "func_result_sharding",
+    "func_result_shardings",
+    "function_type",
+    "get_mesh",
+    "get_or_create_sharding",
+    "get_sharding",
+    "get_shardings",
+    "global_type",
+    "inline_mesh",
+    "inline_meshes",
+    "is_equivalent",
+    "is_scalar",
+    "is_used_by",
+    "iterate_funcs",
+    "local_type",
+    "main_function",
+    "mesh_operation",
+    "modify_arg_attributes",
+    "modify_result_attributes",
+    "open_dims",
+    "open_shardings_with",
+    "original_func_name",
+    "owning_op",
+    "remove_sharding_rules",
+    "replace_sharding_at",
+    "set_func_arg_attribute",
+    "set_func_arg_sharding",
+    "set_func_result_attribute",
+    "set_func_result_sharding",
+    "set_func_result_shardings",
+    "set_sharding",
+    "set_shardings",
+    "shardable_value",
+    "sharding_bypassing_barriers",
+    "sharding_per_value",
+    "static_shape",
+    "tensor_rank",
+    "walk_calls",
+]
+
+_PROPERTY = {
+    "sdy.data_flow_edge": "sharding",
+    "sdy.reshard": "sharding",
+    "sdy.sharding_constraint": "sharding",
+    **dict.fromkeys(COLLECTIVES, "out_sharding"),
+}
+"""Operations that keep the sharding of their result as a property."""
+
+
+def shardable_value(value: Value) -> Value | None:
+    """The value that holds the sharding of ``value``, often itself.
+
+    None for arguments of blocks that have no place for a sharding, such as
+    those of a reduction.
+    """
+    if isinstance(value, OpResult):
+        if value.owner.name in DATA_FLOW_OPS:
+            edge = edge_of_target(value)
+            return value if edge is None else edge.results[0]
+        return value
+    op = owning_op(value)
+    if op.name == "func.func":
+        return value
+    if op.name in DATA_FLOW_OPS:
+        edge = edge_of_target(value)
+        return edge_owner_from_target(value) if edge is None else edge.results[0]
+    if op.name == "stablehlo.async_start" and isinstance(value, BlockArgument):
+        return op.operands[value.index]
+    return None
+
+
+def get_sharding(value: Value) -> TensorSharding | None:
+    """The sharding of a value, or None."""
+    held = shardable_value(value)
+    if isinstance(held, OpResult):
+        op = held.owner
+        name = _PROPERTY.get(op.name)
+        if name is not None:
+            return op.properties.get(name)  # type: ignore[return-value]  # verified
+        if op.name in DATA_FLOW_OPS:
+            return edge_owner_sharding(op, held)
+        per_value = op.attributes.get(SHARDING)
+        if isinstance(per_value, TensorShardingPerValue):
+            return per_value.shardings[held.index]
+    elif isinstance(held, BlockArgument):
+        op = owning_op(held)
+        if op.name == "func.func":
+            return func_arg_sharding(op, held.index)
+        if op.name in DATA_FLOW_OPS:
+            return edge_owner_sharding(op, held)
+    return None
+
+
+def set_sharding(value: Value, sharding: TensorSharding) -> None:
+    """Set the sharding of a value; nothing happens if it can have none."""
+    held = shardable_value(value)
+    if isinstance(held, OpResult):
+        op = held.owner
+        name = _PROPERTY.get(op.name)
+        if name is not None:
+            op.properties[name] = sharding
+        elif op.name in DATA_FLOW_OPS:
+            set_edge_owner_sharding(op, held, sharding)
+        else:
+            replace_sharding_at(op, held.index, sharding)
+    elif isinstance(held, BlockArgument):
+        op = owning_op(held)
+        if op.name == "func.func":
+            set_func_arg_sharding(op, held.index, sharding)
+        elif op.name in DATA_FLOW_OPS:
+            set_edge_owner_sharding(op, held, sharding)
+
+
+def sharding_per_value(op: Operation) -> TensorShardingPerValue | None:
+    """The attribute ``sdy.sharding`` of an operation, or None."""
+    held = op.attributes.get(SHARDING)
+    return held if isinstance(held, TensorShardingPerValue) else None
+
+
+@overload
+def get_shardings(of: Operation) -> tuple[TensorSharding, ...]: ...
+
+
+@overload
+def get_shardings(of: Iterable[Value]) -> list[TensorSharding | None]: ...
+
+
+def get_shardings(
+    of: Operation | Iterable[Value],
+) -> tuple[TensorSharding, ...] | list[TensorSharding | None]:
+    """The sharding of each value; of an operation, its ``sdy.sharding``.
+
+    The latter is empty where the operation has no such attribute.
+    """
+    if isinstance(of, Operation):
+        held = of.attributes.get(SHARDING)
+        return held.shardings if isinstance(held, TensorShardingPerValue) else ()
+    return [get_sharding(value) for value in of]
+
+
+def set_shardings(
+    op: Operation, shardings: Sequence[TensorSharding] | TensorShardingPerValue
+) -> None:
+    """Set the attribute ``sdy.sharding``; an empty sequence changes nothing."""
+    if isinstance(shardings, TensorShardingPerValue):
+        op.attributes[SHARDING] = shardings
+    elif shardings:
+        op.attributes[SHARDING] = TensorShardingPerValue(tuple(shardings))
+
+
+def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> None:
+    """Set the sharding of one result in ``sdy.sharding``.
+
+    Without the attribute, the other results become open.
+    """
+    held = op.attributes.get(SHARDING)
+    if isinstance(held, TensorShardingPerValue):
+        op.attributes[SHARDING] = held.with_sharding(index, sharding)
+    elif len(op.results) == 1:
+        op.attributes[SHARDING] = TensorShardingPerValue((sharding,))
+    else:
+        types = [result.type for result in op.results]
+        op.attributes[SHARDING] = TensorShardingPerValue(
+            open_shardings_with(types, index, sharding)
+        )
+
+
+def get_or_create_sharding(
+    value: Value, mesh: str | Mesh, *, closed_if_missing: bool = False
+) -> TensorSharding:
+    """The sharding of a value, or one without axes on that mesh."""
+    held = get_sharding(value)
+    if held is not None:
+        return held
+    make = TensorSharding.fully_closed if closed_if_missing else TensorSharding.fully_open
+    return make(tensor_rank(value), mesh)
+
+
+def sharding_bypassing_barriers(value: Value) -> TensorSharding | None:
+    """The sharding of what a value is before any propagation barriers."""
+    op = value.defining_op
+    while op is not None and op.name == "sdy.propagation_barrier":
+        value = op.operands[0]
+        op = value.defining_op
+    return get_sharding(value)
+
+
+def fully_closed_like(
+    of: Iterable[Value] | TensorShardingPerValue, mesh: str | Mesh | None = None
+) -> TensorShardingPerValue:
+    """Closed shardings without axes, for values on a mesh or like shardings."""
+    if isinstance(of, TensorShardingPerValue):
+        closed = tuple(TensorSharding.fully_closed(s.rank, s.mesh) for s in of.shardings)
+    elif mesh is not None:
+        closed = fully_closed_shardings([value.type for value in of], mesh)
+    else:
+        raise ValueError("values alone do not tell the mesh: mesh is None")
+    return TensorShardingPerValue(closed)
+
+
+def is_used_by(value: Value, user: Operation) -> bool:
+    """Whether an operation has the value as an operand."""
+    return any(op is user for op, _ in value.uses)
+
+
+def remove_sharding_rules(op: Operation) -> None:
+    """Remove the rules inside an operation, but those that a user gave."""
+    for inner in op.walk():
+        rule = inner.attributes.get(SHARDING_RULE)
+        if isinstance(rule, OpShardingRule) and not rule.is_custom:
+            del inner.attributes[SHARDING_RULE]

@@ -1,0 +1,207 @@
+"""Shapes of values, and questions and changes to shardings as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    DimensionSharding,
+    Mesh,
+    TensorSharding,
+)
+from emu.sdy.mlir.ir import Value
+from emu.sdy.mlir.types import TensorType, Type
+
+__all__ = [
+    "add_free_axes",
+    "close_dims",
+    "erase_free_axes",
+    "erase_manual_axes",
+    "first_free_axis",
+    "fully_closed_shardings",
+    "fully_open_shardings",
+    "global_type",
+    "is_equivalent",
+    "is_scalar",
+    "local_type",
+    "open_dims",
+    "open_shardings_with",
+    "static_shape",
+    "tensor_rank",
+]
+
+
+# Shapes
+
+
+def static_shape(type_: Type) -> tuple[int, ...] | None:
+    """The shape of a ranked tensor without dynamic dimensions, else None."""
+    if isinstance(type_, TensorType) and None not in type_.shape:
+        return type_.shape  # type: ignore[return-value]  # just checked
+    return None
+
+
+def tensor_rank(of: Type | Value) -> int:
+    """The rank of a ranked tensor, 0 for anything else."""
+    type_ = of.type if isinstance(of, Value) else of
+    return len(type_.shape) if isinstance(type_, TensorType) else 0
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether it is a tensor of rank 0."""
+    return isinstance(value.type, TensorType) and not value.type.shape
+
+
+# Shardings
+
+
+def fully_open_shardings(types: Iterable[Type], mesh: str | Mesh) -> tuple[TensorSharding, ...]:
+    """An open sharding without axes for each type."""
+    return tuple(TensorSharding.fully_open(tensor_rank(type_), mesh) for type_ in types)
+
+
+def fully_closed_shardings(types: Iterable[Type], mesh: str | Mesh) -> tuple[TensorSharding, ...]:
+    """A closed sharding without axes for each type."""
+    return tuple(TensorSharding.fully_closed(tensor_rank(type_), mesh) for type_ in types)
+
+
+def open_shardings_with(
+    types: Iterable[Type], index: int, sharding: TensorSharding
+) -> tuple[TensorSharding, ...]:
+    """An open sharding for each type, but the given one at ``index``."""
+    return tuple(
+        sharding if i == index else TensorSharding.fully_open(tensor_rank(type_), sharding.mesh)
+        for i, type_ in enumerate(types)
+    )
+
+
+def close_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
+    """The same with these dimensions closed."""
+    chosen = set(dims)
+    return sharding.with_dims(
+        [dim.closed() if i in chosen else dim for i, dim in enumerate(sharding.dims)]
+    )
+
+
+def open_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
+    """The same with these dimensions open."""
+    chosen = set(dims)
+    return sharding.with_dims(
+        [dim.opened() if i in chosen else dim for i, dim in enumerate(sharding.dims)]
+    )
+
+
+def is_equivalent(sharding: TensorSharding, other: TensorSharding | None) -> bool:
+    """Whether both cut each dimension along the same axes of one mesh.
+
+    No sharding is equivalent to one that cuts no dimension. Open or closed,
+    replicated and unreduced axes do not matter.
+    """
+    if sharding.is_fully_replicated:
+        return other is None or other.is_fully_replicated
+    if other is None or sharding.mesh != other.mesh or len(sharding.dims) != len(other.dims):
+        return False
+    return all(a.axes == b.axes for a, b in zip(sharding.dims, other.dims, strict=True))
+
+
+def local_type(
+    sharding: TensorSharding, type_: Type, mesh: Mesh, *, allow_non_divisible: bool = True
+) -> Type | None:
+    """The type of one shard; a type that is no ranked tensor stays as it is.
+
+    Args:
+        sharding: How the tensor is cut.
+        type_: The type of the whole.
+        mesh: The sharding's mesh.
+        allow_non_divisible: Round sizes up; otherwise give None where a
+            dimension cannot be cut evenly.
+    """
+    if not sharding.dims or not isinstance(type_, TensorType):
+        return type_
+    shape: list[int | None] = []
+    for size, dim in zip(type_.shape, sharding.dims, strict=True):
+        if size is None:
+            shape.append(None)
+            continue
+        shards = dim.sharded_size(mesh)
+        if size % shards and not allow_non_divisible:
+            return None
+        shape.append(-(-size // shards))
+    return TensorType(tuple(shape), type_.element, type_.encoding)
+
+
+def global_type(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> TensorType:
+    """The type of the whole, given that of one shard and no padding."""
+    if not sharding.dims:
+        return type_
+    shape = tuple(
+        None if size is None else size * dim.sharded_size(mesh)
+        for size, dim in zip(type_.shape, sharding.dims, strict=True)
+    )
+    return TensorType(shape, type_.element)
+
+
+# Manual and free axes
+#
+# In the shardings of a manual computation each dimension lists the axes that
+# are manual before the free ones.
+
+
+def first_free_axis(axes: Sequence[AxisRef], manual_axes: Sequence[str]) -> int:
+    """How many manual axes a list begins with."""
+    for index, axis in enumerate(axes):
+        if axis.name not in manual_axes:
+            return index
+    return len(axes)
+
+
+def _erase(
+    sharding: TensorSharding,
+    manual_axes: Sequence[str],
+    keep: Callable[[DimensionSharding, int], DimensionSharding],
+) -> TensorSharding:
+    def free(axes: tuple[AxisRef, ...]) -> tuple[AxisRef, ...]:
+        return tuple(axis for axis in axes if axis.name not in manual_axes)
+
+    return TensorSharding(
+        sharding.mesh,
+        tuple(keep(dim, first_free_axis(dim.axes, manual_axes)) for dim in sharding.dims),
+        free(sharding.replicated_axes),
+        free(sharding.unreduced_axes),
+    )
+
+
+def erase_manual_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
+    """A manual computation's sharding as its body sees it: free axes only."""
+    if not manual_axes:
+        return sharding
+    return _erase(sharding, manual_axes, DimensionSharding.drop_front)
+
+
+def erase_free_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
+    """Only the manual axes of the dimensions.
+
+    Replicated and unreduced axes lose their *manual* axes, as they do in
+    `erase_manual_axes`.
+    """
+    return _erase(sharding, manual_axes, DimensionSharding.take_front)
+
+
+def add_free_axes(
+    outer: TensorSharding, inner: TensorSharding, manual_axes: Sequence[str]
+) -> TensorSharding:
+    """The manual axes of ``outer`` followed by the free ones of ``inner``.
+
+    Dimensions are open, and have the priority, as in ``inner``; replicated
+    and unreduced axes are those of ``outer``.
+    """
+    dims = tuple(
+        DimensionSharding(
+            old.axes[: first_free_axis(old.axes, manual_axes)] + new.axes,
+            new.is_closed,
+            new.priority,
+        )
+        for old, new in zip(outer.dims, inner.dims, strict=False)
+    )
+    return TensorSharding(inner.mesh, dims, outer.replicated_axes, outer.unreduced_axes)
