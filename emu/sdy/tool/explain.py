@@ -8,8 +8,7 @@ from typing import TextIO
 
 from emu.sdy.explain import Explanation, explain
 from emu.sdy.mlir import parse
-from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, PassFailed
-from emu.sdy.mlir.rendering import render
+from emu.sdy.mlir.diagnostics import MlirError, PassFailed
 from emu.sdy.passes.text import PassTextError, parse_pipeline
 
 __all__ = ["run_explain"]
@@ -52,16 +51,12 @@ def run_explain(
         stderr.write(f"{error}\n")
         return 1
     except PassFailed as error:
-        stderr.write("".join(render(d, text) for d in _of(error)) + f"emu sdy explain: {error}\n")
+        stderr.write(f"emu sdy explain: {error}\n")
         return 1
     except (PassTextError, OSError, ValueError) as error:
         stderr.write(f"emu sdy explain: {error}\n")
         return 2
     return 0
-
-
-def _of(error: PassFailed) -> list[Diagnostic]:
-    return [each for each in error.args[1:] if isinstance(each, Diagnostic)]
 
 
 def _write(

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from emu.sdy.mlir import parse, to_text
 from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, PassFailed
-from emu.sdy.mlir.rendering import render
+from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.tool.arguments import HELP, OptArguments, UsageError, parse_arguments, pass_list
 from emu.sdy.tool.expected import check_expected
@@ -89,7 +89,7 @@ def _run_part(text: str, options: OptArguments, out: TextIO, err: TextIO) -> boo
         fine = False
     if not options.verify_diagnostics:
         for diagnostic in emitted:
-            err.write(render(diagnostic, text))
+            err.write(render(diagnostic, SourceText(text, options.file)) + "\n")
     if fine:
         out.write(to_text(module, generic=options.generic, locations=options.locations))
     if options.verify_diagnostics:
