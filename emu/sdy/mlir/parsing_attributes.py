@@ -85,6 +85,10 @@ class AttributeReader(TypeReader):
             return self._symbol_reference()
         return self._word_attribute(token, type_)
 
+    def peek_attribute(self) -> bool:
+        """Whether ``#…`` comes: an attribute with its full name, or an alias."""
+        return self.tokens[self.index][:1] == "#"
+
     def _word_attribute(self, token: str, type_: Type | None) -> Attribute:
         if token == "true" or token == "false":
             self.index += 1
