@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
@@ -50,7 +50,7 @@ AxesPerDim = Sequence[Sequence[AxisRef]]
 
 
 def _identity(
-    name: str, value: Value, location: Location, properties: dict[str, Attribute]
+    name: str, value: Value, location: Location, properties: Mapping[str, Attribute]
 ) -> Operation:
     return Operation(name, [value], [value.type], properties=properties, location=location)
 
