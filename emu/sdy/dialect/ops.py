@@ -14,6 +14,27 @@ from emu.sdy.dialect.attributes import (
     SdyAttribute,
     TensorShardingPerValue,
 )
+from emu.sdy.dialect.builders import (
+    make_all_gather,
+    make_all_reduce,
+    make_all_slice,
+    make_all_to_all,
+    make_collective_permute,
+    make_constant,
+    make_data_flow_edge,
+    make_func_data_flow_edge,
+    make_manual_computation,
+    make_mesh,
+    make_named_computation,
+    make_propagation_barrier,
+    make_reduce_scatter,
+    make_replicated_to_unreduced,
+    make_reshard,
+    make_return,
+    make_sharded_to_unreduced,
+    make_sharding_constraint,
+    make_sharding_group,
+)
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
     fail,
@@ -42,7 +63,29 @@ if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
-__all__ = ["allowed_direction", "elements_type"]
+__all__ = [
+    "allowed_direction",
+    "elements_type",
+    "make_all_gather",
+    "make_all_reduce",
+    "make_all_slice",
+    "make_all_to_all",
+    "make_collective_permute",
+    "make_constant",
+    "make_data_flow_edge",
+    "make_func_data_flow_edge",
+    "make_manual_computation",
+    "make_mesh",
+    "make_named_computation",
+    "make_propagation_barrier",
+    "make_reduce_scatter",
+    "make_replicated_to_unreduced",
+    "make_reshard",
+    "make_return",
+    "make_sharded_to_unreduced",
+    "make_sharding_constraint",
+    "make_sharding_group",
+]
 
 _I32 = IntegerType(32)
 _I64 = IntegerType(64)
@@ -109,7 +152,7 @@ Reader = Callable[["Parser"], Attribute]
 _OUT = "out_sharding"
 
 
-def _identity(name: str, before: tuple[str, Reader] | None, **flags: bool) -> None:
+def _collective(name: str, before: tuple[str, Reader] | None) -> None:
     """Define a collective: ``op before? %x out_sharding=<…> : T``."""
 
     def parse(p: Parser) -> Operation:
@@ -132,7 +175,7 @@ def _identity(name: str, before: tuple[str, Reader] | None, **flags: bool) -> No
         _write(w, op, f" {_OUT}={_text(op, _OUT)}")
 
     properties = (_OUT,) if before is None else (before[0], _OUT)
-    define(OpDefinition(name, properties=properties, parse=parse, print=write, **flags))
+    define(OpDefinition(name, properties=properties, parse=parse, print=write))
 
 
 def _resharding(name: str, *, pure: bool) -> None:
@@ -161,7 +204,8 @@ def _resharding(name: str, *, pure: bool) -> None:
 def _parse_mesh(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
     p.expect("=")
-    properties["mesh"] = parse_mesh(p)
+    # The mnemonic may be written, as everywhere where one attribute stands alone.
+    properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
     return _make(p, "sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
 
@@ -428,14 +472,14 @@ def _print_named(w: Printer, op: Operation) -> None:
 def _define_all() -> None:
     lists: Reader = parse_axis_lists
     axes: Reader = parse_axis_ref_list
-    _identity("sdy.all_gather", ("gathering_axes", lists))
-    _identity("sdy.all_reduce", ("reduction_axes", axes))
-    _identity("sdy.all_slice", ("slicing_axes", lists))
-    _identity("sdy.all_to_all", ("params", parse_all_to_all_params))
-    _identity("sdy.collective_permute", None)
-    _identity("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
-    _identity("sdy.replicated_to_unreduced", ("axes", axes))
-    _identity("sdy.sharded_to_unreduced", ("axes", lists))
+    _collective("sdy.all_gather", ("gathering_axes", lists))
+    _collective("sdy.all_reduce", ("reduction_axes", axes))
+    _collective("sdy.all_slice", ("slicing_axes", lists))
+    _collective("sdy.all_to_all", ("params", parse_all_to_all_params))
+    _collective("sdy.collective_permute", None)
+    _collective("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
+    _collective("sdy.replicated_to_unreduced", ("axes", axes))
+    _collective("sdy.sharded_to_unreduced", ("axes", lists))
     _resharding("sdy.reshard", pure=True)
     _resharding("sdy.sharding_constraint", pure=False)
     define(OpDefinition("sdy.mesh", ("sym_name", "mesh"), _parse_mesh, _print_mesh, symbol=True))
@@ -474,7 +518,13 @@ def _define_all() -> None:
         )
     )
     for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
-        attribute_parsers[f"sdy.{mnemonic}"] = lambda p, _, reader=reader: reader(p)
+        attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
+
+
+def _attribute_parser(
+    reader: Callable[[Parser], SdyAttribute],
+) -> Callable[[Parser, str], Attribute]:
+    return lambda p, _: reader(p)
 
 
 _define_all()
