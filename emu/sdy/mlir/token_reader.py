@@ -46,6 +46,7 @@ class TokenReader:
         self.source = source
         self.tokens, self.starts = coarse_tokens(source.text)
         self.index = 0
+        self.custom_op: str | None = None
         self._frames: list[tuple[list[str], list[int], int]] = []
 
     # Errors
@@ -54,7 +55,20 @@ class TokenReader:
         """The place of the next token."""
         return self.source.location(self.starts[self.index])
 
-    def error(
+    def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
+        """Raise an error about what an operation's own text form wants.
+
+        In the pretty form of an operation, the message names it.
+
+        Args:
+            message: What is wrong.
+            at: Another place than the next token: a location or an offset.
+        """
+        if self.custom_op is not None:
+            message = f"custom op '{self.custom_op}' {message}"
+        self.fail(message, at)
+
+    def fail(
         self,
         message: str,
         at: FileLoc | int | None = None,
@@ -100,10 +114,10 @@ class TokenReader:
             code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
             place = line_start + len(code)
             if code:
-                self.error(message, place)
+                self.fail(message, place)
             if not line_start:
                 break
-        self.error(message, start)
+        self.fail(message, start)
 
     # Fine tokens of a coarse one
 
@@ -251,7 +265,7 @@ class TokenReader:
         offset = self.starts[self.index]
         while (match := _DIMENSION.match(self.source.text, offset)) is not None:
             if match[1] and not allow_dynamic:
-                self.error("expected static shape", offset)
+                self.fail("expected static shape", offset)
             dimensions.append(None if match[1] else int(match[2]))
             offset = match.end()
         if dimensions:
