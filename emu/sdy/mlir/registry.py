@@ -49,7 +49,8 @@ class OpDefinition:
             called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
         pure_if: Instead of ``pure``, where it depends on the operation.
-        recursive_effects: It has the effects of what is in its regions.
+        recursive_effects: It has the effects of what is in its regions
+            (`emu.sdy.mlir.effects` puts the three together).
         constant: Its result is its property ``value``; canonicalisation keeps
             one of equal ones.
         terminator: Ends a block.
@@ -63,9 +64,6 @@ class OpDefinition:
             (``%values, %indices``).
         argument_name: The name for the arguments of its blocks ("iterArg"), or
             what gives an argument's.
-        pure_if: As ``pure``, where it depends on the operation's attributes.
-        recursive_effects: It has the effects of the operations inside and no
-            others (`emu.sdy.mlir.effects` puts the three together).
         defaults: Inherent attributes that it gets where its generic form has
             none.
     """
@@ -88,8 +86,6 @@ class OpDefinition:
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
-    pure_if: Callable[[Operation], bool] | None = None
-    recursive_effects: bool = False
     defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
