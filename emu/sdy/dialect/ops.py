@@ -37,6 +37,7 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
+    expect_word,
     fail,
     parse_all_to_all_params,
     parse_axis_lists,
@@ -160,7 +161,7 @@ def _collective(name: str, before: tuple[str, Reader] | None) -> None:
         if before is not None:
             properties[before[0]] = before[1](p)
         operand = p.operand()
-        p.expect_keyword(_OUT)
+        expect_word(p, _OUT)
         p.expect("=")
         properties[_OUT] = parse_sharding(p)
         attributes = p.optional_attr_dict()
@@ -236,7 +237,7 @@ def _print_return(w: Printer, op: Operation) -> None:
 
 def _parse_group(p: Parser) -> Operation:
     operand = p.operand()
-    p.expect_keyword("group_id")
+    expect_word(p, "group_id")
     p.expect("=")
     place = p.here()
     group = p.attribute(_I64)
@@ -323,7 +324,7 @@ _DIRECTIONS = ", ".join(direction.name for direction in PropagationDirection)
 
 def _parse_barrier(p: Parser) -> Operation:
     operand = p.operand()
-    p.expect_keyword("allowed_direction")
+    expect_word(p, "allowed_direction")
     p.expect("=")
     place = p.here()
     word = p.optional_keyword()
@@ -400,10 +401,10 @@ def _parse_manual(p: Parser) -> Operation:
     p.expect(")")
     properties: dict[str, Attribute] = {}
     for name in ("in_shardings", "out_shardings"):
-        p.expect_keyword(name)
+        expect_word(p, name)
         p.expect("=")
         properties[name] = parse_stripped_shardings(p)
-    p.expect_keyword("manual_axes")
+    expect_word(p, "manual_axes")
     p.expect("=")
     properties["manual_axes"] = parse_manual_axes(p)
     region, attributes, inputs, results = _parse_body(p)

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTRIBUTE_READERS",
     "also",
+    "expect_word",
     "fail",
+    "maybe_whole",
     "parse_all_to_all_params",
     "parse_axis_lists",
     "parse_axis_ref",
@@ -68,6 +70,12 @@ def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
 def also(p: Parser, error: MlirError, message: str) -> None:
     """Add what MLIR says on the way out about the attribute around."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
+
+
+def expect_word(p: Parser, word: str) -> None:
+    """Read this keyword; an error of ours if another token comes."""
+    if not p.accept_keyword(word):
+        fail(p, f"expected '{word}'")
 
 
 def _parameter(attribute: str, name: str, type_: str) -> str:
@@ -111,7 +119,7 @@ def _bracketed(
     return items
 
 
-def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
     """A reader that also takes the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
@@ -159,7 +167,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
     return axis
 
 
-_mesh_axis = _maybe_whole(MeshAxis, _parse_mesh_axis)
+_mesh_axis = maybe_whole(MeshAxis, _parse_mesh_axis)
 
 
 def _parse_mesh(p: Parser) -> Mesh:
@@ -169,7 +177,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     axes = _bracketed(p, "[", "]", _mesh_axis, _MESH_AXES)
     devices: tuple[int, ...] = ()
     if p.accept(","):
-        p.expect_keyword("device_ids")
+        expect_word(p, "device_ids")
         p.expect("=")
         p.expect("[")
         devices = _list(p, _integer, _MESH_DEVICES)
@@ -182,7 +190,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     return mesh
 
 
-parse_mesh = _maybe_whole(Mesh, _parse_mesh)
+parse_mesh = maybe_whole(Mesh, _parse_mesh)
 
 # Axes
 
@@ -202,7 +210,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = _maybe_whole(SubAxisInfo, _parse_sub_axis)
+_sub_axis = maybe_whole(SubAxisInfo, _parse_sub_axis)
 
 
 def _parse_axis_ref(p: Parser) -> AxisRef:
@@ -213,7 +221,7 @@ def _parse_axis_ref(p: Parser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = _maybe_whole(AxisRef, _parse_axis_ref)
+parse_axis_ref = maybe_whole(AxisRef, _parse_axis_ref)
 
 
 def _parse_axis_ref_list(p: Parser) -> AxisRefList:
@@ -221,7 +229,7 @@ def _parse_axis_ref_list(p: Parser) -> AxisRefList:
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = _maybe_whole(AxisRefList, _parse_axis_ref_list)
+parse_axis_ref_list = maybe_whole(AxisRefList, _parse_axis_ref_list)
 
 
 def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
@@ -230,7 +238,7 @@ def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
 
 
-parse_axis_lists = _maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
+parse_axis_lists = maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: Parser) -> str:
@@ -246,7 +254,7 @@ def _parse_manual_axes(p: Parser) -> ManualAxes:
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
 
-parse_manual_axes = _maybe_whole(ManualAxes, _parse_manual_axes)
+parse_manual_axes = maybe_whole(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -285,7 +293,7 @@ def _priority(p: Parser, text: str) -> int:
     return int(digits)
 
 
-_dimension = _maybe_whole(DimensionSharding, _parse_dimension)
+_dimension = maybe_whole(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: Parser) -> str | Mesh:
@@ -334,7 +342,7 @@ def _parse_sharding(p: Parser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = _maybe_whole(TensorSharding, _parse_sharding)
+parse_sharding = maybe_whole(TensorSharding, _parse_sharding)
 
 
 def _parse_per_value(p: Parser) -> TensorShardingPerValue:
@@ -367,7 +375,7 @@ def _parse_param(p: Parser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = _maybe_whole(AllToAllParam, _parse_param)
+_param = maybe_whole(AllToAllParam, _parse_param)
 
 
 def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
@@ -375,14 +383,14 @@ def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
 
-parse_all_to_all_params = _maybe_whole(AllToAllParamList, _parse_all_to_all_params)
+parse_all_to_all_params = maybe_whole(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
 _EDGE_TYPE = _parameter("EdgeValueRef", "type", "::mlir::sdy::EdgeNodeType")
 _EDGE_INDEX = _parameter("EdgeValueRef", "index", "int64_t")
-_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "AxisRefAttr")
-_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "EdgeValueRefAttr")
+_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "::mlir::sdy::AxisRefAttr")
+_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "::mlir::sdy::EdgeValueRefAttr")
 _DETAILS_TARGETS = _list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
 _STEP_INDEX = _parameter("PropagationOneStep", "step_index", "int64_t")
 _STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
@@ -408,7 +416,7 @@ def _parse_edge_value(p: Parser) -> EdgeValueRef:
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = _maybe_whole(EdgeValueRef, _parse_edge_value)
+_edge_value = maybe_whole(EdgeValueRef, _parse_edge_value)
 
 
 def _parse_details(p: Parser) -> AxisToPropagationDetails:
@@ -424,12 +432,12 @@ def _parse_details(p: Parser) -> AxisToPropagationDetails:
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = _maybe_whole(AxisToPropagationDetails, _parse_details)
+_details = maybe_whole(AxisToPropagationDetails, _parse_details)
 
 
 def _parse_step(p: Parser) -> PropagationOneStep:
     p.expect("{")
-    p.expect_keyword("step")
+    expect_word(p, "step")
     p.expect("-")
     index = _field(p, _integer, _STEP_INDEX)
     p.expect("=")
@@ -440,7 +448,7 @@ def _parse_step(p: Parser) -> PropagationOneStep:
     return PropagationOneStep(index, entries)
 
 
-_step = _maybe_whole(PropagationOneStep, _parse_step)
+_step = maybe_whole(PropagationOneStep, _parse_step)
 
 
 def _parse_edges(p: Parser) -> PropagationEdges:

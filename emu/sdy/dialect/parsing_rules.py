@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import also, fail
+from emu.sdy.dialect.parsing import also, expect_word, fail, maybe_whole
 from emu.sdy.dialect.printing import factor_symbol
 from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
@@ -26,6 +26,20 @@ _DIGITS = re.compile(r"[0-9]*")
 _MAPPING = "failed to parse Sdy_{} parameter '{}' which is to be a `::llvm::ArrayRef<{}>`"
 _DIM_MAPPINGS = _MAPPING.format("TensorMapping", "dim_mappings", "DimMappingAttr")
 _IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. {i=#, j=#, ...}). "
+
+
+def _keyword(p: Parser) -> str:
+    word = p.optional_keyword()
+    if word is None:
+        fail(p, "expected valid keyword")
+    return word
+
+
+def _integer(p: Parser) -> int:
+    value = p.optional_integer()
+    if value is None:
+        fail(p, "expected integer value")
+    return value
 
 
 class _RuleReader:
@@ -87,9 +101,10 @@ class _RuleReader:
         if p.accept("]"):
             return TensorMapping()
         try:
-            dims = [self.dim_mapping()]
+            read = maybe_whole(DimMapping, lambda _: self.dim_mapping())
+            dims = [read(p)]
             while p.accept(","):
-                dims.append(self.dim_mapping())
+                dims.append(read(p))
         except MlirError as error:
             also(p, error, _DIM_MAPPINGS)
             raise
@@ -101,9 +116,10 @@ class _RuleReader:
         p = self.p
         p.expect("(")
         try:
-            tensors = [self.tensor_mapping()]
+            read = maybe_whole(TensorMapping, lambda _: self.tensor_mapping())
+            tensors = [read(p)]
             while p.accept(","):
-                tensors.append(self.tensor_mapping())
+                tensors.append(read(p))
         except MlirError as error:
             also(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
             raise
@@ -116,7 +132,7 @@ class _RuleReader:
         sizes: list[int] = []
 
         def read_size() -> None:
-            factor, rest = self.factor(p.keyword())
+            factor, rest = self.factor(_keyword(p))
             if factor != len(sizes):
                 expected, received = factor_symbol(len(sizes)), factor_symbol(factor)
                 fail(
@@ -126,7 +142,7 @@ class _RuleReader:
             if rest:
                 fail(p, f"expecting single factor symbol: {rest}")
             p.expect("=")
-            sizes.append(p.integer())
+            sizes.append(_integer(p))
 
         if p.peek("{"):
             p.comma_separated("{", "}", read_size)
@@ -140,7 +156,7 @@ class _RuleReader:
         p.expect("=")
         if not p.peek("{"):
             return ()
-        return tuple(p.comma_separated("{", "}", lambda: self.factor(p.keyword())[0]))
+        return tuple(p.comma_separated("{", "}", lambda: self.factor(_keyword(p))[0]))
 
     def rule(self) -> OpShardingRule:
         """Read a rule."""
@@ -156,7 +172,7 @@ class _RuleReader:
         blocked = self.factors("blocked_propagation")
         custom = p.accept(",")
         if custom:
-            p.expect_keyword("custom")
+            expect_word(p, "custom")
         p.expect(">")
         return OpShardingRule(
             factor_sizes=sizes,
