@@ -19,6 +19,7 @@ from typing import NoReturn
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.diagnostics import (
+    UNKNOWN,
     Diagnostic,
     Diagnostics,
     FileLoc,
@@ -475,7 +476,8 @@ class Parser(AttributeReader):
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
         op = known.parse(self)
         self._default_dialects.pop()
-        op.location = self.source.location(self._op_start)
+        if op.location is UNKNOWN:
+            op.location = self.source.location(self._op_start)
         return op
 
     def _unknown_custom(self, token: str, name: str) -> NoReturn:
