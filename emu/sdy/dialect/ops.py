@@ -37,7 +37,6 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
-    expect_word,
     fail,
     parse_all_to_all_params,
     parse_axis_lists,
@@ -58,7 +57,7 @@ from emu.sdy.mlir.attributes import (
 )
 from emu.sdy.mlir.ir import Operation, Region, Value
 from emu.sdy.mlir.registry import OpDefinition, attribute_parsers, define, definition
-from emu.sdy.mlir.types import IntegerType, Type
+from emu.sdy.mlir.types import IntegerType, TensorType, Type
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
@@ -161,7 +160,7 @@ def _collective(name: str, before: tuple[str, Reader] | None) -> None:
         if before is not None:
             properties[before[0]] = before[1](p)
         operand = p.operand()
-        expect_word(p, _OUT)
+        p.expect_keyword(_OUT)
         p.expect("=")
         properties[_OUT] = parse_sharding(p)
         attributes = p.optional_attr_dict()
@@ -197,6 +196,18 @@ def _resharding(name: str, *, pure: bool) -> None:
         _write(w, op, f" {_text(op, 'sharding')}")
 
     define(OpDefinition(name, properties=("sharding",), parse=parse, print=write, pure=pure))
+
+
+def _tensor_type(p: Parser) -> TensorType:
+    place = p.here()
+    type_ = p.type()
+    if not isinstance(type_, TensorType):
+        fail(
+            p,
+            f"invalid kind of type specified: expected builtin.tensor, but found '{type_}'",
+            place,
+        )
+    return type_
 
 
 # Operations by themselves
@@ -238,15 +249,15 @@ def _print_return(w: Printer, op: Operation) -> None:
 
 def _parse_group(p: Parser) -> Operation:
     operand = p.operand()
-    expect_word(p, "group_id")
+    p.expect_keyword("group_id")
     p.expect("=")
     place = p.here()
     group = p.attribute(_I64)
     if not isinstance(group, IntegerAttr) or group.type != _I64:
-        p.error("invalid kind of attribute specified", place)
+        fail(p, "invalid kind of attribute specified", place)
     attributes = p.optional_attr_dict()
     p.expect(":")
-    value = p.resolve(operand, p.type())
+    value = p.resolve(operand, _tensor_type(p))
     return _make(
         p, "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
     )
@@ -260,25 +271,41 @@ def _print_group(w: Printer, op: Operation) -> None:
 
 
 def _parse_constant(p: Parser) -> Operation:
-    attributes = p.optional_attr_dict()
-    value = p.attribute()
-    if not isinstance(value, (DenseElementsAttr, RawAttr)):
-        p.error("invalid kind of attribute specified")
-    return _make(
-        p,
-        "sdy.constant",
-        (),
-        [elements_type(value)],
-        properties={"value": value},
-        attributes=attributes,
-    )
+    properties: dict[str, Attribute] = {}
+    if p.accept("("):
+        # The generic form without quotes, for a value that is of another type.
+        p.expect(")")
+        if p.accept("<"):
+            properties = p.optional_attr_dict()
+            p.expect(">")
+        attributes = p.optional_attr_dict()
+        p.expect(":")
+        types = p.function_type().results
+    else:
+        attributes = p.optional_attr_dict()
+        place = p.here()
+        value = p.attribute()
+        if not isinstance(value, (DenseElementsAttr, RawAttr)):
+            fail(p, "invalid kind of attribute specified", place)
+        properties["value"] = value
+        types = (elements_type(value),)
+    return _make(p, "sdy.constant", (), types, properties=properties, attributes=attributes)
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
+    value = op.properties["value"]
     w.write("sdy.constant")
+    if elements_type(value) == op.result.type:
+        w.attr_dict(op, elide=("value",))
+        w.write(" ")
+        w.attribute(value)
+        return
+    w.write("() <{value = ")
+    w.attribute(value)
+    w.write("}>")
     w.attr_dict(op, elide=("value",))
-    w.write(" ")
-    w.attribute(op.properties["value"])
+    w.write(" : ")
+    w.functional_type(op)
 
 
 def _parse_edge(p: Parser) -> Operation:
@@ -320,30 +347,33 @@ def _print_func_edge(w: Printer, op: Operation) -> None:
     _write(w, op, "")
 
 
-_DIRECTIONS = ", ".join(direction.name for direction in PropagationDirection)
-
-
-def _parse_barrier(p: Parser) -> Operation:
-    operand = p.operand()
-    expect_word(p, "allowed_direction")
-    p.expect("=")
+def _direction(p: Parser) -> PropagationDirection:
     place = p.here()
-    word = p.optional_keyword()
-    if word is None:
-        word = p.optional_string()
+    known = PropagationDirection.__members__
+    for name in known:
+        if p.accept_keyword(name):
+            return known[name]
+    word = p.optional_string()
     if word is None:
         fail(
             p,
             "expected string or keyword containing one of the following enum values "
-            f"for attribute 'allowed_direction' [{_DIRECTIONS}]",
+            f"for attribute 'allowed_direction' [{', '.join(known)}]",
             place,
         )
-    if word not in PropagationDirection.__members__:
+    if word not in known:
         fail(p, f'invalid allowed_direction attribute specification: "{word}"', place)
-    direction = IntegerAttr(PropagationDirection[word], _I32)
+    return known[word]
+
+
+def _parse_barrier(p: Parser) -> Operation:
+    operand = p.operand()
+    p.expect_keyword("allowed_direction")
+    p.expect("=")
+    direction = IntegerAttr(int(_direction(p)), _I32)
     attributes = p.optional_attr_dict()
     p.expect(":")
-    type_ = p.type()
+    type_ = _tensor_type(p)
     value = p.resolve(operand, type_)
     return _make(
         p,
@@ -402,10 +432,10 @@ def _parse_manual(p: Parser) -> Operation:
     p.expect(")")
     properties: dict[str, Attribute] = {}
     for name in ("in_shardings", "out_shardings"):
-        expect_word(p, name)
+        p.expect_keyword(name)
         p.expect("=")
         properties[name] = parse_stripped_shardings(p)
-    expect_word(p, "manual_axes")
+    p.expect_keyword("manual_axes")
     p.expect("=")
     properties["manual_axes"] = parse_manual_axes(p)
     region, attributes, inputs, results = _parse_body(p)
@@ -436,7 +466,7 @@ def _parse_named(p: Parser) -> Operation:
     place = p.here()
     name = p.attribute()
     if not isinstance(name, StringAttr):
-        p.error("invalid kind of attribute specified", place)
+        fail(p, "invalid kind of attribute specified", place)
     p.expect(">")
     p.expect("(")
     place = p.here()

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTRIBUTE_READERS",
     "also",
-    "expect_word",
     "fail",
     "maybe_whole",
     "parse_all_to_all_params",
@@ -70,12 +69,6 @@ def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
 def also(p: Parser, error: MlirError, message: str) -> None:
     """Add what MLIR says on the way out about the attribute around."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
-
-
-def expect_word(p: Parser, word: str) -> None:
-    """Read this keyword; an error of ours if another token comes."""
-    if not p.accept_keyword(word):
-        fail(p, f"expected '{word}'")
 
 
 def _parameter(attribute: str, name: str, type_: str) -> str:
@@ -128,24 +121,18 @@ def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parse
         place = p.here()
         found = p.attribute()
         if not isinstance(found, kind):
-            p.error("invalid kind of attribute specified", place)
+            fail(p, "invalid kind of attribute specified", place)
         return found
 
     return read_either
 
 
 def _integer(p: Parser) -> int:
-    value = p.optional_integer()
-    if value is None:
-        fail(p, "expected integer value")
-    return value
+    return p.integer()
 
 
 def _string(p: Parser) -> str:
-    value = p.optional_string()
-    if value is None:
-        fail(p, "expected string")
-    return value
+    return p.string()
 
 
 # Meshes
@@ -177,7 +164,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     axes = _bracketed(p, "[", "]", _mesh_axis, _MESH_AXES)
     devices: tuple[int, ...] = ()
     if p.accept(","):
-        expect_word(p, "device_ids")
+        p.expect_keyword("device_ids")
         p.expect("=")
         p.expect("[")
         devices = _list(p, _integer, _MESH_DEVICES)
@@ -245,7 +232,7 @@ def _manual_axis(p: Parser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, StringAttr):
-        p.error("invalid kind of attribute specified", place)
+        fail(p, "invalid kind of attribute specified", place)
     return found.value
 
 
@@ -306,7 +293,7 @@ def _mesh_name(p: Parser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, SymbolRefAttr) or found.nested:
-        p.error("invalid kind of attribute specified", place)
+        fail(p, "invalid kind of attribute specified", place)
     return found.root
 
 
@@ -403,11 +390,11 @@ def _edge_type(p: Parser) -> EdgeNodeType:
     if word is None:
         word = p.optional_string()
     if word is None:
-        fail(p, "expected keyword for edge node type enum", place)
+        fail(p, "expected valid keyword or string", place)
     for type_ in EdgeNodeType:
         if type_.value == word:
             return type_
-    fail(p, f"invalid edge node type enum specification: {word}", place)
+    fail(p, "expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
 def _parse_edge_value(p: Parser) -> EdgeValueRef:
@@ -437,7 +424,7 @@ _details = maybe_whole(AxisToPropagationDetails, _parse_details)
 
 def _parse_step(p: Parser) -> PropagationOneStep:
     p.expect("{")
-    expect_word(p, "step")
+    p.expect_keyword("step")
     p.expect("-")
     index = _field(p, _integer, _STEP_INDEX)
     p.expect("=")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import also, expect_word, fail, maybe_whole
+from emu.sdy.dialect.parsing import also, fail, maybe_whole
 from emu.sdy.dialect.printing import factor_symbol
 from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
@@ -26,20 +26,6 @@ _DIGITS = re.compile(r"[0-9]*")
 _MAPPING = "failed to parse Sdy_{} parameter '{}' which is to be a `::llvm::ArrayRef<{}>`"
 _DIM_MAPPINGS = _MAPPING.format("TensorMapping", "dim_mappings", "DimMappingAttr")
 _IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. {i=#, j=#, ...}). "
-
-
-def _keyword(p: Parser) -> str:
-    word = p.optional_keyword()
-    if word is None:
-        fail(p, "expected valid keyword")
-    return word
-
-
-def _integer(p: Parser) -> int:
-    value = p.optional_integer()
-    if value is None:
-        fail(p, "expected integer value")
-    return value
 
 
 class _RuleReader:
@@ -132,7 +118,7 @@ class _RuleReader:
         sizes: list[int] = []
 
         def read_size() -> None:
-            factor, rest = self.factor(_keyword(p))
+            factor, rest = self.factor(p.keyword())
             if factor != len(sizes):
                 expected, received = factor_symbol(len(sizes)), factor_symbol(factor)
                 fail(
@@ -142,7 +128,7 @@ class _RuleReader:
             if rest:
                 fail(p, f"expecting single factor symbol: {rest}")
             p.expect("=")
-            sizes.append(_integer(p))
+            sizes.append(p.integer())
 
         if p.peek("{"):
             p.comma_separated("{", "}", read_size)
@@ -156,7 +142,7 @@ class _RuleReader:
         p.expect("=")
         if not p.peek("{"):
             return ()
-        return tuple(p.comma_separated("{", "}", lambda: self.factor(_keyword(p))[0]))
+        return tuple(p.comma_separated("{", "}", lambda: self.factor(p.keyword())[0]))
 
     def rule(self) -> OpShardingRule:
         """Read a rule."""
@@ -172,7 +158,7 @@ class _RuleReader:
         blocked = self.factors("blocked_propagation")
         custom = p.accept(",")
         if custom:
-            expect_word(p, "custom")
+            p.expect_keyword("custom")
         p.expect(">")
         return OpShardingRule(
             factor_sizes=sizes,
