@@ -71,16 +71,6 @@ class Parser(AttributeReader):
         """The place of the operation's name."""
         return self.source.location(self._op_start)
 
-    def in_operation(self, message: str) -> str:
-        """A message as MLIR words what the reader of an operation says itself.
-
-        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
-        """
-        if self._frames:
-            return message
-        name = _OP_NAME.match(self.source.text, self._op_start)
-        return f"custom op '{name[0]}' {message}" if name else message
-
     # Operands
 
     def optional_operand(self) -> Operand | None:
@@ -153,11 +143,11 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            self.error(
+            message = (
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types",
-                at if at is not None else self._op_start,
+                f"and {len(types)} types"
             )
+            self.error(message, self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:

@@ -64,9 +64,7 @@ class TokenReader:
             message: What is wrong.
             at: Another place than the next token: a location or an offset.
         """
-        if self.custom_op is not None:
-            message = f"custom op '{self.custom_op}' {message}"
-        self.fail(message, at)
+        self.fail(self.in_operation(message), at)
 
     def fail(
         self,
@@ -96,8 +94,8 @@ class TokenReader:
     def wrong_token(self, message: str) -> NoReturn:
         """Raise an error about a token that is missing before the next one.
 
-        If the next token starts a line, the end of the line before is where
-        the missing one was to be.
+        It is reported behind what comes before, blanks, blank lines and
+        comments left out.
         """
         start = self.starts[self.index]
         if not self.tokens[self.index] and not self._frames:
@@ -118,6 +116,15 @@ class TokenReader:
             if not line_start:
                 break
         self.fail(message, start)
+
+    def in_operation(self, message: str) -> str:
+        """A message as it reads inside the pretty form of an operation.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        if self.custom_op is None or self._frames:
+            return message
+        return f"custom op '{self.custom_op}' {message}"
 
     # Fine tokens of a coarse one
 
