@@ -29,7 +29,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
-from emu.sdy.mlir.registry import definition, is_defined, known_dialects
+from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
 from emu.sdy.mlir.scopes import Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
@@ -569,7 +569,12 @@ class _Pending(Location):
 
 
 def parse(
-    text: str, *, file: str = "-", verify: bool = True, allow_unregistered: bool = True
+    text: str,
+    *,
+    file: str = "-",
+    verify: bool = True,
+    allow_unregistered: bool = True,
+    diagnostics: Diagnostics | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -578,17 +583,25 @@ def parse(
         file: The name of the text in messages and locations.
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
+        diagnostics: Is told of each error as well. Default: nobody.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
     """
+    load_dialects()
+    took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
-    module = Parser(source, allow_unregistered=allow_unregistered).module()
+    try:
+        module = Parser(source, allow_unregistered=allow_unregistered).module()
+    except MlirError as error:
+        for each in error.diagnostics:
+            took.emit(each)
+        raise
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
-        diagnostics = Diagnostics()
-        if not verify_operation(module, diagnostics):
-            emitted = diagnostics.emitted
+        start = len(took.emitted)
+        if not verify_operation(module, took):
+            emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module
