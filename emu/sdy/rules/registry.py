@@ -28,7 +28,6 @@ from emu.sdy.rules import (
     slicing,
 )
 from emu.sdy.rules.builder import RuleFunction
-from emu.sdy.rules.check import problem_of
 from emu.sdy.rules.reading import string
 
 __all__ = [
@@ -245,12 +244,16 @@ def _check_name(name: str) -> None:
 
 
 def _check(rule: object, op: Operation) -> None:
+    # Verifiers import all definitions of operations; rules do without them.
+    from emu.sdy.dialect.verify.rules import sharding_rule_problem
+
     if isinstance(rule, OpShardingRule):
-        problem = problem_of(rule, op)
+        problem = sharding_rule_problem(rule, op)
+        message = None if problem is None else problem.message
     else:
-        problem = f"requires an OpShardingRule or None, but got {type(rule).__name__}"
-    if problem is not None:
-        raise ValueError(problem)
+        message = f"requires an OpShardingRule or None, but got {type(rule).__name__}"
+    if message is not None:
+        raise ValueError(message)
 
 
 def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | None) -> NoReturn:
