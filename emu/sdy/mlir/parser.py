@@ -11,6 +11,7 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -28,7 +29,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
-from emu.sdy.mlir.registry import definition, is_defined, known_dialects
+from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
 from emu.sdy.mlir.scopes import Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
@@ -39,6 +40,7 @@ Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 """An argument of a region: name, type, attributes and location."""
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
+_OP_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -62,6 +64,16 @@ class Parser(AttributeReader):
     def op_location(self) -> FileLoc:
         """The place of the operation's name."""
         return self.source.location(self._op_start)
+
+    def in_operation(self, message: str) -> str:
+        """A message as MLIR words what the reader of an operation says itself.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        if self._frames:
+            return message
+        name = _OP_NAME.match(self.source.text, self._op_start)
+        return f"custom op '{name[0]}' {message}" if name else message
 
     # Operands
 
@@ -554,7 +566,12 @@ class _Pending(Location):
 
 
 def parse(
-    text: str, *, file: str = "-", verify: bool = True, allow_unregistered: bool = True
+    text: str,
+    *,
+    file: str = "-",
+    verify: bool = True,
+    allow_unregistered: bool = True,
+    diagnostics: Diagnostics | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -563,17 +580,25 @@ def parse(
         file: The name of the text in messages and locations.
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
+        diagnostics: Is told of each error as well. Default: nobody.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
     """
+    load_dialects()
+    took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
-    module = Parser(source, allow_unregistered=allow_unregistered).module()
+    try:
+        module = Parser(source, allow_unregistered=allow_unregistered).module()
+    except MlirError as error:
+        for each in error.diagnostics:
+            took.emit(each)
+        raise
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
-        diagnostics = Diagnostics()
-        if not verify_operation(module, diagnostics):
-            emitted = diagnostics.emitted
+        start = len(took.emitted)
+        if not verify_operation(module, took):
+            emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module
