@@ -57,7 +57,6 @@ class Parser(AttributeReader):
         self.resources: str | None = None
         self._scopes = Scopes()
         self._op_start = 0
-        self._isolated = True
         self._default_dialects = ["builtin"]
 
     @property
@@ -223,26 +222,32 @@ class Parser(AttributeReader):
         self,
         arguments: Sequence[tuple[Operand, Type] | Argument] | None = None,
         *,
-        isolated: bool | None = None,
+        isolated: bool = False,
     ) -> Region:
         """Read ``{…}``.
 
         Args:
             arguments: Names and types of the entry block's arguments, if the
                 operation's text gives them; what `argument_list` gives will do.
-            isolated: Whether names from outside are unknown inside; the
-                operation's definition says it otherwise.
+            isolated: Whether names from outside are unknown inside, and can
+                be given anew. What an isolated operation's region must not use
+                is not known to the parser: the verifier finds it.
         """
         region = Region()
         self.expect("{", " to begin a region")
         if not arguments and self.accept("}"):
             return region
-        isolated = self._isolated if isolated is None else isolated
         self._scopes.push(isolated=isolated)
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
             holder = entry.add_argument(type_, self.source.location(operand.place))
+            if operand.name in self._scopes.values:
+                self.error(
+                    f"region entry argument '{operand.name}' is already in use",
+                    operand.place,
+                    notes=(("previously referenced here", self._scopes.places[operand.name]),),
+                )
             self._define(operand.name, [holder], operand.place)
             if len(argument) == 4:
                 self._relocate(holder, argument[3])
@@ -336,7 +341,7 @@ class Parser(AttributeReader):
         if token[:1] == "%":
             names = self._result_names()
             token = self.tokens[self.index]
-        outer = self._op_start, self._isolated
+        outer = self._op_start
         self._op_start = self.starts[self.index]
         if token[:1] == '"':
             op = self._generic_operation()
@@ -344,7 +349,7 @@ class Parser(AttributeReader):
             op = self._custom_operation(token)
         else:
             self.wrong_token("expected operation name in quotes")
-        self._op_start, self._isolated = outer
+        self._op_start = outer
         if self.tokens[self.index][:3] == "loc":
             self.trailing_location(op)
         if names is not None:
@@ -399,7 +404,6 @@ class Parser(AttributeReader):
         known = definition(name)
         if known.name != name:
             self._check_unknown(name)
-        self._isolated = known.isolated
         self.expect("(", " to start operand list")
         operands = self.operands()
         self.expect(")", " to end operand list")
@@ -471,7 +475,6 @@ class Parser(AttributeReader):
         known = definition(name)
         if known.parse is None:
             self.error(f"op '{name}' has no custom assembly form", self._op_start)
-        self._isolated = known.isolated
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
         op = known.parse(self)
         self._default_dialects.pop()
