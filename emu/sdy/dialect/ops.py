@@ -109,7 +109,7 @@ Reader = Callable[["Parser"], Attribute]
 _OUT = "out_sharding"
 
 
-def _identity(name: str, before: tuple[str, Reader] | None, **flags: bool) -> None:
+def _collective(name: str, before: tuple[str, Reader] | None) -> None:
     """Define a collective: ``op before? %x out_sharding=<…> : T``."""
 
     def parse(p: Parser) -> Operation:
@@ -132,7 +132,7 @@ def _identity(name: str, before: tuple[str, Reader] | None, **flags: bool) -> No
         _write(w, op, f" {_OUT}={_text(op, _OUT)}")
 
     properties = (_OUT,) if before is None else (before[0], _OUT)
-    define(OpDefinition(name, properties=properties, parse=parse, print=write, **flags))
+    define(OpDefinition(name, properties=properties, parse=parse, print=write))
 
 
 def _resharding(name: str, *, pure: bool) -> None:
@@ -428,14 +428,14 @@ def _print_named(w: Printer, op: Operation) -> None:
 def _define_all() -> None:
     lists: Reader = parse_axis_lists
     axes: Reader = parse_axis_ref_list
-    _identity("sdy.all_gather", ("gathering_axes", lists))
-    _identity("sdy.all_reduce", ("reduction_axes", axes))
-    _identity("sdy.all_slice", ("slicing_axes", lists))
-    _identity("sdy.all_to_all", ("params", parse_all_to_all_params))
-    _identity("sdy.collective_permute", None)
-    _identity("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
-    _identity("sdy.replicated_to_unreduced", ("axes", axes))
-    _identity("sdy.sharded_to_unreduced", ("axes", lists))
+    _collective("sdy.all_gather", ("gathering_axes", lists))
+    _collective("sdy.all_reduce", ("reduction_axes", axes))
+    _collective("sdy.all_slice", ("slicing_axes", lists))
+    _collective("sdy.all_to_all", ("params", parse_all_to_all_params))
+    _collective("sdy.collective_permute", None)
+    _collective("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
+    _collective("sdy.replicated_to_unreduced", ("axes", axes))
+    _collective("sdy.sharded_to_unreduced", ("axes", lists))
     _resharding("sdy.reshard", pure=True)
     _resharding("sdy.sharding_constraint", pure=False)
     define(OpDefinition("sdy.mesh", ("sym_name", "mesh"), _parse_mesh, _print_mesh, symbol=True))
@@ -474,7 +474,13 @@ def _define_all() -> None:
         )
     )
     for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
-        attribute_parsers[f"sdy.{mnemonic}"] = lambda p, _, reader=reader: reader(p)
+        attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
+
+
+def _attribute_parser(
+    reader: Callable[[Parser], SdyAttribute],
+) -> Callable[[Parser, str], Attribute]:
+    return lambda p, _: reader(p)
 
 
 _define_all()

@@ -60,26 +60,14 @@ _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
 
 
-def _in_operation(p: Parser, message: str) -> str:
-    """The message as MLIR words it when an operation's own text is read.
-
-    Inside an attribute that has its ``#sdy`` nothing is known of operations.
-    """
-    if p.depth:
-        return message
-    name = p.op_name
-    return f"custom op '{name}' {message}" if name else message
-
-
 def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
     """Raise an error of ours, which names the operation if it is in one."""
-    p.error(_in_operation(p, message), at)
+    p.error(p.in_operation(message), at)
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:
     """Add what MLIR says on the way out about the attribute around."""
-    message = _in_operation(p, message)
-    error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), message))
+    error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
 
 def _parameter(attribute: str, name: str, type_: str) -> str:

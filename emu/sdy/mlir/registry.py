@@ -20,16 +20,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AttributeVerifiers",
     "OpDefinition",
-    "OpDefinition",
-    "argument_attribute_verifiers",
     "attribute_parsers",
     "attribute_verifiers",
     "define",
     "definition",
     "extend",
     "known_dialects",
-    "result_attribute_verifiers",
-    "symbol_verifiers",
 ]
 
 ParseOp = Callable[["Parser"], "Operation"]
@@ -63,8 +59,15 @@ class OpDefinition:
         elementwise: Each element of the result comes from the same element of
             each operand.
         result_name: Gives the printed name for its results ("cst" for
-            ``%cst``), or None for numbers.
-        argument_name: The same for the arguments of its blocks ("iterArg").
+            ``%cst``), or None for numbers; a tuple has a name for each result
+            (``%values, %indices``).
+        argument_name: The name for the arguments of its blocks ("iterArg"), or
+            what gives an argument's.
+        pure_if: As ``pure``, where it depends on the operation's attributes.
+        recursive_effects: It has the effects of the operations inside and no
+            others (`emu.sdy.mlir.effects` puts the three together).
+        defaults: Inherent attributes that it gets where its generic form has
+            none.
     """
 
     name: str
@@ -83,8 +86,11 @@ class OpDefinition:
     isolated: bool = False
     symbol_table: bool = False
     elementwise: bool = False
-    result_name: Callable[[Operation], str | None] | None = None
-    argument_name: str | None = None
+    result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
+    argument_name: str | Callable[[BlockArgument], str | None] | None = None
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
+    defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
 _definitions: dict[str, OpDefinition] = {}
@@ -98,25 +104,6 @@ attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
 
 Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
 second argument is the mnemonic.
-"""
-
-attribute_verifiers: dict[str, Callable[[Operation, str, Attribute, Diagnostics], bool]] = {}
-"""By dialect: check one discardable attribute (operation, its name, its value)."""
-
-argument_attribute_verifiers: dict[
-    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
-] = {}
-"""By dialect: check an attribute of a function's argument (function, index, name, value)."""
-
-result_attribute_verifiers: dict[
-    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
-] = {}
-"""By dialect: the same for a function's result."""
-
-symbol_verifiers: dict[str, Callable[[Operation, Operation, Diagnostics], bool]] = {}
-"""By operation: check its uses of symbols, when its symbol table is complete.
-
-The second argument is the operation with the symbol table.
 """
 
 
