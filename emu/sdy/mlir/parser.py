@@ -29,7 +29,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
-from emu.sdy.mlir.registry import definition, is_defined, known_dialects
+from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
 from emu.sdy.mlir.scopes import Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
@@ -57,7 +57,6 @@ class Parser(AttributeReader):
         self.resources: str | None = None
         self._scopes = Scopes()
         self._op_start = 0
-        self._isolated = True
         self._default_dialects = ["builtin"]
 
     @property
@@ -223,26 +222,32 @@ class Parser(AttributeReader):
         self,
         arguments: Sequence[tuple[Operand, Type] | Argument] | None = None,
         *,
-        isolated: bool | None = None,
+        isolated: bool = False,
     ) -> Region:
         """Read ``{…}``.
 
         Args:
             arguments: Names and types of the entry block's arguments, if the
                 operation's text gives them; what `argument_list` gives will do.
-            isolated: Whether names from outside are unknown inside; the
-                operation's definition says it otherwise.
+            isolated: Whether names from outside are unknown inside, and can
+                be given anew. What an isolated operation's region must not use
+                is not known to the parser: the verifier finds it.
         """
         region = Region()
         self.expect("{", " to begin a region")
         if not arguments and self.accept("}"):
             return region
-        isolated = self._isolated if isolated is None else isolated
         self._scopes.push(isolated=isolated)
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
             holder = entry.add_argument(type_, self.source.location(operand.place))
+            if operand.name in self._scopes.values:
+                self.error(
+                    f"region entry argument '{operand.name}' is already in use",
+                    operand.place,
+                    notes=(("previously referenced here", self._scopes.places[operand.name]),),
+                )
             self._define(operand.name, [holder], operand.place)
             if len(argument) == 4:
                 self._relocate(holder, argument[3])
@@ -336,7 +341,7 @@ class Parser(AttributeReader):
         if token[:1] == "%":
             names = self._result_names()
             token = self.tokens[self.index]
-        outer = self._op_start, self._isolated
+        outer = self._op_start
         self._op_start = self.starts[self.index]
         if token[:1] == '"':
             op = self._generic_operation()
@@ -344,7 +349,7 @@ class Parser(AttributeReader):
             op = self._custom_operation(token)
         else:
             self.wrong_token("expected operation name in quotes")
-        self._op_start, self._isolated = outer
+        self._op_start = outer
         if self.tokens[self.index][:3] == "loc":
             self.trailing_location(op)
         if names is not None:
@@ -399,7 +404,6 @@ class Parser(AttributeReader):
         known = definition(name)
         if known.name != name:
             self._check_unknown(name)
-        self._isolated = known.isolated
         self.expect("(", " to start operand list")
         operands = self.operands()
         self.expect(")", " to end operand list")
@@ -471,7 +475,6 @@ class Parser(AttributeReader):
         known = definition(name)
         if known.parse is None:
             self.error(f"op '{name}' has no custom assembly form", self._op_start)
-        self._isolated = known.isolated
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
         op = known.parse(self)
         self._default_dialects.pop()
@@ -566,7 +569,12 @@ class _Pending(Location):
 
 
 def parse(
-    text: str, *, file: str = "-", verify: bool = True, allow_unregistered: bool = True
+    text: str,
+    *,
+    file: str = "-",
+    verify: bool = True,
+    allow_unregistered: bool = True,
+    diagnostics: Diagnostics | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -575,17 +583,25 @@ def parse(
         file: The name of the text in messages and locations.
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
+        diagnostics: Is told of each error as well. Default: nobody.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
     """
+    load_dialects()
+    took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
-    module = Parser(source, allow_unregistered=allow_unregistered).module()
+    try:
+        module = Parser(source, allow_unregistered=allow_unregistered).module()
+    except MlirError as error:
+        for each in error.diagnostics:
+            took.emit(each)
+        raise
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
-        diagnostics = Diagnostics()
-        if not verify_operation(module, diagnostics):
-            emitted = diagnostics.emitted
+        start = len(took.emitted)
+        if not verify_operation(module, took):
+            emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module

@@ -31,6 +31,7 @@ from emu.sdy.mlir.diagnostics import (
 )
 from emu.sdy.mlir.floats import FORMATS, bits_of
 from emu.sdy.mlir.parsing_types import TypeReader
+from emu.sdy.mlir.printing_locations import location_text
 from emu.sdy.mlir.registry import attribute_parsers
 from emu.sdy.mlir.token_reader import unescape
 from emu.sdy.mlir.types import FloatType, IndexType, IntegerType, TensorType, Type
@@ -84,6 +85,10 @@ class AttributeReader(TypeReader):
         if first == "@" and len(token) > 1:
             return self._symbol_reference()
         return self._word_attribute(token, type_)
+
+    def peek_attribute(self) -> bool:
+        """Whether ``#…`` comes: an attribute with its full name, or an alias."""
+        return self.tokens[self.index][:1] == "#"
 
     def _word_attribute(self, token: str, type_: Type | None) -> Attribute:
         if token == "true" or token == "false":
@@ -227,7 +232,7 @@ class AttributeReader(TypeReader):
             if alias is None:
                 self.error(f"undefined symbol alias id '{name}'")
             self.index += 1
-            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({alias})")
+            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
             self.index += 1
@@ -342,7 +347,7 @@ class AttributeReader(TypeReader):
             end = self.starts[self.index - 1] + len(self.tokens[self.index - 1])
             return RawAttr(re.sub(r"\s+", " ", self.source.text[start:end]))
         found = self.optional_location()
-        return RawAttr(f"loc({found})")
+        return RawAttr(f"loc({'unknown' if found is None else location_text(found)})")
 
     def _balanced(self, open_: str, close: str) -> str:
         """Skip to the bracket that closes; the text from the next token on."""
@@ -442,7 +447,7 @@ class AttributeReader(TypeReader):
         while self.accept(","):
             parts.append(self._location())
         self.expect("]", " in fused location")
-        return FusedLoc(tuple(parts), metadata)
+        return _fuse(parts, metadata)
 
     def _name_or_file(self) -> Location:
         name = self.string()
@@ -466,3 +471,18 @@ class AttributeReader(TypeReader):
         if value is None:
             self.wrong_token(f"expected integer {what} number in FileLineColRange")
         return value
+
+
+def _fuse(parts: list[Location], metadata: str) -> Location:
+    """A fused location without what says nothing: doubles, unknowns, nesting."""
+    flat: dict[Location, None] = {}
+    for part in parts:
+        if isinstance(part, FusedLoc) and part.metadata == metadata:
+            flat.update(dict.fromkeys(part.locations))
+        elif part != UNKNOWN:
+            flat[part] = None
+    if metadata:
+        return FusedLoc(tuple(flat) or (UNKNOWN,), metadata)
+    if not flat:
+        return UNKNOWN
+    return FusedLoc(tuple(flat)) if len(flat) > 1 else next(iter(flat))

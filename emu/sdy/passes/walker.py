@@ -13,15 +13,9 @@ from dataclasses import dataclass
 
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.dataflow import is_data_flow_op
-from emu.sdy.dialect.shardings import (
-    func_result_sharding,
-    get_sharding,
-    get_shardings,
-    set_func_result_sharding,
-    set_sharding,
-    set_shardings,
-)
-from emu.sdy.mlir.attributes import ArrayAttr, DictAttr
+from emu.sdy.dialect.functions import func_result_sharding, set_func_result_sharding
+from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding, set_shardings
+from emu.sdy.mlir.attributes import ArrayAttr, Attribute, DictAttr
 from emu.sdy.mlir.ir import Operation, Value
 
 __all__ = [
@@ -150,7 +144,7 @@ def _process_function(function: Operation, transform: Transform, *, change: bool
         old = function.properties.get(name)
         if not isinstance(old, ArrayAttr):
             continue
-        new = []
+        new: list[Attribute] = []
         for index, entry in enumerate(old.elements):
             place: Place = FunctionResult(function, index)
             if name == "arg_attrs":

@@ -13,11 +13,40 @@ from collections.abc import Callable, Iterator, Sequence
 
 Shape = Sequence[int]
 
-UNARY = """abs cbrt ceil cosine exponential exponential_minus_one floor log log_plus_one logistic
-negate round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan tanh""".split()
+UNARY = [
+    "abs",
+    "cbrt",
+    "ceil",
+    "cosine",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "negate",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "sign",
+    "sine",
+    "sqrt",
+    "tan",
+    "tanh",
+]
 UNARY_INTEGER = ["count_leading_zeros", "not", "popcnt"]
-BINARY = """add atan2 divide maximum minimum multiply power remainder subtract""".split()
-BINARY_INTEGER = """and or xor shift_left shift_right_arithmetic shift_right_logical""".split()
+BINARY = [
+    "add",
+    "atan2",
+    "divide",
+    "maximum",
+    "minimum",
+    "multiply",
+    "power",
+    "remainder",
+    "subtract",
+]
+BINARY_INTEGER = ["and", "or", "xor", "shift_left", "shift_right_arithmetic", "shift_right_logical"]
 
 
 def tensor(shape: Shape, element: str = "f32") -> str:
@@ -144,19 +173,35 @@ class Generator:
     def make_unary(self, p: Program) -> None:
         integer = self.chance(0.3)
         t = tensor(self.shape(), "i32" if integer else "f32")
-        p.op(f"stablehlo.{self.random.choice(UNARY_INTEGER if integer else UNARY)}",
-             [p.argument(t)], [t])
+        p.op(
+            f"stablehlo.{self.random.choice(UNARY_INTEGER if integer else UNARY)}",
+            [p.argument(t)],
+            [t],
+        )
 
     def make_binary(self, p: Program) -> None:
         integer = self.chance()
         t = tensor(self.shape(), "i32" if integer else "f32")
-        p.op(f"stablehlo.{self.random.choice(BINARY_INTEGER if integer else BINARY)}",
-             [p.argument(t), p.argument(t)], [t])
+        p.op(
+            f"stablehlo.{self.random.choice(BINARY_INTEGER if integer else BINARY)}",
+            [p.argument(t), p.argument(t)],
+            [t],
+        )
 
     def make_typed(self, p: Program) -> None:
         shape = self.shape()
-        kind = self.random.choice(["complex", "real", "imag", "is_finite", "convert", "compare",
-                                   "reduce_precision", "sharding_constraint"])
+        kind = self.random.choice(
+            [
+                "complex",
+                "real",
+                "imag",
+                "is_finite",
+                "convert",
+                "compare",
+                "reduce_precision",
+                "sharding_constraint",
+            ]
+        )
         real, complex_ = tensor(shape), tensor(shape, "complex<f32>")
         if kind == "complex":
             p.op("stablehlo.complex", [p.argument(real), p.argument(real)], [complex_])
@@ -167,15 +212,27 @@ class Generator:
         elif kind == "convert":
             p.op("stablehlo.convert", [p.argument(real)], [tensor(shape, "bf16")])
         elif kind == "compare":
-            p.op("stablehlo.compare", [p.argument(real), p.argument(real)], [tensor(shape, "i1")],
-                 "comparison_direction = #stablehlo<comparison_direction GE>")
+            p.op(
+                "stablehlo.compare",
+                [p.argument(real), p.argument(real)],
+                [tensor(shape, "i1")],
+                "comparison_direction = #stablehlo<comparison_direction GE>",
+            )
         elif kind == "reduce_precision":
-            p.op("stablehlo.reduce_precision", [p.argument(real)], [real],
-                 "exponent_bits = 5 : i32, mantissa_bits = 10 : i32")
+            p.op(
+                "stablehlo.reduce_precision",
+                [p.argument(real)],
+                [real],
+                "exponent_bits = 5 : i32, mantissa_bits = 10 : i32",
+            )
         else:
             dims = ", ".join(["{?}"] * len(shape))
-            p.op("sdy.sharding_constraint", [p.argument(real)], [real],
-                 f'sharding = #sdy.sharding<mesh<["x"=2]>, [{dims}]>')
+            p.op(
+                "sdy.sharding_constraint",
+                [p.argument(real)],
+                [real],
+                f'sharding = #sdy.sharding<mesh<["x"=2]>, [{dims}]>',
+            )
 
     def make_bitcast(self, p: Program) -> None:
         shape = self.shape(largest_rank=4)
@@ -200,8 +257,12 @@ class Generator:
         feature = self.random.randrange(len(shape))
         statistics = tensor([shape[feature]])
         operands = [p.argument(t) for t in [tensor(shape), *[statistics] * 4]]
-        p.op("stablehlo.batch_norm_inference", operands, [tensor(shape)],
-             f"epsilon = 1.0e-03 : f32, feature_index = {feature} : i64")
+        p.op(
+            "stablehlo.batch_norm_inference",
+            operands,
+            [tensor(shape)],
+            f"epsilon = 1.0e-03 : f32, feature_index = {feature} : i64",
+        )
 
     # Shapes
 
@@ -209,15 +270,24 @@ class Generator:
         out = self.shape()
         dims = self.subset(range(len(out)))
         source = [1 if self.chance(0.3) else out[d] for d in dims]
-        p.op("stablehlo.broadcast_in_dim", [p.argument(tensor(source))], [tensor(out)],
-             f"broadcast_dimensions = {ints(dims)}")
+        p.op(
+            "stablehlo.broadcast_in_dim",
+            [p.argument(tensor(source))],
+            [tensor(out)],
+            f"broadcast_dimensions = {ints(dims)}",
+        )
 
     def make_reshape(self, p: Program) -> None:
-        primes = [self.random.choice([2, 2, 2, 3, 3, 5, 7]) for _ in range(self.random.randint(0, 7))]
+        primes = [
+            self.random.choice([2, 2, 2, 3, 3, 5, 7]) for _ in range(self.random.randint(0, 7))
+        ]
         if self.chance(0.05):
             primes.append(0)
-        p.op("stablehlo.reshape", [p.argument(tensor(self.grouped(primes)))],
-             [tensor(self.grouped(primes))])
+        p.op(
+            "stablehlo.reshape",
+            [p.argument(tensor(self.grouped(primes)))],
+            [tensor(self.grouped(primes))],
+        )
 
     def grouped(self, factors: Sequence[int]) -> list[int]:
         """A shape whose sizes multiply to the product of factors."""
@@ -236,8 +306,12 @@ class Generator:
     def make_transpose(self, p: Program) -> None:
         shape = self.shape()
         order = self.subset(range(len(shape)), len(shape))
-        p.op("stablehlo.transpose", [p.argument(tensor(shape))],
-             [tensor([shape[d] for d in order])], f"permutation = {ints(order)}")
+        p.op(
+            "stablehlo.transpose",
+            [p.argument(tensor(shape))],
+            [tensor([shape[d] for d in order])],
+            f"permutation = {ints(order)}",
+        )
 
     def sliced(self, p: Program, source: tuple[str, str], shape: Shape) -> tuple[str, str]:
         """A slice of a value, with its value and type."""
@@ -248,9 +322,13 @@ class Generator:
         ]
         strides = [self.random.choice([1, 1, 2, 3]) for _ in shape]
         out = [-(-(b - a) // s) for a, b, s in zip(starts, limits, strides, strict=True)]
-        (result,) = p.op("stablehlo.slice", [source], [tensor(out)],
-                         f"start_indices = {ints(starts)}, limit_indices = {ints(limits)}, "
-                         f"strides = {ints(strides)}")
+        (result,) = p.op(
+            "stablehlo.slice",
+            [source],
+            [tensor(out)],
+            f"start_indices = {ints(starts)}, limit_indices = {ints(limits)}, "
+            f"strides = {ints(strides)}",
+        )
         return result
 
     def make_slice(self, p: Program) -> None:
@@ -259,6 +337,7 @@ class Generator:
 
     def make_pad(self, p: Program) -> None:
         shape = self.shape()
+
         def random_pads(low: int, high: int) -> list[int]:
             return [self.random.randint(low, high) if self.chance(0.4) else 0 for _ in shape]
 
@@ -269,9 +348,13 @@ class Generator:
         ]
         if min(out, default=0) < 0:
             return
-        p.op("stablehlo.pad", [p.argument(tensor(shape)), p.argument("tensor<f32>")], [tensor(out)],
-             f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)}, "
-             f"interior_padding = {ints(interior)}")
+        p.op(
+            "stablehlo.pad",
+            [p.argument(tensor(shape)), p.argument("tensor<f32>")],
+            [tensor(out)],
+            f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)}, "
+            f"interior_padding = {ints(interior)}",
+        )
 
     def make_concatenate(self, p: Program) -> None:
         shape = self.shape(1)
@@ -284,18 +367,30 @@ class Generator:
             if self.chance():
                 size = self.random.randint(0, shape[along])
                 part = [*shape[:along], size, *shape[along + 1 :]]
-                source, = p.op("stablehlo.slice", [source], [tensor(part)],
-                               f"start_indices = {ints([0] * len(shape))}, "
-                               f"limit_indices = {ints(part)}, strides = {ints([1] * len(shape))}")
+                (source,) = p.op(
+                    "stablehlo.slice",
+                    [source],
+                    [tensor(part)],
+                    f"start_indices = {ints([0] * len(shape))}, "
+                    f"limit_indices = {ints(part)}, strides = {ints([1] * len(shape))}",
+                )
             parts.append(source)
             total += size
-        p.op("stablehlo.concatenate", parts,
-             [tensor([*shape[:along], total, *shape[along + 1 :]])], f"dimension = {along} : i64")
+        p.op(
+            "stablehlo.concatenate",
+            parts,
+            [tensor([*shape[:along], total, *shape[along + 1 :]])],
+            f"dimension = {along} : i64",
+        )
 
     def make_reverse(self, p: Program) -> None:
         shape = self.shape()
-        p.op("stablehlo.reverse", [p.argument(tensor(shape))], [tensor(shape)],
-             f"dimensions = {ints(self.subset(range(len(shape))))}")
+        p.op(
+            "stablehlo.reverse",
+            [p.argument(tensor(shape))],
+            [tensor(shape)],
+            f"dimensions = {ints(self.subset(range(len(shape))))}",
+        )
 
     def indices(self, p: Program, count: int) -> list[tuple[str, str]]:
         constant = self.chance()
@@ -312,39 +407,56 @@ class Generator:
         shape = self.shape()
         out = [self.random.randint(0, s) if self.chance() else s for s in shape]
         source = p.argument(tensor(shape))
-        p.op("stablehlo.dynamic_slice", [source, *self.indices(p, len(shape))], [tensor(out)],
-             f"slice_sizes = {ints(out)}")
+        p.op(
+            "stablehlo.dynamic_slice",
+            [source, *self.indices(p, len(shape))],
+            [tensor(out)],
+            f"slice_sizes = {ints(out)}",
+        )
 
     def make_dynamic_update_slice(self, p: Program) -> None:
         shape = self.shape()
         update = [self.random.randint(0, s) if self.chance() else s for s in shape]
         operands = [p.argument(tensor(shape)), p.argument(tensor(update))]
-        p.op("stablehlo.dynamic_update_slice", [*operands, *self.indices(p, len(shape))],
-             [tensor(shape)])
+        p.op(
+            "stablehlo.dynamic_update_slice",
+            [*operands, *self.indices(p, len(shape))],
+            [tensor(shape)],
+        )
 
     # Contractions
 
     def make_dot(self, p: Program) -> None:
         m, k, n = self.size(), self.size(), self.size()
         lhs, rhs = self.random.choice([[m, k], [k]]), self.random.choice([[k, n], [k]])
-        p.op("stablehlo.dot", [p.argument(tensor(lhs)), p.argument(tensor(rhs))],
-             [tensor([*lhs[:-1], *rhs[1:]])])
+        p.op(
+            "stablehlo.dot",
+            [p.argument(tensor(lhs)), p.argument(tensor(rhs))],
+            [tensor([*lhs[:-1], *rhs[1:]])],
+        )
 
     def make_dot_general(self, p: Program) -> None:
         batch, contract = self.shape(largest_rank=2), self.shape(largest_rank=2)
         lhs_own, rhs_own = self.shape(largest_rank=2), self.shape(largest_rank=2)
         lhs, lhs_dims = self.mixed([batch, contract, lhs_own])
         rhs, rhs_dims = self.mixed([batch, contract, rhs_own])
+
         def kept(shape: Shape, dims: list[list[int]]) -> list[int]:
             return [s for d, s in enumerate(shape) if d in dims[2]]
 
         out = [*batch, *kept(lhs, lhs_dims), *kept(rhs, rhs_dims)]
         numbers = fields(
-            lhs_batching_dimensions=lhs_dims[0], rhs_batching_dimensions=rhs_dims[0],
-            lhs_contracting_dimensions=lhs_dims[1], rhs_contracting_dimensions=rhs_dims[1],
+            lhs_batching_dimensions=lhs_dims[0],
+            rhs_batching_dimensions=rhs_dims[0],
+            lhs_contracting_dimensions=lhs_dims[1],
+            rhs_contracting_dimensions=rhs_dims[1],
         )
-        p.op("stablehlo.dot_general", [p.argument(tensor(lhs)), p.argument(tensor(rhs))],
-             [tensor(out)], f"dot_dimension_numbers = #stablehlo.dot<{numbers}>")
+        p.op(
+            "stablehlo.dot_general",
+            [p.argument(tensor(lhs)), p.argument(tensor(rhs))],
+            [tensor(out)],
+            f"dot_dimension_numbers = #stablehlo.dot<{numbers}>",
+        )
 
     def mixed(self, groups: Sequence[Shape]) -> tuple[list[int], list[list[int]]]:
         """A shape of all groups' dimensions in random order, and where each went."""
@@ -379,11 +491,14 @@ class Generator:
             _conv_layout(dims, names) for dims, names in ((lhs_dims, "bf"), (rhs_dims, "io"))
         )
         numbers = f"#stablehlo.conv<{layout}->{_conv_layout(out_dims, 'bf')}>"
-        p.op("stablehlo.convolution", [p.argument(tensor(lhs)), p.argument(tensor(rhs))],
-             [tensor(out)],
-             f"dimension_numbers = {numbers}, window_strides = {ints(strides)}, "
-             f"padding = {pairs(padding)}, batch_group_count = {batch_groups} : i64, "
-             f"feature_group_count = {feature_groups} : i64")
+        p.op(
+            "stablehlo.convolution",
+            [p.argument(tensor(lhs)), p.argument(tensor(rhs))],
+            [tensor(out)],
+            f"dimension_numbers = {numbers}, window_strides = {ints(strides)}, "
+            f"padding = {pairs(padding)}, batch_group_count = {batch_groups} : i64, "
+            f"feature_group_count = {feature_groups} : i64",
+        )
 
     # Gather and scatter
 
@@ -411,12 +526,13 @@ class Generator:
         offset_dims = sorted(self.subset(range(slices_rank), len(window)))
         window_dims = sorted(window_dims)
         sizes = [
-            self.random.choice([source[d], source[d], min(1, source[d]), self.size() % (source[d] + 1)])
+            self.random.choice(
+                [source[d], source[d], min(1, source[d]), self.size() % (source[d] + 1)]
+            )
             for d in window_dims
         ]
-        slices, counts, inner = [], iter(indices), iter(sizes)
-        for dim in range(slices_rank):
-            slices.append(next(inner) if dim in offset_dims else next(counts))
+        counts, inner = iter(indices), iter(sizes)
+        slices = [next(inner if dim in offset_dims else counts) for dim in range(slices_rank)]
         slice_sizes = [min(1, size) for size in source]
         for d, s in zip(window_dims, sizes, strict=True):
             slice_sizes[d] = s
@@ -424,35 +540,48 @@ class Generator:
         # input's sorted.
         order = sorted(range(len(batching_dims)), key=batching_dims.__getitem__)
         return {
-            "source": source, "indices": full, "slices": slices, "slice_sizes": slice_sizes,
-            "offset_dims": offset_dims, "collapsed": sorted(collapsed_dims),
+            "source": source,
+            "indices": full,
+            "slices": slices,
+            "slice_sizes": slice_sizes,
+            "offset_dims": offset_dims,
+            "collapsed": sorted(collapsed_dims),
             "batching": [batching_dims[i] for i in order],
             "indices_batching": [explicit_dims[i] for i in order],
-            "index_map": index_map, "vector_dim": vector_dim,
+            "index_map": index_map,
+            "vector_dim": vector_dim,
         }
 
     def make_gather(self, p: Program) -> None:
         w = self.window_parts()
         numbers = fields(
-            offset_dims=w["offset_dims"], collapsed_slice_dims=w["collapsed"],
+            offset_dims=w["offset_dims"],
+            collapsed_slice_dims=w["collapsed"],
             operand_batching_dims=w["batching"],
             start_indices_batching_dims=w["indices_batching"],
-            start_index_map=w["index_map"], index_vector_dim=w["vector_dim"],
+            start_index_map=w["index_map"],
+            index_vector_dim=w["vector_dim"],
         )
         operands = [p.argument(tensor(w["source"])), p.argument(tensor(w["indices"], "i32"))]
-        p.op("stablehlo.gather", operands, [tensor(w["slices"])],
-             f"dimension_numbers = #stablehlo.gather<{numbers}>, "
-             f"slice_sizes = {ints(w['slice_sizes'])}, indices_are_sorted = false")
+        p.op(
+            "stablehlo.gather",
+            operands,
+            [tensor(w["slices"])],
+            f"dimension_numbers = #stablehlo.gather<{numbers}>, "
+            f"slice_sizes = {ints(w['slice_sizes'])}, indices_are_sorted = false",
+        )
 
     make_gather_again = make_gather
 
     def make_scatter(self, p: Program) -> None:
         w = self.window_parts()
         numbers = fields(
-            update_window_dims=w["offset_dims"], inserted_window_dims=w["collapsed"],
+            update_window_dims=w["offset_dims"],
+            inserted_window_dims=w["collapsed"],
             input_batching_dims=w["batching"],
             scatter_indices_batching_dims=w["indices_batching"],
-            scatter_dims_to_operand_dims=w["index_map"], index_vector_dim=w["vector_dim"],
+            scatter_dims_to_operand_dims=w["index_map"],
+            index_vector_dim=w["vector_dim"],
         )
         boolean = self.chance(0.2)
         elements = ["i1"] if boolean else self.random.choice([["f32"], ["f32"], ["f32", "i32"]])
@@ -462,9 +591,13 @@ class Generator:
         operands += [p.argument(tensor(w["slices"], e)) for e in elements]
         if op == "or" and not boolean:
             op = "minimum"
-        p.op("stablehlo.scatter", operands, [tensor(w["source"], e) for e in elements],
-             f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>",
-             self.region(f"stablehlo.{op}", elements))
+        p.op(
+            "stablehlo.scatter",
+            operands,
+            [tensor(w["source"], e) for e in elements],
+            f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>",
+            self.region(f"stablehlo.{op}", elements),
+        )
 
     make_scatter_again = make_scatter
 
@@ -477,8 +610,13 @@ class Generator:
         out = [s for d, s in enumerate(shape) if d not in dims]
         operands = [p.argument(tensor(shape, e)) for e in elements]
         operands += [p.argument(f"tensor<{e}>") for e in elements]
-        p.op("stablehlo.reduce", operands, [tensor(out, e) for e in elements],
-             f"dimensions = {ints(dims)}", self.region("stablehlo.add", elements))
+        p.op(
+            "stablehlo.reduce",
+            operands,
+            [tensor(out, e) for e in elements],
+            f"dimensions = {ints(dims)}",
+            self.region("stablehlo.add", elements),
+        )
 
     def windows(self, shape: Shape) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """Sizes, strides and padding of windows."""
@@ -507,8 +645,13 @@ class Generator:
         elements = self.random.choice([["f32"], ["f32", "i32"]])
         operands = [p.argument(tensor(shape, e)) for e in elements]
         operands += [p.argument(f"tensor<{e}>") for e in elements]
-        p.op("stablehlo.reduce_window", operands, [tensor(out, e) for e in elements],
-             ", ".join(attributes), self.region("stablehlo.maximum", elements))
+        p.op(
+            "stablehlo.reduce_window",
+            operands,
+            [tensor(out, e) for e in elements],
+            ", ".join(attributes),
+            self.region("stablehlo.maximum", elements),
+        )
 
     def make_select_and_scatter(self, p: Program) -> None:
         shape = self.shape(smallest=1)
@@ -526,9 +669,18 @@ class Generator:
             max((s + sum(pad) - w) // t + 1, 0)
             for s, w, t, pad in zip(shape, sizes, strides, padding, strict=True)
         ]
-        operands = [p.argument(tensor(shape)), p.argument(tensor(source)), p.argument("tensor<f32>")]
-        p.op("stablehlo.select_and_scatter", operands, [tensor(shape)], ", ".join(attributes),
-             f"{self.compare_region(['f32'])}, {self.region('stablehlo.add', ['f32'])}")
+        operands = [
+            p.argument(tensor(shape)),
+            p.argument(tensor(source)),
+            p.argument("tensor<f32>"),
+        ]
+        p.op(
+            "stablehlo.select_and_scatter",
+            operands,
+            [tensor(shape)],
+            ", ".join(attributes),
+            f"{self.compare_region(['f32'])}, {self.region('stablehlo.add', ['f32'])}",
+        )
 
     # Sorting, linear algebra, random bits
 
@@ -540,8 +692,13 @@ class Generator:
         attributes = ["is_stable = true"]
         if self.chance(0.9):
             attributes.append(f"dimension = {along} : i64")
-        p.op("stablehlo.sort", operands, [t for _, t in operands], ", ".join(attributes),
-             self.compare_region(elements))
+        p.op(
+            "stablehlo.sort",
+            operands,
+            [t for _, t in operands],
+            ", ".join(attributes),
+            self.compare_region(elements),
+        )
 
     def make_fft(self, p: Program) -> None:
         shape = self.shape(1, smallest=1)
@@ -552,10 +709,12 @@ class Generator:
             result[-1] = shape[-1] // 2 + 1
         elif kind == "IRFFT":
             source[-1] = shape[-1] // 2 + 1
-        p.op("stablehlo.fft",
-             [p.argument(tensor(source, "f32" if kind == "RFFT" else "complex<f32>"))],
-             [tensor(result, "f32" if kind == "IRFFT" else "complex<f32>")],
-             f"fft_type = #stablehlo<fft_type {kind}>, fft_length = {ints(shape[-count:])}")
+        p.op(
+            "stablehlo.fft",
+            [p.argument(tensor(source, "f32" if kind == "RFFT" else "complex<f32>"))],
+            [tensor(result, "f32" if kind == "IRFFT" else "complex<f32>")],
+            f"fft_type = #stablehlo<fft_type {kind}>, fft_length = {ints(shape[-count:])}",
+        )
 
     def make_cholesky(self, p: Program) -> None:
         t = tensor([*self.shape(largest_rank=3), *[self.size()] * 2])
@@ -566,19 +725,31 @@ class Generator:
         left = self.chance()
         a, b = tensor([*batch, n, n]), tensor([*batch, *([n, m] if left else [m, n])])
         transpose = self.random.choice(["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
-        p.op("stablehlo.triangular_solve", [p.argument(a), p.argument(b)], [b],
-             f"left_side = {str(left).lower()}, lower = true, unit_diagonal = false, "
-             f"transpose_a = #stablehlo<transpose {transpose}>")
+        p.op(
+            "stablehlo.triangular_solve",
+            [p.argument(a), p.argument(b)],
+            [b],
+            f"left_side = {str(left).lower()}, lower = true, unit_diagonal = false, "
+            f"transpose_a = #stablehlo<transpose {transpose}>",
+        )
 
     def make_rng(self, p: Program) -> None:
         state = "tensor<2xui64>"
         seed = p.argument(state)
         if self.chance():
             half = "tensor<2xui32>"
-            (seed,) = p.op("stablehlo.custom_call", [p.argument(half), p.argument(half)], [state],
-                           'call_target_name = "X64Combine"')
-        p.op("stablehlo.rng_bit_generator", [seed], [state, tensor(self.shape(), "ui32")],
-             "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>")
+            (seed,) = p.op(
+                "stablehlo.custom_call",
+                [p.argument(half), p.argument(half)],
+                [state],
+                'call_target_name = "X64Combine"',
+            )
+        p.op(
+            "stablehlo.rng_bit_generator",
+            [seed],
+            [state, tensor(self.shape(), "ui32")],
+            "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>",
+        )
 
     # Collectives
 
@@ -589,12 +760,20 @@ class Generator:
         groups = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"
         if self.chance():
             count = self.random.randint(1, 2)
-            p.op("stablehlo.all_gather", [p.argument(tensor(shape)) for _ in range(count)],
-                 [tensor(large)] * count, f"all_gather_dim = {dim} : i64, {groups}")
+            p.op(
+                "stablehlo.all_gather",
+                [p.argument(tensor(shape)) for _ in range(count)],
+                [tensor(large)] * count,
+                f"all_gather_dim = {dim} : i64, {groups}",
+            )
         else:
-            p.op("stablehlo.reduce_scatter", [p.argument(tensor(large))], [tensor(shape)],
-                 f"scatter_dimension = {dim} : i64, {groups}",
-                 self.region("stablehlo.add", ["f32"]))
+            p.op(
+                "stablehlo.reduce_scatter",
+                [p.argument(tensor(large))],
+                [tensor(shape)],
+                f"scatter_dimension = {dim} : i64, {groups}",
+                self.region("stablehlo.add", ["f32"]),
+            )
 
     def make_all_to_all(self, p: Program) -> None:
         shape = self.shape(1, smallest=1)
@@ -603,10 +782,13 @@ class Generator:
         source[split] *= 2
         result[concat] *= 2
         count = self.random.randint(1, 2)
-        p.op("stablehlo.all_to_all", [p.argument(tensor(source)) for _ in range(count)],
-             [tensor(result)] * count,
-             f"split_dimension = {split} : i64, concat_dimension = {concat} : i64, "
-             "split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>")
+        p.op(
+            "stablehlo.all_to_all",
+            [p.argument(tensor(source)) for _ in range(count)],
+            [tensor(result)] * count,
+            f"split_dimension = {split} : i64, concat_dimension = {concat} : i64, "
+            "split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>",
+        )
 
     def make_same_shape_collective(self, p: Program) -> None:
         kind = self.random.choice(["all_reduce", "permute", "broadcast", "sum"])
@@ -614,11 +796,20 @@ class Generator:
         groups = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"
         if kind == "all_reduce":
             count = self.random.randint(1, 2)
-            p.op("stablehlo.all_reduce", [p.argument(t) for _ in range(count)], [t] * count,
-                 groups, self.region("stablehlo.add", ["f32"]))
+            p.op(
+                "stablehlo.all_reduce",
+                [p.argument(t) for _ in range(count)],
+                [t] * count,
+                groups,
+                self.region("stablehlo.add", ["f32"]),
+            )
         elif kind == "permute":
-            p.op("stablehlo.collective_permute", [p.argument(t)], [t],
-                 "source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>")
+            p.op(
+                "stablehlo.collective_permute",
+                [p.argument(t)],
+                [t],
+                "source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>",
+            )
         elif kind == "broadcast":
             p.op("stablehlo.collective_broadcast", [p.argument(t)], [t], groups)
         else:
@@ -626,14 +817,22 @@ class Generator:
 
     # Custom calls
 
-    def call(self, p: Program, target: str, operands: Sequence[str], results: Sequence[str]) -> None:
-        p.op("stablehlo.custom_call", [p.argument(t) for t in operands], results,
-             f'call_target_name = "{target}"')
+    def call(
+        self, p: Program, target: str, operands: Sequence[str], results: Sequence[str]
+    ) -> None:
+        p.op(
+            "stablehlo.custom_call",
+            [p.argument(t) for t in operands],
+            results,
+            f'call_target_name = "{target}"',
+        )
 
     def make_pointwise_call(self, p: Program) -> None:
         target = self.random.choice(POINTWISE_CALLS)
         t = tensor(self.shape())
-        others = [t if self.chance(0.7) else "tensor<f32>" for _ in range(self.random.randint(0, 2))]
+        others = [
+            t if self.chance(0.7) else "tensor<f32>" for _ in range(self.random.randint(0, 2))
+        ]
         self.call(p, target, [t, *others], [t] * self.random.randint(1, 2))
 
     def make_matrix_call(self, p: Program) -> None:
@@ -675,11 +874,27 @@ class Generator:
             self.call(p, target, [t], [t])
 
 
-POINTWISE_CALLS = """Cholesky CompactWyHelper InspectSharding InvertDiagBlocksLowerTriangular
-InvertDiagBlocksUpperTriangular LayoutConstraint MoveToDevice MoveToHost X64Combine X64SplitHigh
-X64SplitLow _SPMDInternalOp_MultiPad _SPMDInternalOp_MultiRotate _SPMDInternalOp_MultiSlice
-_SPMDInternalOp_RotateRight _SPMDInternalOp_Wrap annotate_device_placement mhlo.erf
-xla.megascale.provide_metadata""".split()
+POINTWISE_CALLS = [
+    "Cholesky",
+    "CompactWyHelper",
+    "InspectSharding",
+    "InvertDiagBlocksLowerTriangular",
+    "InvertDiagBlocksUpperTriangular",
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "X64Combine",
+    "X64SplitHigh",
+    "X64SplitLow",
+    "_SPMDInternalOp_MultiPad",
+    "_SPMDInternalOp_MultiRotate",
+    "_SPMDInternalOp_MultiSlice",
+    "_SPMDInternalOp_RotateRight",
+    "_SPMDInternalOp_Wrap",
+    "annotate_device_placement",
+    "mhlo.erf",
+    "xla.megascale.provide_metadata",
+]
 
 
 def _conv_layout(dims: Sequence[Sequence[int]], letters: str) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
+    callee_name,
     clone_function_recursively,
+    find_function,
     func_arg_shardings,
     func_result_shardings,
     iterate_funcs,
@@ -15,7 +17,6 @@ from emu.sdy.dialect.shardings import (
     walk_calls,
 )
 from emu.sdy.mlir.attributes import Attribute, StringAttr, SymbolRefAttr
-from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Region
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import ModulePass, Session, register
@@ -30,24 +31,6 @@ __all__ = [
 
 SHARDING = "sdy.sharding"
 EXECUTION_THREAD = "execution_thread"
-
-
-def callee_of(call: Operation, table: SymbolTable, session: Session) -> Operation:
-    """The function that a call names; raises `PassFailed` where there is none."""
-    name = callee_name(call)
-    function = table.lookup(name)
-    if function is None or function.name != "func.func":
-        message = f"Failed to lookup function: {name}"
-        session.diagnostics.error(call.location, message)
-        raise PassFailed(message)
-    return function
-
-
-def callee_name(call: Operation) -> str:
-    """The name of the function that a call names."""
-    callee = call.properties["callee"]
-    assert isinstance(callee, SymbolRefAttr)  # the verifier looked
-    return callee.root
 
 
 def set_callee(call: Operation, name: str) -> None:
@@ -75,7 +58,7 @@ class FlattenCallGraph(ModulePass):
         table = SymbolTable(op)
         called: set[str] = set()
         for call in walk_calls(op):
-            function = callee_of(call, table, session)
+            function = find_function(table, callee_name(call))
             name = callee_name(call)
             if name in called:
                 copy = clone_function_recursively(function, table)
@@ -114,7 +97,7 @@ class ImportFuncCalls(ModulePass):
                     f"function @{name} has multiple call ops, we need to clone the function "
                     "body for each call",
                 )
-            _import_call(call, callee_of(call, table, session), table, moved)
+            _import_call(call, find_function(table, callee_name(call)), table, moved)
         for name in moved:
             function = table.lookup(name)
             if function is not None:
@@ -173,7 +156,7 @@ class PropagateShardingFromFuncToCall(ModulePass):
         """Complete the calls of a module."""
         table = SymbolTable(op)
         for call in _calls(op):
-            function = callee_of(call, table, session)
+            function = find_function(table, callee_name(call))
             if SHARDING not in call.attributes:
                 shardings = func_result_shardings(function, table)
                 if shardings is not None:

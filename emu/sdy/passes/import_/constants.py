@@ -13,18 +13,21 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar
 
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
+    callee_name,
     clone_function_recursively,
-    is_scalar,
+    find_function,
     iterate_funcs,
     original_func_name,
 )
+from emu.sdy.dialect.tensors import is_scalar
 from emu.sdy.mlir.attributes import StringAttr
+from emu.sdy.mlir.effects import is_effect_free
 from emu.sdy.mlir.ir import Operation, OpResult, Region, Value
 from emu.sdy.mlir.registry import definition
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.import_.calls import callee_of, set_callee
+from emu.sdy.passes.import_.calls import set_callee
 from emu.sdy.rules import is_elementwise
 
 __all__ = ["ConstantOrScalarSplitter"]
@@ -54,7 +57,7 @@ class ConstantOrScalarSplitter(ModulePass):
         for each in op.walk():
             if each.name == "stablehlo.constant":
                 _to_sdy_constant(each)
-        splitter = _Splitter(SymbolTable(op), session)
+        splitter = _Splitter(SymbolTable(op))
         for function in list(iterate_funcs(op)):
             for named in [f for f in function.walk(post_order=True) if f.name == _NAMED]:
                 splitter.split(named.regions[0], function)
@@ -89,9 +92,8 @@ class _Found:
 class _Splitter:
     """Splits region after region; remembers which computations are not constant."""
 
-    def __init__(self, table: SymbolTable, session: Session) -> None:
+    def __init__(self, table: SymbolTable) -> None:
         self._table = table
-        self._session = session
         self._varying_names: set[str] = set()
         self._varying_functions: set[str] = set()
 
@@ -130,11 +132,11 @@ class _Splitter:
 
     def _preserves_constants(self, op: Operation) -> bool:
         if op.name == "func.call":
-            callee = callee_of(op, self._table, self._session)
+            callee = find_function(self._table, callee_name(op))
             return original_func_name(callee) not in self._varying_functions
         if op.name == _NAMED:
             return _name_of(op) not in self._varying_names
-        return definition(op.name).pure and (op.name in _MOVING or is_elementwise(op))
+        return is_effect_free(op) and (op.name in _MOVING or is_elementwise(op))
 
     def _copy(self, value: OpResult) -> Value:
         """A copy of ``value`` and of all that leads to it."""
@@ -163,7 +165,7 @@ class _Splitter:
         assert block is not None  # what is copied is in the region
         copy = block.insert_before(op, op.clone(mapping))
         if copy.name == "func.call":
-            callee = callee_of(copy, self._table, self._session)
+            callee = find_function(self._table, callee_name(copy))
             set_callee(copy, self._table.insert(clone_function_recursively(callee, self._table)))
         for user in result.users:
             if user.name == _GROUP:

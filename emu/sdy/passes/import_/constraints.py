@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
@@ -52,12 +53,12 @@ class ApplyShardingConstraints(ModulePass):
         """Apply the constraints of a module."""
         for each in op.walk(post_order=True):
             if each.name == _CONSTRAINT:
-                _apply_constraint_op(each)
+                _apply_constraint_op(each, session)
             elif each.name == _MANUAL:
-                _apply_in_shardings(each)
+                _apply_in_shardings(each, session)
 
 
-def _apply_constraint_op(constraint: Operation) -> None:
+def _apply_constraint_op(constraint: Operation, session: Session) -> None:
     source = constraint.operands[0]
     tail = _tail_of_chain(constraint)
     if tail is not None:
@@ -76,7 +77,7 @@ def _apply_constraint_op(constraint: Operation) -> None:
     def moved() -> Operation:
         return insert_after_value(source, constraint.detach())
 
-    _apply(constraint, source, _sharding_of(constraint), moved)
+    _apply(constraint, source, _sharding_of(constraint), moved, session)
 
 
 def _sharding_of(constraint: Operation) -> TensorSharding:
@@ -91,7 +92,7 @@ def _in_shardings(manual: Operation) -> tuple[TensorSharding, ...]:
     return found.shardings
 
 
-def _apply_in_shardings(manual: Operation) -> None:
+def _apply_in_shardings(manual: Operation, session: Session) -> None:
     def new_constraint(value: Value, sharding: TensorSharding) -> Operation:
         constraint = Operation(
             _CONSTRAINT,
@@ -107,7 +108,8 @@ def _apply_in_shardings(manual: Operation) -> None:
             manual,
             value,
             sharding,
-            lambda value=value, sharding=sharding: new_constraint(value, sharding),
+            partial(new_constraint, value, sharding),
+            session,
         )
 
 
@@ -116,6 +118,7 @@ def _apply(
     source: Value,
     sharding: TensorSharding,
     constraint_after_source: Callable[[], Operation],
+    session: Session,
 ) -> None:
     """Copy ``sharding`` to ``source``, or let a constraint take over its uses."""
     if not _dictates(source, sharding):
@@ -123,7 +126,7 @@ def _apply(
     defining = source.defining_op
     from_edge = defining is not None and defining.name == "sdy.data_flow_edge"
     if not from_edge and edge_of_target(source) is None:
-        get_or_create(op)  # leaves the rule on the operation
+        get_or_create(op, diagnostics=session.diagnostics)  # leaves the rule on the operation
         set_sharding(source, sharding)
         return
     # The edge's sharding would hold for all its targets.

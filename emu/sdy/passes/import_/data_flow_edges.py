@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from emu.sdy.dialect.attributes import TensorShardingPerValue
 from emu.sdy.dialect.dataflow import edge_owners, is_data_flow_op
-from emu.sdy.dialect.shardings import get_sharding, main_function
+from emu.sdy.dialect.functions import main_function
+from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import BlockArgument, Operation, Value
 from emu.sdy.mlir.symbols import SymbolTable
@@ -114,7 +115,7 @@ class AddFuncDataFlowEdges(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Add the edges to a module."""
-        main = main_function(op, SymbolTable(op))
+        main = main_function(op, SymbolTable(op), use_single_function=True)
         for function in op.walk(post_order=True):
             if function.name != "func.func" or function is main or not function.regions[0].blocks:
                 continue

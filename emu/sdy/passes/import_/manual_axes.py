@@ -14,7 +14,7 @@ from emu.sdy.dialect.attributes import (
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge
-from emu.sdy.dialect.shardings import common_mesh_or_name, get_mesh
+from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
 from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.symbols import SymbolTable
@@ -61,7 +61,7 @@ def _clean_up(manual: Operation, table: SymbolTable, session: Session) -> bool:
             )
             return False
         return True
-    common = common_mesh_or_name(ins, outs, table)
+    common = common_mesh_or_name([*ins, *outs], table)
     if common is None:
         raise ValueError("the in- and out-shardings of a manual computation have different meshes")
     mesh = get_mesh(table, common)

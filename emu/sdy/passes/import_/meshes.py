@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
-from emu.sdy.dialect.shardings import get_mesh
+from emu.sdy.dialect.meshes import get_mesh, inline_mesh
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
     DenseElementsAttr,
@@ -20,7 +20,7 @@ from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.import_.replica_groups import ReplicaGroupMesh, replica_group_mesh
+from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
 from emu.sdy.passes.walker import Place, transform_shardings
 
 __all__ = ["InlineMeshes", "LiftInlinedMeshes", "RemoveSizeOneAxes"]
@@ -81,7 +81,7 @@ class _Lifting:
     def __init__(self, module: Operation) -> None:
         self._module = module
         self._table = SymbolTable(module)
-        self._new_name: dict[str | Mesh | ReplicaGroupMesh, str] = {}
+        self._new_name: dict[str | Mesh | StablehloMesh, str] = {}
         last: Operation | None = None
         for op in _mesh_ops(module):
             name = op.symbol_name
@@ -100,20 +100,20 @@ class _Lifting:
         return sharding if name is None else replace(sharding, mesh=name)
 
     def replica_groups(self, op: Operation) -> None:
-        found = replica_group_mesh(op)
+        found = replica_groups_of(op)
         if found is not None:
-            name = self._lifted(found.key, op.location)
+            name = self._lifted(found.mesh, op.location)
             if name is not None:
                 op.properties["replica_groups"] = found.with_mesh(name)
 
-    def _lifted(self, mesh: str | Mesh | ReplicaGroupMesh, location: Location) -> str | None:
+    def _lifted(self, mesh: str | Mesh | StablehloMesh, location: Location) -> str | None:
         """The name that now stands for a mesh; None if its name stays."""
         name = self._new_name.get(mesh)
         if name is None and not isinstance(mesh, str):
             name = self._new_name[mesh] = self._insert(mesh, location)
         return name
 
-    def _insert(self, mesh: Mesh | ReplicaGroupMesh, location: Location) -> str:
+    def _insert(self, mesh: Mesh | StablehloMesh, location: Location) -> str:
         written = mesh if isinstance(mesh, Mesh) else mesh.mesh
         name = "mesh"
         if isinstance(mesh, Mesh) and mesh.is_maximal:
@@ -156,10 +156,7 @@ class InlineMeshes(ModulePass):
         """Inline the meshes of a module."""
         table = SymbolTable(op)
 
-        def inline(sharding: TensorSharding, _: Place) -> TensorSharding:
-            return replace(sharding, mesh=get_mesh(table, sharding.mesh))
-
-        transform_shardings(op, inline)
+        transform_shardings(op, lambda sharding, _: inline_mesh(table, sharding))
         for mesh_op in _mesh_ops(op):
             table.erase(mesh_op)
 

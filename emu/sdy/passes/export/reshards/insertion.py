@@ -160,7 +160,7 @@ class _Inserter:
     # Operations with a rule
 
     def _visit_with_rule(self, op: Operation) -> None:
-        rule = get_or_create(op)
+        rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
         if rule is None or rule.is_custom:
             return
         full = self._full or _is_always_full(op)
