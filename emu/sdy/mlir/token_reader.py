@@ -229,6 +229,21 @@ class TokenReader:
             self.error("expected valid '@'-identifier for symbol name")
         return name
 
+    def _balanced(self, open_: str, close: str, context: str = "") -> str:
+        """Skip to the bracket that closes; the text from the next token on."""
+        start = self.starts[self.index]
+        if self.tokens[self.index] != open_:
+            self.index += 1
+        self.expect(open_, context)
+        depth = 1
+        while depth:
+            token = self.tokens[self.index]
+            if not token:
+                self.error(f"expected '{close}'")
+            depth += (token == open_) - (token == close)
+            self.index += 1
+        return self.source.text[start : self.starts[self.index - 1] + 1]
+
     # Lists
 
     def comma_separated(self, open_: str, close: str, parse_one: Callable[[], _T]) -> list[_T]:
