@@ -16,7 +16,7 @@ from typing import IO
 
 __all__ = ["Answer", "Oracle"]
 
-_CHILD = '''
+_CHILD = """
 import json, sys
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
@@ -50,7 +50,7 @@ for line in sys.stdin:
             answer = [False, str(error), messages]
         handler.detach()
     print(json.dumps(answer), flush=True)
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True)
