@@ -19,6 +19,7 @@ from typing import NoReturn
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.diagnostics import (
+    UNKNOWN,
     Diagnostic,
     Diagnostics,
     FileLoc,
@@ -146,11 +147,11 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            self.error(
+            message = (
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types",
-                at if at is not None else self._op_start,
+                f"and {len(types)} types"
             )
+            self.error(self.in_operation(message), self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
@@ -456,8 +457,8 @@ class Parser(AttributeReader):
             )
         if not self.allow_unregistered:
             self.error(
-                f"operation being parsed with an unregistered dialect. If this is intended, "
-                f"please use -allow-unregistered-dialect with the MLIR tool used",
+                "operation being parsed with an unregistered dialect. If this is intended, "
+                "please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
 
@@ -478,7 +479,8 @@ class Parser(AttributeReader):
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
         op = known.parse(self)
         self._default_dialects.pop()
-        op.location = self.source.location(self._op_start)
+        if op.location is UNKNOWN:
+            op.location = self.source.location(self._op_start)
         return op
 
     def _unknown_custom(self, token: str, name: str) -> NoReturn:

@@ -82,28 +82,28 @@ class TokenReader:
     def wrong_token(self, message: str) -> NoReturn:
         """Raise an error about a token that is missing before the next one.
 
-        If the next token starts a line, the end of the line before is where
-        the missing one was to be.
+        It is reported behind what comes before, blanks, blank lines and
+        comments left out.
         """
         start = self.starts[self.index]
         if not self.tokens[self.index] and not self._frames:
             start = max(start - 1, 0)
-        text = self.source.text
-        place = start
+        kept = self.source.text[:start]
         while True:
-            kept = text[:place].rstrip(" \t")
-            if not kept or kept[-1] != "\n":
-                break
-            line_start = kept.rfind("\n", 0, len(kept) - 1) + 1
-            line = kept[line_start : len(kept) - 1]
-            comment = line.find("//")
-            code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
-            place = line_start + len(code)
-            if code:
-                self.error(message, place)
-            if not line_start:
-                break
-        self.error(message, start)
+            kept = kept.rstrip(" \t")
+            if not kept:
+                self.error(message, start)
+            if kept[-1] not in "\n\r":
+                self.error(message, len(kept))
+            kept = kept[:-1]
+            line = max(kept.rfind("\n"), kept.rfind("\r"), 0)
+            comment = kept.find("//", line)
+            if comment >= 0:
+                kept = kept[:comment]
+
+    def in_operation(self, message: str) -> str:
+        """A message as it reads inside the text of an operation."""
+        return message
 
     # Fine tokens of a coarse one
 
@@ -160,7 +160,7 @@ class TokenReader:
     def expect_keyword(self, keyword: str, context: str = "") -> None:
         """Read this keyword; an error if another token comes."""
         if self.tokens[self.index] != keyword:
-            self.error(f"expected '{keyword}'{context}")
+            self.error(self.in_operation(f"expected '{keyword}'{context}"))
         self.index += 1
 
     def optional_keyword(self) -> str | None:
@@ -175,7 +175,7 @@ class TokenReader:
         """Read any bare identifier."""
         token = self.optional_keyword()
         if token is None:
-            self.error(f"expected valid keyword{context}")
+            self.error(self.in_operation(f"expected valid keyword{context}"))
         return token
 
     # Literals
@@ -196,7 +196,7 @@ class TokenReader:
         """Read an integer."""
         value = self.optional_integer()
         if value is None:
-            self.error("expected integer value")
+            self.error(self.in_operation("expected integer value"))
         return value
 
     def optional_string(self) -> str | None:
@@ -211,7 +211,7 @@ class TokenReader:
         """Read a string literal."""
         value = self.optional_string()
         if value is None:
-            self.error("expected string")
+            self.error(self.in_operation("expected string"))
         return value
 
     def optional_symbol(self) -> str | None:
@@ -226,7 +226,7 @@ class TokenReader:
         """Read ``@name``; gives the name."""
         name = self.optional_symbol()
         if name is None:
-            self.error("expected valid '@'-identifier for symbol name")
+            self.error(self.in_operation("expected valid '@'-identifier for symbol name"))
         return name
 
     def _balanced(self, open_: str, close: str, context: str = "") -> str:
