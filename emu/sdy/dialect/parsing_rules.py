@@ -150,15 +150,24 @@ class _RuleReader:
         p.expect("->")
         results = self.tensor_mappings("result_mappings")
         sizes = self.factor_sizes()
-        kinds = [
-            self.factors(kind)
-            for kind in ("reduction", "need_replication", "permutation", "blocked_propagation")
-        ]
+        reduction = self.factors("reduction")
+        need_replication = self.factors("need_replication")
+        permutation = self.factors("permutation")
+        blocked = self.factors("blocked_propagation")
         custom = p.accept(",")
         if custom:
             p.expect_keyword("custom")
         p.expect(">")
-        return OpShardingRule(sizes, operands, results, *kinds, is_custom=custom)
+        return OpShardingRule(
+            factor_sizes=sizes,
+            operands=operands,
+            results=results,
+            reduction=reduction,
+            need_replication=need_replication,
+            permutation=permutation,
+            blocked_propagation=blocked,
+            is_custom=custom,
+        )
 
 
 def parse_rule(p: Parser) -> SdyAttribute:

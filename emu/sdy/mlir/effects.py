@@ -1,29 +1,48 @@
-"""Which operations may go when nothing uses their results."""
+"""What an operation does besides making its results.
+
+Names only say so much: a loop has the effects of its body, a custom call says
+itself whether it has any, and of an operation that nobody defined everything
+must be feared.
+"""
 
 from __future__ import annotations
 
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.registry import OpDefinition, definition
 
-__all__ = ["has_no_effect", "is_trivially_dead"]
+__all__ = ["is_effect_free", "is_terminator", "is_trivially_dead"]
 
 
-def has_no_effect(op: Operation) -> bool:
-    """Whether it and everything inside do nothing but compute results."""
-    stack = [op]
-    while stack:
-        current = stack.pop()
-        known = definition(current.name)
+def is_effect_free(op: Operation) -> bool:
+    """Whether an operation, with all that is in it, only makes its results."""
+    pending = [op]
+    while pending:
+        each = pending.pop()
+        known = definition(each.name)
         if known.recursive_effects:
-            stack.extend(o for region in current.regions for block in region.blocks for o in block)
-        elif not known.pure and not (known.pure_if is not None and known.pure_if(current)):
+            for region in each.regions:
+                for block in region.blocks:
+                    pending.extend(block)
+        elif not _has_no_effect(each, known):
             return False
     return True
 
 
+def _has_no_effect(op: Operation, known: OpDefinition) -> bool:
+    return known.pure if known.pure_if is None else known.pure_if(op)
+
+
+def is_terminator(op: Operation) -> bool:
+    """Whether the operation is known to end its block."""
+    return definition(op.name).terminator
+
+
 def is_trivially_dead(op: Operation) -> bool:
-    """Whether it can be erased: nothing uses it and it has no effect."""
+    """Whether nothing would be missed without the operation.
+
+    Terminators and symbols stay even when they make nothing that is used.
+    """
     if any(result.has_uses for result in op.results):
         return False
     known = definition(op.name)
-    return not known.terminator and not known.symbol and has_no_effect(op)
+    return not known.terminator and not known.symbol and is_effect_free(op)

@@ -61,7 +61,9 @@ class Names:
             prefix = definition(parent.name).argument_name
         if prefix is not None and region.blocks:
             for argument in region.blocks[0].arguments:
-                self.values[argument] = f"%{self._unique(prefix)}"
+                name = prefix if isinstance(prefix, str) else prefix(argument)
+                if name is not None:
+                    self.values[argument] = f"%{self._unique(name)}"
         for number, block in enumerate(region.blocks):
             self.blocks[block] = f"^bb{number}"
             for argument in block.arguments:
@@ -89,6 +91,11 @@ class Names:
         if not self._generic:
             result_name = definition(op.name).result_name
             name = result_name(op) if result_name is not None else None
+        if isinstance(name, tuple):
+            for result, own in zip(results, name, strict=True):
+                self.values[result] = f"%{self._unique(own)}"
+            self.packs[op] = ", ".join([self.values[result] for result in results])
+            return
         if name is None:
             text = f"%{self._value}"
             self._value += 1

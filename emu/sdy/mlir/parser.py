@@ -11,6 +11,7 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -39,6 +40,7 @@ Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 """An argument of a region: name, type, attributes and location."""
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
+_OP_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -62,6 +64,16 @@ class Parser(AttributeReader):
     def op_location(self) -> FileLoc:
         """The place of the operation's name."""
         return self.source.location(self._op_start)
+
+    def in_operation(self, message: str) -> str:
+        """A message as MLIR words what the reader of an operation says itself.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        if self._frames:
+            return message
+        name = _OP_NAME.match(self.source.text, self._op_start)
+        return f"custom op '{name[0]}' {message}" if name else message
 
     # Operands
 
@@ -419,6 +431,8 @@ class Parser(AttributeReader):
             for key in known.properties:
                 if key in attributes:
                     properties[key] = attributes.pop(key)
+        for key, value in known.defaults:
+            properties.setdefault(key, value)
         return Operation(
             name,
             values,

@@ -233,7 +233,8 @@ class AttributeReader(TypeReader):
             self.index += 1
             body = re.sub(r"\s+", " ", token[1 + len(dialect) :])
             found = DialectAttr(dialect, body)
-        self._attributes[token] = found
+        if bracket:
+            self._attributes[token] = found
         return found
 
     def _registered(self, name: str) -> Attribute | None:

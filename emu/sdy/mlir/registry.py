@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     from emu.sdy.mlir.printer import Printer
 
 __all__ = [
+    "AttributeVerifiers",
     "OpDefinition",
-    "argument_attribute_verifiers",
     "attribute_parsers",
     "attribute_verifiers",
     "define",
     "definition",
     "extend",
     "known_dialects",
-    "result_attribute_verifiers",
-    "symbol_verifiers",
 ]
 
 ParseOp = Callable[["Parser"], "Operation"]
 PrintOp = Callable[["Printer", "Operation"], None]
+VerifyOp = Callable[["Operation", "Diagnostics"], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,16 @@ class OpDefinition:
         properties: Names of the inherent attributes.
         parse: Reads the pretty form behind the name; None: generic form only.
         print: Writes the pretty form, name included; None: generic form.
-        verify: Reports what is wrong; gives whether all is well.
+        verify: Reports what is wrong; gives whether all is well. Called on
+            the way down: nothing inside was verified yet.
+        verify_regions: The same, called once all that is inside is well.
+        verify_symbol_uses: The same for what the operation names elsewhere;
+            called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
-        pure_if: The same where it depends on the operation's attributes.
-        recursive_effects: It has the effects of the operations inside and no
-            others (`emu.sdy.mlir.effects` puts the three together).
+        pure_if: Instead of ``pure``, where it depends on the operation.
+        recursive_effects: It has the effects of what is in its regions.
+        constant: Its result is its property ``value``; canonicalisation keeps
+            one of equal ones.
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
@@ -59,16 +63,24 @@ class OpDefinition:
             (``%values, %indices``).
         argument_name: The name for the arguments of its blocks ("iterArg"), or
             what gives an argument's.
+        pure_if: As ``pure``, where it depends on the operation's attributes.
+        recursive_effects: It has the effects of the operations inside and no
+            others (`emu.sdy.mlir.effects` puts the three together).
+        defaults: Inherent attributes that it gets where its generic form has
+            none.
     """
 
     name: str
     properties: tuple[str, ...] = ()
     parse: ParseOp | None = None
     print: PrintOp | None = None
-    verify: Callable[[Operation, Diagnostics], bool] | None = None
+    verify: VerifyOp | None = None
+    verify_regions: VerifyOp | None = None
+    verify_symbol_uses: VerifyOp | None = None
     pure: bool = False
     pure_if: Callable[[Operation], bool] | None = None
     recursive_effects: bool = False
+    constant: bool = False
     terminator: bool = False
     symbol: bool = False
     isolated: bool = False
@@ -76,6 +88,9 @@ class OpDefinition:
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
+    pure_if: Callable[[Operation], bool] | None = None
+    recursive_effects: bool = False
+    defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
 _definitions: dict[str, OpDefinition] = {}
@@ -91,24 +106,29 @@ Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
 second argument is the mnemonic.
 """
 
-attribute_verifiers: dict[str, Callable[[Operation, str, Attribute, Diagnostics], bool]] = {}
-"""By dialect: check one discardable attribute (operation, its name, its value)."""
 
-argument_attribute_verifiers: dict[
-    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
-] = {}
-"""By dialect: check an attribute of a function's argument (function, index, name, value)."""
+@dataclass(frozen=True, slots=True)
+class AttributeVerifiers:
+    """How a dialect checks its attributes on operations of any dialect.
 
-result_attribute_verifiers: dict[
-    str, Callable[[Operation, int, str, Attribute, Diagnostics], bool]
-] = {}
-"""By dialect: the same for a function's result."""
+    Each reports what is wrong, and gives whether all is well.
 
-symbol_verifiers: dict[str, Callable[[Operation, Operation, Diagnostics], bool]] = {}
-"""By operation: check its uses of symbols, when its symbol table is complete.
+    Attributes:
+        operation: ``(op, name, attribute, diagnostics)``: a discardable
+            attribute whose name starts with the dialect's; called before the
+            operation's own ``verify``, in the order of the names.
+        argument: ``(func, index, name, attribute, diagnostics)``: one of a
+            function's argument.
+        result: The same of a function's result.
+    """
 
-The second argument is the operation with the symbol table.
-"""
+    operation: Callable[[Operation, str, Attribute, Diagnostics], bool]
+    argument: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+    result: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+
+
+attribute_verifiers: dict[str, AttributeVerifiers] = {}
+"""By dialect."""
 
 
 def define(op: OpDefinition) -> OpDefinition:

@@ -18,7 +18,6 @@ from emu.sdy.mlir.registry import (
     attribute_verifiers,
     definition,
     known_dialects,
-    symbol_verifiers,
 )
 
 __all__ = ["op_error", "verify"]
@@ -65,14 +64,17 @@ def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
 def _entrance(op: Operation, diagnostics: Diagnostics) -> bool:
     for name, attribute in sorted(op.attributes.items()) if op.attributes else ():
         check = attribute_verifiers.get(name.partition(".")[0])
-        if check is not None and not check(op, name, attribute, diagnostics):
+        if check is not None and not check.operation(op, name, attribute, diagnostics):
             return False
     own = definition(op.name).verify
     return own is None or own(op, diagnostics)
 
 
 def _exit(op: Operation, diagnostics: Diagnostics) -> bool:
-    if definition(op.name).symbol_table and not _symbols(op, diagnostics):
+    known = definition(op.name)
+    if known.symbol_table and not _symbols(op, diagnostics):
+        return False
+    if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
         return False
     return _known(op, diagnostics)
 
@@ -155,17 +157,18 @@ def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
                 )
             )
             return False
-    return all(_symbol_users(op, table, diagnostics) for op in table.body())
+    return all(_symbol_users(op, diagnostics) for op in table.body())
 
 
-def _symbol_users(op: Operation, table: Operation, diagnostics: Diagnostics) -> bool:
+def _symbol_users(op: Operation, diagnostics: Diagnostics) -> bool:
     stack = [op]
     while stack:
         op = stack.pop()
-        check = symbol_verifiers.get(op.name)
-        if check is not None and not check(op, table, diagnostics):
+        known = definition(op.name)
+        check = known.verify_symbol_uses
+        if check is not None and not check(op, diagnostics):
             return False
-        if op.regions and not definition(op.name).symbol_table:
+        if op.regions and not known.symbol_table:
             inner = [o for region in op.regions for block in region.blocks for o in block]
             stack.extend(reversed(inner))
     return True

@@ -6,14 +6,15 @@ is in front of ``HIGH``, for ``#stablehlo.dot<…>`` in front of ``<``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from emu.sdy.mlir.attributes import Attribute, FloatAttr
+from emu.sdy.mlir.attributes import ArrayAttr, Attribute, FloatAttr
 from emu.sdy.mlir.registry import attribute_parsers
 from emu.sdy.mlir.types import FloatType
 from emu.sdy.stablehlo.attributes import (
+    AxisRef,
     ChannelHandle,
     ComparisonDirection,
     ComparisonType,
@@ -23,15 +24,19 @@ from emu.sdy.stablehlo.attributes import (
     EnumAttribute,
     FftType,
     GatherDimensionNumbers,
+    Mesh,
+    MeshAxis,
     OutputOperandAlias,
     Precision,
     RaggedDotDimensionNumbers,
+    ReplicaGroupMeshAxes,
     ResultAccuracy,
     ResultAccuracyMode,
     RngAlgorithm,
     RngDistribution,
     ScatterDimensionNumbers,
     StructAttribute,
+    SubAxisInfo,
     Transpose,
     TypeExtensions,
 )
@@ -80,7 +85,7 @@ def _read_sizes(p: Parser) -> tuple[int | None, ...]:
     return tuple(p.comma_separated("<", ">", lambda: None if p.accept("?") else p.integer()))
 
 
-def _read_fields(p: Parser, readers: dict[str, Reader]) -> dict[str, Any]:
+def _read_fields(p: Parser, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Read ``a = 1, b = [2]>`` in any order, each at most once."""
     found: dict[str, Any] = {}
     while not p.accept(">"):
@@ -99,7 +104,9 @@ def _read_fields(p: Parser, readers: dict[str, Reader]) -> dict[str, Any]:
 
 
 def _read_struct(p: Parser, kind: type[StructAttribute]) -> StructAttribute:
-    readers = {f.name: _integer if f.default == 0 else read_dims for f in fields(kind)}
+    readers: dict[str, Reader] = {
+        f.name: _integer if f.default == 0 else read_dims for f in fields(kind)
+    }
     p.expect("<")
     return kind(**_read_fields(p, readers))
 
@@ -229,13 +236,20 @@ def _read_alias(p: Parser) -> OutputOperandAlias:
 
 
 def _read_channel(p: Parser) -> ChannelHandle:
+    return ChannelHandle(**_read_record(p, {"handle": _integer, "type": _integer}))
+
+
+def _read_record(
+    p: Parser, readers: Mapping[str, Reader], optional: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Read ``<a = 1, b = "x">``, in any order, with all that is not optional."""
     p.expect("<")
     place = p.here()
-    found = _read_fields(p, {"handle": _integer, "type": _integer})
-    for name in ("handle", "type"):
-        if name not in found:
+    found = _read_fields(p, readers)
+    for name in readers:
+        if name not in found and name not in optional:
             p.error(f"struct is missing required parameter: {name}", place)
-    return ChannelHandle(found["handle"], found["type"])
+    return found
 
 
 def _read_bounds(p: Parser) -> TypeExtensions:
@@ -284,6 +298,70 @@ def _read_accuracy_mode(p: Parser) -> EnumAttribute:
     return mode
 
 
+# Meshes
+
+
+def _read_mesh_axis(p: Parser) -> MeshAxis:
+    return MeshAxis(**_read_record(p, {"name": _string, "size": _integer}))
+
+
+def _string(p: Parser) -> str:
+    return p.string()
+
+
+def _read_mesh(p: Parser) -> Mesh:
+    def read_axis() -> MeshAxis:
+        if p.peek("<"):
+            return _read_mesh_axis(p)
+        place = p.here()
+        axis = p.attribute()
+        if not isinstance(axis, MeshAxis):
+            p.error("expected a mesh axis", place)
+        return axis
+
+    p.expect("<")
+    p.expect_keyword("axes")
+    p.expect("=")
+    axes = tuple(p.comma_separated("[", "]", read_axis))
+    ids = None
+    if p.accept(","):
+        p.expect_keyword("device_ids")
+        p.expect("=")
+        ids = p.attribute()
+    p.expect(">")
+    return Mesh(axes, ids)
+
+
+def _read_sub_axis(p: Parser) -> SubAxisInfo:
+    p.expect("(")
+    pre_size = p.integer()
+    p.expect(")")
+    return SubAxisInfo(pre_size, p.integer())
+
+
+def _read_axis_ref(p: Parser) -> AxisRef:
+    readers: dict[str, Reader] = {"name": _string, "sub_axis_info": _read_sub_axis}
+    found = _read_record(p, readers, optional=("sub_axis_info",))
+    return AxisRef(found["name"], found.get("sub_axis_info"))
+
+
+def _read_mesh_groups(p: Parser) -> ReplicaGroupMeshAxes:
+    found = _read_record(p, {"mesh": _attribute, "axes": _array})
+    return ReplicaGroupMeshAxes(**found)
+
+
+def _attribute(p: Parser) -> Attribute:
+    return p.attribute()
+
+
+def _array(p: Parser) -> ArrayAttr:
+    place = p.here()
+    found = p.attribute()
+    if not isinstance(found, ArrayAttr):
+        p.error("expected an array attribute", place)
+    return found
+
+
 def _register() -> None:
     def add(name: str, read: Reader) -> None:
         def parse(p: Parser, _: str) -> Attribute:
@@ -304,13 +382,18 @@ def _register() -> None:
         add_enum(kind, "chlo")
     for struct in STRUCTURES:
         add_struct(struct)
+    add("stablehlo.axis_ref", _read_axis_ref)
     add("stablehlo.bounds", _read_bounds)
     add("stablehlo.channel_handle", _read_channel)
     add("stablehlo.conv", _read_conv)
     add("stablehlo.dot_algorithm", read_dot_algorithm)
+    add("stablehlo.mesh", _read_mesh)
+    add("stablehlo.mesh_axis", _read_mesh_axis)
     add("stablehlo.output_operand_alias", _read_alias)
+    add("stablehlo.replica_group_mesh_axes", _read_mesh_groups)
     add("stablehlo.result_accuracy", _read_accuracy)
     add("stablehlo.result_accuracy_mode", _read_accuracy_mode)
+    add("stablehlo.sub_axis_info", _read_sub_axis)
     add("stablehlo.type_extensions", _read_type_extensions)
 
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import ClassVar
 
-from emu.sdy.mlir.attributes import Attribute, FloatAttr
+from emu.sdy.mlir.attributes import ArrayAttr, Attribute, FloatAttr, StringAttr
 from emu.sdy.mlir.types import FloatType, Type
 
 __all__ = [
+    "AxisRef",
     "ChannelHandle",
     "ComparisonDirection",
     "ComparisonType",
@@ -32,15 +33,19 @@ __all__ = [
     "EnumAttribute",
     "FftType",
     "GatherDimensionNumbers",
+    "Mesh",
+    "MeshAxis",
     "OutputOperandAlias",
     "Precision",
     "RaggedDotDimensionNumbers",
+    "ReplicaGroupMeshAxes",
     "ResultAccuracy",
     "ResultAccuracyMode",
     "RngAlgorithm",
     "RngDistribution",
     "ScatterDimensionNumbers",
     "StructAttribute",
+    "SubAxisInfo",
     "Transpose",
     "TypeExtensions",
     "dims_text",
@@ -389,3 +394,73 @@ class ResultAccuracy(Attribute):
 
 def _f64_text(bits: int) -> str:
     return str(FloatAttr(bits, FloatType("f64"))).partition(" : ")[0]
+
+
+# Meshes, which replica groups can be written in terms of
+
+
+@dataclass(frozen=True, slots=True)
+class MeshAxis(Attribute):
+    """An axis of a mesh."""
+
+    name: str
+    size: int
+
+    def body(self) -> str:
+        """What stands behind the mnemonic."""
+        return f"<name = {StringAttr(self.name)}, size = {self.size}>"
+
+    def __str__(self) -> str:
+        return f"#stablehlo.mesh_axis{self.body()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh(Attribute):
+    """A mesh of devices; StableHLO's own, not the one of the sdy dialect."""
+
+    axes: tuple[MeshAxis, ...]
+    device_ids: Attribute | None = None
+
+    def __str__(self) -> str:
+        ids = "" if self.device_ids is None else f", device_ids={self.device_ids}"
+        return f"#stablehlo.mesh<axes=[{', '.join(axis.body() for axis in self.axes)}]{ids}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SubAxisInfo(Attribute):
+    """``(pre)size``: a part of an axis."""
+
+    pre_size: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"#stablehlo<sub_axis_info({self.pre_size}){self.size}>"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRef(Attribute):
+    """An axis or a part of one."""
+
+    name: str
+    sub_axis: SubAxisInfo | None = None
+
+    def __str__(self) -> str:
+        sub = self.sub_axis
+        part = "" if sub is None else f", sub_axis_info = ({sub.pre_size}){sub.size}"
+        return f"#stablehlo.axis_ref<name = {StringAttr(self.name)}{part}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroupMeshAxes(Attribute):
+    """Replica groups as axes of a mesh.
+
+    Attributes:
+        mesh: A `Mesh` or a reference to one.
+        axes: Array of `AxisRef`.
+    """
+
+    mesh: Attribute
+    axes: ArrayAttr
+
+    def __str__(self) -> str:
+        return f"#stablehlo.replica_group_mesh_axes<mesh = {self.mesh}, axes = {self.axes}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emu.sdy.mlir.attributes import StringAttr
 from emu.sdy.mlir.registry import OpDefinition, define
 from emu.sdy.stablehlo.syntax import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands, define_pure
 
@@ -45,8 +46,12 @@ def _define_all() -> None:
     transfer = ("channel_handle", "is_host_transfer", "source_target_pairs")
     define(OpDefinition("stablehlo.send", transfer))
     define(OpDefinition("stablehlo.recv", transfer))
-    define(OpDefinition("stablehlo.infeed", ("infeed_config", "layout")))
-    define(OpDefinition("stablehlo.outfeed", ("outfeed_config",)))
+    for name, properties in (
+        ("infeed", ("infeed_config", "layout")),
+        ("outfeed", ("outfeed_config",)),
+    ):
+        config = ((properties[0], StringAttr("")),)
+        define(OpDefinition(f"stablehlo.{name}", properties, defaults=config))
 
 
 _define_all()

@@ -168,8 +168,9 @@ def _reducer(name: str, type_: Type, location: Location) -> Region:
 
 def _scalar(type_: Type) -> Type:
     """A scalar of a tensor's element type."""
-    tensor = isinstance(type_, (TensorType, UnrankedTensorType))
-    return TensorType((), type_.element if tensor else type_)
+    if isinstance(type_, (TensorType, UnrankedTensorType)):
+        type_ = type_.element
+    return TensorType((), type_)
 
 
 def _short_reducer(op: Operation) -> Operation | None:
@@ -253,15 +254,6 @@ class _Regions(Piece):
             w.write(")")
 
 
-class _SpacedOperands(Operands):
-    """The operands with a space before them, if there are any."""
-
-    def write(self, w: Printer, op: Operation) -> None:
-        if op.operands:
-            w.write(" ")
-            super().write(w, op)
-
-
 class _TypesOfOperands(Piece):
     """`` : T, U``, if there are operands."""
 
@@ -322,7 +314,7 @@ def _define_calls() -> None:
     define_form(
         Form(
             "stablehlo.composite",
-            *(" ", String("name"), _SpacedOperands(), _Regions(), ATTRIBUTES, " : ", SIGNATURE),
+            *(" ", String("name"), " ", Operands(), _Regions(), ATTRIBUTES, " : ", SIGNATURE),
             defaults=defaults,
         ),
         (*defaults, "decomposition"),
@@ -353,12 +345,12 @@ def _define_all() -> None:
     define(OpDefinition("stablehlo.async_start", isolated=True))
     define(OpDefinition("stablehlo.async_done"))
     define_form(
-        Form("stablehlo.return", _SpacedOperands(), ATTRIBUTES, _TypesOfOperands()),
+        Form("stablehlo.return", " ", Operands(), ATTRIBUTES, _TypesOfOperands()),
         pure=True,
         terminator=True,
     )
     define_pure("optimization_barrier", ATTRIBUTES, _Barred())
-    define_pure("tuple", _SpacedOperands(), ATTRIBUTES, " : ", TUPLE_TYPE)
+    define_pure("tuple", " ", Operands(), ATTRIBUTES, " : ", TUPLE_TYPE)
     index = Integer("index", I32)
     define_pure(
         "get_tuple_element", " ", Operands(1), "[", index, "]", ATTRIBUTES, " : ", SIGNATURE

@@ -221,21 +221,16 @@ def _define_generic_only() -> None:
     define(OpDefinition("stablehlo.dynamic_gather", dynamic, pure=True))
     scatter = ("scatter_dimension_numbers", "indices_are_sorted", "unique_indices")
     define(OpDefinition("stablehlo.scatter", scatter, recursive_effects=True))
-    names: tuple[str, ...]
-    for name, names in (
-        ("inference", ()),
-        ("training", ("output", "batch_mean", "batch_var")),
-        ("grad", ("grad_operand", "grad_scale", "grad_offset")),
-    ):
-        define(
-            OpDefinition(
-                f"stablehlo.batch_norm_{name}",
-                ("epsilon", "feature_index"),
-                pure=True,
-                result_name=(lambda _, names=names: names) if names else None,
-            )
-        )
+    norm = ("epsilon", "feature_index")
+    define(OpDefinition("stablehlo.batch_norm_inference", norm, pure=True))
+    _define_named("stablehlo.batch_norm_training", norm, ("output", "batch_mean", "batch_var"))
+    _define_named("stablehlo.batch_norm_grad", norm, ("grad_operand", "grad_scale", "grad_offset"))
     define(OpDefinition("stablehlo.torch_index_select", ("dim", "batch_dims"), pure=True))
+
+
+def _define_named(name: str, properties: tuple[str, ...], results: tuple[str, ...]) -> None:
+    """Define a generic-only operation whose results have names."""
+    define(OpDefinition(name, properties, pure=True, result_name=lambda _: results))
 
 
 def _define_random() -> None:

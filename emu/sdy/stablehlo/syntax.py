@@ -240,12 +240,9 @@ class Attributes(Piece):
         draft.take(p.optional_attr_dict())
 
     def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
-        if op.attributes or len(op.properties) > len(self.written):
-            w.attr_dict(op, elide=self.written + self.at_default(op))
-
-    def at_default(self, op: Operation) -> tuple[str, ...]:
-        """The inherent attributes that say nothing new."""
-        return tuple(n for n, v in self.defaults.items() if op.properties.get(n) == v)
+        if op.attributes or op.properties:
+            silent = tuple(n for n, v in self.defaults.items() if op.properties.get(n) == v)
+            w.attr_dict(op, elide=self.written + silent)
 
 
 ATTRIBUTES = Attributes((), {})

@@ -1,0 +1,529 @@
+"""The operations of the dialect: how they are read, written and made.
+
+Importing this module makes them, and the dialect's attributes, known to the
+parser and the printer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from emu.sdy.dialect.attributes import (
+    PropagationDirection,
+    SdyAttribute,
+    TensorShardingPerValue,
+)
+from emu.sdy.dialect.builders import (
+    make_all_gather,
+    make_all_reduce,
+    make_all_slice,
+    make_all_to_all,
+    make_collective_permute,
+    make_constant,
+    make_data_flow_edge,
+    make_func_data_flow_edge,
+    make_manual_computation,
+    make_mesh,
+    make_named_computation,
+    make_propagation_barrier,
+    make_reduce_scatter,
+    make_replicated_to_unreduced,
+    make_reshard,
+    make_return,
+    make_sharded_to_unreduced,
+    make_sharding_constraint,
+    make_sharding_group,
+)
+from emu.sdy.dialect.parsing import (
+    ATTRIBUTE_READERS,
+    fail,
+    parse_all_to_all_params,
+    parse_axis_lists,
+    parse_axis_ref_list,
+    parse_manual_axes,
+    parse_mesh,
+    parse_sharding,
+    parse_stripped_shardings,
+)
+from emu.sdy.dialect.parsing_rules import RULE_READERS
+from emu.sdy.dialect.printing import stripped, stripped_list
+from emu.sdy.mlir.attributes import (
+    Attribute,
+    DenseElementsAttr,
+    IntegerAttr,
+    RawAttr,
+    StringAttr,
+)
+from emu.sdy.mlir.ir import Operation, Region, Value
+from emu.sdy.mlir.registry import OpDefinition, attribute_parsers, define, definition
+from emu.sdy.mlir.types import IntegerType, Type
+
+if TYPE_CHECKING:
+    from emu.sdy.mlir.parser import Parser
+    from emu.sdy.mlir.printer import Printer
+
+__all__ = [
+    "allowed_direction",
+    "elements_type",
+    "make_all_gather",
+    "make_all_reduce",
+    "make_all_slice",
+    "make_all_to_all",
+    "make_collective_permute",
+    "make_constant",
+    "make_data_flow_edge",
+    "make_func_data_flow_edge",
+    "make_manual_computation",
+    "make_mesh",
+    "make_named_computation",
+    "make_propagation_barrier",
+    "make_reduce_scatter",
+    "make_replicated_to_unreduced",
+    "make_reshard",
+    "make_return",
+    "make_sharded_to_unreduced",
+    "make_sharding_constraint",
+    "make_sharding_group",
+]
+
+_I32 = IntegerType(32)
+_I64 = IntegerType(64)
+
+
+def allowed_direction(barrier: Operation) -> PropagationDirection:
+    """The direction of a ``sdy.propagation_barrier``."""
+    held = barrier.properties.get("allowed_direction")
+    if isinstance(held, IntegerAttr):
+        return PropagationDirection(held.value)
+    raise ValueError(f"{barrier.name} has no allowed_direction")
+
+
+def elements_type(value: Attribute) -> Type:
+    """The type of the tensor that an elements attribute holds."""
+    if isinstance(value, DenseElementsAttr):
+        return value.type
+    raise ValueError(f"{value} holds no elements")
+
+
+# Common parts
+
+
+def _make(
+    p: Parser,
+    name: str,
+    operands: Iterable[Value] = (),
+    types: Iterable[Type] = (),
+    *,
+    properties: dict[str, Attribute],
+    attributes: dict[str, Attribute],
+    regions: Iterable[Region] = (),
+) -> Operation:
+    """The operation; inherent attributes in the dictionary become properties."""
+    for key in definition(name).properties:
+        if key in attributes:
+            if key in properties:
+                fail(p, f"found conflicting attribute '{key}' in dictionary and in syntax")
+            properties[key] = attributes.pop(key)
+    return Operation(
+        name, operands, types, properties=properties, attributes=attributes, regions=regions
+    )
+
+
+def _write(w: Printer, op: Operation, parts: str) -> None:
+    """Write the attribute dictionary, and the type of the operand behind it."""
+    w.write(parts)
+    w.attr_dict(op, elide=definition(op.name).properties)
+    w.write(" : ")
+    w.type(op.operands[0].type)
+
+
+def _text(op: Operation, name: str) -> str:
+    held = op.properties.get(name)
+    return stripped(held) if isinstance(held, SdyAttribute) else str(held)
+
+
+# Tensor in, tensor of the same type out
+#
+# Such an operation's text is: attributes, operand and sharding, in the order of
+# its table entry, the dictionary, and the type.
+
+Reader = Callable[["Parser"], Attribute]
+_OUT = "out_sharding"
+
+
+def _collective(name: str, before: tuple[str, Reader] | None) -> None:
+    """Define a collective: ``op before? %x out_sharding=<…> : T``."""
+
+    def parse(p: Parser) -> Operation:
+        properties: dict[str, Attribute] = {}
+        if before is not None:
+            properties[before[0]] = before[1](p)
+        operand = p.operand()
+        p.expect_keyword(_OUT)
+        p.expect("=")
+        properties[_OUT] = parse_sharding(p)
+        attributes = p.optional_attr_dict()
+        p.expect(":")
+        type_ = p.type()
+        value = p.resolve(operand, type_)
+        return _make(p, name, [value], [type_], properties=properties, attributes=attributes)
+
+    def write(w: Printer, op: Operation) -> None:
+        w.write(f"{name} " if before is None else f"{name} {_text(op, before[0])} ")
+        w.operand(op.operands[0])
+        _write(w, op, f" {_OUT}={_text(op, _OUT)}")
+
+    properties = (_OUT,) if before is None else (before[0], _OUT)
+    define(OpDefinition(name, properties=properties, parse=parse, print=write))
+
+
+def _resharding(name: str, *, pure: bool) -> None:
+    """Define ``op %x <@mesh, …> : T``."""
+
+    def parse(p: Parser) -> Operation:
+        operand = p.operand()
+        properties: dict[str, Attribute] = {"sharding": parse_sharding(p)}
+        attributes = p.optional_attr_dict()
+        p.expect(":")
+        type_ = p.type()
+        value = p.resolve(operand, type_)
+        return _make(p, name, [value], [type_], properties=properties, attributes=attributes)
+
+    def write(w: Printer, op: Operation) -> None:
+        w.write(f"{name} ")
+        w.operand(op.operands[0])
+        _write(w, op, f" {_text(op, 'sharding')}")
+
+    define(OpDefinition(name, properties=("sharding",), parse=parse, print=write, pure=pure))
+
+
+# Operations by themselves
+
+
+def _parse_mesh(p: Parser) -> Operation:
+    properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
+    p.expect("=")
+    properties["mesh"] = parse_mesh(p)
+    return _make(p, "sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
+
+
+def _print_mesh(w: Printer, op: Operation) -> None:
+    w.write("sdy.mesh ")
+    w.symbol(op.symbol_name or "")
+    w.write(f" = {_text(op, 'mesh')}")
+    w.attr_dict(op, elide=("sym_name", "mesh"))
+
+
+def _parse_return(p: Parser) -> Operation:
+    attributes = p.optional_attr_dict()
+    operands = p.operands()
+    values: list[Value] = []
+    if operands:
+        p.expect(":")
+        values = p.resolve_all(operands, p.types())
+    return _make(p, "sdy.return", values, properties={}, attributes=attributes)
+
+
+def _print_return(w: Printer, op: Operation) -> None:
+    w.write("sdy.return")
+    w.attr_dict(op)
+    if op.operands:
+        w.write(" ")
+        w.operands(op.operands)
+        w.write(f" : {', '.join(str(value.type) for value in op.operands)}")
+
+
+def _parse_group(p: Parser) -> Operation:
+    operand = p.operand()
+    p.expect_keyword("group_id")
+    p.expect("=")
+    place = p.here()
+    group = p.attribute(_I64)
+    if not isinstance(group, IntegerAttr) or group.type != _I64:
+        p.error("invalid kind of attribute specified", place)
+    attributes = p.optional_attr_dict()
+    p.expect(":")
+    value = p.resolve(operand, p.type())
+    return _make(
+        p, "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
+    )
+
+
+def _print_group(w: Printer, op: Operation) -> None:
+    w.write("sdy.sharding_group ")
+    w.operand(op.operands[0])
+    group = op.properties.get("group_id")
+    _write(w, op, f" group_id={group.value if isinstance(group, IntegerAttr) else group}")
+
+
+def _parse_constant(p: Parser) -> Operation:
+    attributes = p.optional_attr_dict()
+    value = p.attribute()
+    if not isinstance(value, (DenseElementsAttr, RawAttr)):
+        p.error("invalid kind of attribute specified")
+    return _make(
+        p,
+        "sdy.constant",
+        (),
+        [elements_type(value)],
+        properties={"value": value},
+        attributes=attributes,
+    )
+
+
+def _print_constant(w: Printer, op: Operation) -> None:
+    w.write("sdy.constant")
+    w.attr_dict(op, elide=("value",))
+    w.write(" ")
+    w.attribute(op.properties["value"])
+
+
+def _parse_edge(p: Parser) -> Operation:
+    operand = p.operand()
+    properties: dict[str, Attribute] = {}
+    if p.accept_keyword("sharding"):
+        p.expect("=")
+        properties["sharding"] = parse_sharding(p)
+    attributes = p.optional_attr_dict()
+    p.expect(":")
+    type_ = p.type()
+    value = p.resolve(operand, type_)
+    return _make(
+        p, "sdy.data_flow_edge", [value], [type_], properties=properties, attributes=attributes
+    )
+
+
+def _print_edge(w: Printer, op: Operation) -> None:
+    w.write("sdy.data_flow_edge ")
+    w.operand(op.operands[0])
+    held = "sharding" in op.properties
+    _write(w, op, f" sharding={_text(op, 'sharding')}" if held else "")
+
+
+def _parse_func_edge(p: Parser) -> Operation:
+    operand = p.operand()
+    attributes = p.optional_attr_dict()
+    p.expect(":")
+    type_ = p.type()
+    value = p.resolve(operand, type_)
+    return _make(
+        p, "sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes
+    )
+
+
+def _print_func_edge(w: Printer, op: Operation) -> None:
+    w.write("sdy.func_data_flow_edge ")
+    w.operand(op.operands[0])
+    _write(w, op, "")
+
+
+_DIRECTIONS = ", ".join(direction.name for direction in PropagationDirection)
+
+
+def _parse_barrier(p: Parser) -> Operation:
+    operand = p.operand()
+    p.expect_keyword("allowed_direction")
+    p.expect("=")
+    place = p.here()
+    word = p.optional_keyword()
+    if word is None:
+        word = p.optional_string()
+    if word is None:
+        fail(
+            p,
+            "expected string or keyword containing one of the following enum values "
+            f"for attribute 'allowed_direction' [{_DIRECTIONS}]",
+            place,
+        )
+    if word not in PropagationDirection.__members__:
+        fail(p, f'invalid allowed_direction attribute specification: "{word}"', place)
+    direction = IntegerAttr(PropagationDirection[word], _I32)
+    attributes = p.optional_attr_dict()
+    p.expect(":")
+    type_ = p.type()
+    value = p.resolve(operand, type_)
+    return _make(
+        p,
+        "sdy.propagation_barrier",
+        [value],
+        [type_],
+        properties={"allowed_direction": direction},
+        attributes=attributes,
+    )
+
+
+def _print_barrier(w: Printer, op: Operation) -> None:
+    w.write("sdy.propagation_barrier ")
+    w.operand(op.operands[0])
+    _write(w, op, f" allowed_direction={allowed_direction(op).name}")
+
+
+# Operations with a body
+
+
+def _parse_body(
+    p: Parser,
+) -> tuple[Region, dict[str, Attribute], tuple[Type, ...], tuple[Type, ...]]:
+    """Read ``(%a: T) {…} attr-dict : (…) -> …``."""
+    region = p.region(p.argument_list())
+    attributes = p.optional_attr_dict()
+    p.expect(":")
+    type_ = p.function_type()
+    return region, attributes, type_.inputs, type_.results
+
+
+def _print_body(w: Printer, op: Operation) -> None:
+    w.write(" (")
+    blocks = op.regions[0].blocks
+    for index, argument in enumerate(blocks[0].arguments if blocks else ()):
+        if index:
+            w.write(", ")
+        w.block_argument(argument)
+    w.write(") ")
+    w.region(op.regions[0], entry_arguments=False, terminators=True)
+    w.attr_dict(op, elide=definition(op.name).properties)
+    w.write(" : ")
+    w.functional_type(op)
+
+
+def _shardings_text(held: Attribute | None) -> str:
+    if isinstance(held, TensorShardingPerValue):
+        return f"[{stripped_list(held.shardings)}]"
+    return str(held)
+
+
+def _parse_manual(p: Parser) -> Operation:
+    p.expect("(")
+    place = p.here()
+    operands = p.operands()
+    p.expect(")")
+    properties: dict[str, Attribute] = {}
+    for name in ("in_shardings", "out_shardings"):
+        p.expect_keyword(name)
+        p.expect("=")
+        properties[name] = parse_stripped_shardings(p)
+    p.expect_keyword("manual_axes")
+    p.expect("=")
+    properties["manual_axes"] = parse_manual_axes(p)
+    region, attributes, inputs, results = _parse_body(p)
+    values = p.resolve_all(operands, inputs, place)
+    return _make(
+        p,
+        "sdy.manual_computation",
+        values,
+        results,
+        properties=properties,
+        attributes=attributes,
+        regions=[region],
+    )
+
+
+def _print_manual(w: Printer, op: Operation) -> None:
+    w.write("sdy.manual_computation(")
+    w.operands(op.operands)
+    w.write(")")
+    for name in ("in_shardings", "out_shardings"):
+        w.write(f" {name}={_shardings_text(op.properties.get(name))}")
+    w.write(f" manual_axes={_text(op, 'manual_axes')}")
+    _print_body(w, op)
+
+
+def _parse_named(p: Parser) -> Operation:
+    p.expect("<")
+    place = p.here()
+    name = p.attribute()
+    if not isinstance(name, StringAttr):
+        p.error("invalid kind of attribute specified", place)
+    p.expect(">")
+    p.expect("(")
+    place = p.here()
+    operands = p.operands()
+    p.expect(")")
+    properties: dict[str, Attribute] = {"name": name}
+    for key in ("in_shardings", "out_shardings"):
+        if p.accept_keyword(key):
+            p.expect("=")
+            properties[key] = parse_stripped_shardings(p)
+    region, attributes, inputs, results = _parse_body(p)
+    values = p.resolve_all(operands, inputs, place)
+    return _make(
+        p,
+        "sdy.named_computation",
+        values,
+        results,
+        properties=properties,
+        attributes=attributes,
+        regions=[region],
+    )
+
+
+def _print_named(w: Printer, op: Operation) -> None:
+    w.write(f"sdy.named_computation<{op.properties.get('name')}>(")
+    w.operands(op.operands)
+    w.write(")")
+    for name in ("in_shardings", "out_shardings"):
+        if name in op.properties:
+            w.write(f" {name}={_shardings_text(op.properties[name])}")
+    _print_body(w, op)
+
+
+def _define_all() -> None:
+    lists: Reader = parse_axis_lists
+    axes: Reader = parse_axis_ref_list
+    _collective("sdy.all_gather", ("gathering_axes", lists))
+    _collective("sdy.all_reduce", ("reduction_axes", axes))
+    _collective("sdy.all_slice", ("slicing_axes", lists))
+    _collective("sdy.all_to_all", ("params", parse_all_to_all_params))
+    _collective("sdy.collective_permute", None)
+    _collective("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
+    _collective("sdy.replicated_to_unreduced", ("axes", axes))
+    _collective("sdy.sharded_to_unreduced", ("axes", lists))
+    _resharding("sdy.reshard", pure=True)
+    _resharding("sdy.sharding_constraint", pure=False)
+    define(OpDefinition("sdy.mesh", ("sym_name", "mesh"), _parse_mesh, _print_mesh, symbol=True))
+    define(OpDefinition("sdy.return", (), _parse_return, _print_return, pure=True, terminator=True))
+    define(OpDefinition("sdy.sharding_group", ("group_id",), _parse_group, _print_group))
+    define(OpDefinition("sdy.constant", ("value",), _parse_constant, _print_constant, pure=True))
+    define(OpDefinition("sdy.data_flow_edge", ("sharding",), _parse_edge, _print_edge))
+    define(OpDefinition("sdy.func_data_flow_edge", (), _parse_func_edge, _print_func_edge))
+    define(
+        OpDefinition(
+            "sdy.propagation_barrier",
+            ("allowed_direction",),
+            _parse_barrier,
+            _print_barrier,
+            pure=True,
+        )
+    )
+    define(
+        OpDefinition(
+            "sdy.manual_computation",
+            ("in_shardings", "out_shardings", "manual_axes"),
+            _parse_manual,
+            _print_manual,
+            recursive_effects=True,
+            isolated=True,
+        )
+    )
+    define(
+        OpDefinition(
+            "sdy.named_computation",
+            ("name", "in_shardings", "out_shardings"),
+            _parse_named,
+            _print_named,
+            recursive_effects=True,
+            isolated=True,
+        )
+    )
+    for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
+        attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
+
+
+def _attribute_parser(
+    reader: Callable[[Parser], SdyAttribute],
+) -> Callable[[Parser, str], Attribute]:
+    return lambda p, _: reader(p)
+
+
+_define_all()

@@ -1,0 +1,294 @@
+"""Rules for shardings, on whatever tensor they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    DimensionSharding,
+    ManualAxes,
+    Mesh,
+    TensorSharding,
+    TensorShardingPerValue,
+)
+from emu.sdy.dialect.axes import axis_key, can_merge
+from emu.sdy.dialect.verify.problems import Problem, axis_text, value_prefix
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.types import DialectType, TensorType, TupleType, Type, UnrankedTensorType
+
+__all__ = [
+    "AxisLists",
+    "bound_axis_problem",
+    "is_shaped",
+    "mesh_of",
+    "module_of",
+    "shape_of",
+    "sharding_for_type_problem",
+    "sharding_problem",
+    "shardings_problem",
+]
+
+Shape = tuple[int | None, ...]
+
+_SHAPED = re.compile(r"(?:vector|memref)<((?:(?:\d+|\?)x)*)")
+
+
+# Types
+
+
+def is_shaped(type_: Type) -> bool:
+    """Whether a type is a tensor, a vector or a memory."""
+    if isinstance(type_, DialectType):
+        return not type_.dialect and _SHAPED.match(type_.body) is not None
+    return isinstance(type_, TensorType | UnrankedTensorType)
+
+
+def shape_of(type_: Type) -> Shape | None:
+    """The shape of a shaped type, None where it has no rank."""
+    if isinstance(type_, TensorType):
+        return type_.shape
+    if isinstance(type_, DialectType) and not type_.dialect:
+        match = _SHAPED.match(type_.body)
+        if match is not None and not type_.body.startswith("memref<*"):
+            sizes = match[1].split("x")[:-1]
+            return tuple(None if size == "?" else int(size) for size in sizes)
+    return None
+
+
+# What is around an operation
+
+
+def module_of(op: Operation) -> Operation:
+    """The module that an operation is in."""
+    module = op if op.name == "builtin.module" else op.ancestor("builtin.module")
+    if module is None:
+        raise ValueError(f"{op.name} is in no module")
+    return module
+
+
+def mesh_of(sharding: TensorSharding, op: Operation) -> Mesh | None:
+    """The mesh of a sharding on an operation; None if there is none of its name."""
+    if isinstance(sharding.mesh, Mesh):
+        return sharding.mesh
+    for each in module_of(op).body():
+        if each.name == "sdy.mesh" and each.symbol_name == sharding.mesh:
+            mesh = each.properties.get("mesh")
+            return mesh if isinstance(mesh, Mesh) else None
+    return None
+
+
+def bound_axis_problem(op: Operation, axes: Iterable[str]) -> Problem | None:
+    """Axes that a manual computation around the operation has already.
+
+    Of several around it that have one, the note points to the outermost.
+    """
+    owners: dict[str, Operation] = {}
+    parent = op.ancestor("sdy.manual_computation")
+    while parent is not None:
+        manual = parent.properties.get("manual_axes")
+        if isinstance(manual, ManualAxes):
+            owners.update(dict.fromkeys(manual.axes, parent))
+        parent = parent.ancestor("sdy.manual_computation")
+    for axis in axes:
+        if axis in owners:
+            return Problem(
+                f'operates on axis "{axis}" which is already bound by a parent '
+                "sdy.manual_computation op",
+                note="parent bounding this axis as manual",
+                place=owners[axis].location,
+            )
+    return None
+
+
+# Lists of axes
+
+
+class AxisLists:
+    """Checks lists of axes that share a mesh and must not share an axis."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self._sizes = {axis.name: axis.size for axis in mesh.axes}
+        self._places = {axis.name: place for place, axis in enumerate(mesh.axes)}
+        self._seen: set[AxisRef] = set()
+        self._sub_axes: dict[str, list[AxisRef]] = {}
+
+    def add(self, axes: Sequence[AxisRef]) -> Problem | None:
+        """A list, major to minor: known axes, none twice, none to be merged."""
+        previous: AxisRef | None = None
+        for axis in axes:
+            if axis.name not in self._sizes:
+                return Problem(f'unknown axis name: "{axis.name}"')
+            if axis in self._seen:
+                return Problem(f"duplicate axis ref: {axis_text(axis)}")
+            self._seen.add(axis)
+            if axis.sub_axis is not None:
+                self._sub_axes.setdefault(axis.name, []).append(axis)
+                if previous is not None and can_merge(previous, axis):
+                    return Problem(
+                        "two consecutive sub-axes can be merged: "
+                        f"{axis_text(previous)}, {axis_text(axis)}"
+                    )
+            previous = axis
+        return None
+
+    def add_sorted(self, axes: Sequence[AxisRef], what: str) -> Problem | None:
+        """The same of a list that must be in the order of the mesh."""
+        keys = [self._key(axis) for axis in axes]
+        if any(after < before for before, after in zip(keys, keys[1:], strict=False)):
+            return Problem(f"{what} axes are not ordered w.r.t. mesh")
+        return self.add(axes)
+
+    def _key(self, axis: AxisRef) -> tuple[int, tuple[str, int, float]]:
+        # Names that the mesh has not come last; `add` reports them.
+        return (self._places.get(axis.name, len(self._places)), axis_key(axis))
+
+    def sub_axes_problem(self) -> Problem | None:
+        """The sub-axes of all lists: well-formed, and none overlaps another."""
+        for name, axes in self._sub_axes.items():
+            if AxisRef(name) in self._seen:
+                return Problem(f'both sub-axis and full-axis are used for axis name: "{name}"')
+            problem = _sub_axes_problem(sorted(axes, key=axis_key), self._sizes[name])
+            if problem is not None:
+                return problem
+        return None
+
+
+def _sub_axes_problem(axes: Sequence[AxisRef], full: int) -> Problem | None:
+    """Of the sub-axes of an axis of size ``full``, in order."""
+    end, previous = 1, None
+    for axis in axes:
+        sub, text = axis.sub_axis, axis_text(axis)
+        assert sub is not None  # the caller collected sub-axes
+        if sub.pre_size < 1:
+            return Problem(f"sub-axis pre-size must be at least 1: {text}")
+        if sub.size <= 1:
+            return Problem(f"sub-axis sizes must be greater than 1: {text}")
+        if full % sub.next_pre_size:
+            return Problem(
+                f"sub-axis next pre-size {sub.next_pre_size} doesn't divide the size of "
+                f"the full axis {full}: {text}"
+            )
+        if sub.size == full:
+            return Problem(f"sub-axis size is equal to the full axis size: {text}")
+        if end > sub.pre_size and previous is not None:
+            return Problem(f"overlapping sub-axes: {axis_text(previous)}, {text}")
+        end, previous = sub.next_pre_size, axis
+    return None
+
+
+# Shardings
+
+
+def _has_any_axis(sharding: TensorSharding) -> bool:
+    """Whether it says more than one for a value without dimensions could."""
+    return bool(sharding.dims or sharding.replicated_axes or sharding.unreduced_axes)
+
+
+def _dim_problem(index: int, dim: DimensionSharding) -> Problem | None:
+    if dim.priority is None:
+        return None
+    if dim.priority < 0:
+        return Problem(f"dim {index} has a negative priority")
+    if dim.is_closed and not dim.axes:
+        return Problem(f"dim {index} is empty and closed but has a priority")
+    return None
+
+
+def sharding_for_type_problem(
+    sharding: TensorSharding,
+    type_: Type | None,
+    mesh: Mesh | None,
+    *,
+    check_divisibility: bool = False,
+) -> Problem | None:
+    """What is wrong with a sharding for a value of a type, wherever it is.
+
+    Args:
+        sharding: The sharding.
+        type_: The type; None: there is no value, as on an operation without
+            results, which may have a sharding nevertheless.
+        mesh: The sharding's mesh; None if it was not found.
+        check_divisibility: Whether each dimension must be cut evenly.
+    """
+    if mesh is None:
+        return Problem(f"unknown mesh: @{sharding.mesh}")
+    if mesh.is_maximal or type_ is None:
+        if _has_any_axis(sharding):
+            return Problem(
+                "a maximal sharding can only have a sharding with rank 0 and no "
+                "replicated or unreduced axes."
+            )
+        return None
+    tensor = type_
+    if isinstance(type_, TupleType):
+        if len(type_.elements) != 1:
+            return Problem(f"ops can only have a sharding for a tuple of size 1: '{type_}'")
+        tensor = type_.elements[0]
+    if not is_shaped(tensor):
+        if _has_any_axis(sharding):
+            return Problem(
+                "non-shaped tensors can only have a sharding with rank 0 and no replicated "
+                f"or unreduced axes. type: '{type_}', sharding: {sharding}"
+            )
+        return None
+    shape = shape_of(tensor)
+    if shape is None:
+        return Problem(f"only ranked tensors can have a sharding. type: '{type_}'")
+    if sharding.rank != len(shape):
+        return Problem(f"sharding doesn't match tensor rank: {sharding.rank} != {len(shape)}")
+    return _axes_problem(sharding, shape, mesh, check_divisibility=check_divisibility)
+
+
+def _axes_problem(
+    sharding: TensorSharding, shape: Shape, mesh: Mesh, *, check_divisibility: bool
+) -> Problem | None:
+    lists = AxisLists(mesh)
+    for index, (dim, size) in enumerate(zip(sharding.dims, shape, strict=True)):
+        problem = _dim_problem(index, dim) or lists.add(dim.axes)
+        if problem is not None:
+            return problem
+        if check_divisibility and size is not None:
+            shards = dim.sharded_size(mesh)
+            if size % shards:
+                return Problem(
+                    f"dim {index} with size {size} is not divisible by its sharded size {shards}"
+                )
+    return (
+        lists.add_sorted(sharding.replicated_axes, "replicated")
+        or lists.add_sorted(sharding.unreduced_axes, "unreduced")
+        or lists.sub_axes_problem()
+    )
+
+
+def sharding_problem(
+    sharding: TensorSharding, type_: Type | None, op: Operation, mesh: Mesh | None
+) -> Problem | None:
+    """What is wrong with a sharding of a type where the operation is."""
+    problem = sharding_for_type_problem(sharding, type_, mesh)
+    if problem is not None or mesh is None or mesh.is_maximal or type_ is None:
+        return problem
+    return bound_axis_problem(op, (axis.name for axis in sharding.all_axes()))
+
+
+def shardings_problem(
+    per_value: TensorShardingPerValue, types: Sequence[Type], op: Operation
+) -> Problem | None:
+    """What is wrong with the shardings of values of these types."""
+    shardings = per_value.shardings
+    if not types and len(shardings) == 1:
+        mesh = mesh_of(shardings[0], op)
+        if (mesh is not None and mesh.is_maximal) or shardings[0].is_fully_replicated:
+            problem = sharding_problem(shardings[0], None, op, mesh)
+            return problem and problem.within(value_prefix(0, 0))
+    if len(shardings) != len(types):
+        return Problem(
+            f"shardings don't match number of values: {len(shardings)} shardings vs "
+            f"{len(types)} values"
+        )
+    for index, (sharding, type_) in enumerate(zip(shardings, types, strict=True)):
+        problem = sharding_problem(sharding, type_, op, mesh_of(sharding, op))
+        if problem is not None:
+            return problem.within(value_prefix(len(types), index))
+    return None
