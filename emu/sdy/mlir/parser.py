@@ -590,11 +590,13 @@ def parse(
         module = Parser(source, allow_unregistered=allow_unregistered, names=names).module()
     except MlirError as error:
         # On its way out an error may have gathered others.
-        emitted = [took.emit(each) for each in error.diagnostics]
-        raise MlirError("
-".join(render(d, source) for d in emitted), emitted) from None
+        emitted = error.diagnostics
+        for each in emitted:
+            took.emit(each)
+        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
     except RecursionError:
-        found = took.error(FileLoc(file, 1, 1), "regions are nested too deeply")
+        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
+        took.emit(found)
         raise MlirError(render(found, source), [found]) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
