@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from emu.sdy.dialect.attributes import OpShardingRule
 from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.registry import definition, load_dialects
 from emu.sdy.rules import (
     collectives,
     contraction,
@@ -315,7 +315,10 @@ def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | Non
 
 def _warn(op: Operation, name: str, diagnostics: Diagnostics) -> None:
     """Warn of an unknown operation: of one, and of one custom call, as Shardy does."""
-    if name in _SILENT or definition(op.name).terminator:
+    if name in _SILENT:
+        return
+    load_dialects()  # an operation that was made in Python brings no definition
+    if definition(op.name).terminator:
         return
     what = f"custom call {name}" if op.name == _CUSTOM_CALL else f"op '{name}'"
     kinds = _warned.setdefault(diagnostics, set())
