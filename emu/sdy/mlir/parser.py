@@ -19,6 +19,7 @@ from typing import NoReturn
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.diagnostics import (
+    UNKNOWN,
     Diagnostic,
     Diagnostics,
     FileLoc,
@@ -70,16 +71,6 @@ class Parser(AttributeReader):
         """The place of the operation's name."""
         return self.source.location(self._op_start)
 
-    def in_operation(self, message: str) -> str:
-        """A message as MLIR words what the reader of an operation says itself.
-
-        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
-        """
-        if self._frames:
-            return message
-        name = _OP_NAME.match(self.source.text, self._op_start)
-        return f"custom op '{name[0]}' {message}" if name else message
-
     # Operands
 
     def optional_operand(self) -> Operand | None:
@@ -100,7 +91,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``."""
         found = self.optional_operand()
         if found is None:
-            self.error("expected SSA operand")
+            self.fail("expected SSA operand")
         return found
 
     def operands(self) -> list[Operand]:
@@ -127,13 +118,13 @@ class Parser(AttributeReader):
             return self._forward(operand, type_, [])
         if number >= len(entries):
             if any(v is not None and v not in scopes.forward for v in entries):
-                self.error("reference to invalid result number", place)
+                self.fail("reference to invalid result number", place)
             return self._forward(operand, type_, entries)
         value = entries[number]
         if value is None:
             return self._forward(operand, type_, entries)
         if value.type is not type_ and value.type != type_:
-            self.error(
+            self.fail(
                 f"use of value '{name}' expects different type than prior uses: "
                 f"'{type_}' vs '{value.type}'",
                 place,
@@ -152,11 +143,11 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            self.error(
+            message = (
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types",
-                at if at is not None else self._op_start,
+                f"and {len(types)} types"
             )
+            self.error(message, self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
@@ -187,16 +178,16 @@ class Parser(AttributeReader):
             if old is None:
                 continue
             if old not in scopes.forward:
-                self.error(
+                self.fail(
                     f"redefinition of SSA value '{name}'",
                     place,
                     notes=(("previously defined here", scopes.places[name]),),
                 )
             if number >= len(values):
-                self.error("reference to invalid result number", scopes.forward[old])
+                self.fail("reference to invalid result number", scopes.forward[old])
             new = values[number]
             if old.type != new.type:
-                self.error(
+                self.fail(
                     f"definition of SSA value '{name}#{number}' has type '{new.type}'",
                     place,
                     notes=((f"previously used here with type '{old.type}'", scopes.forward[old]),),
@@ -243,13 +234,14 @@ class Parser(AttributeReader):
         self.expect("{", " to begin a region")
         if not arguments and self.accept("}"):
             return region
+        outer, self.custom_op = self.custom_op, None
         self._scopes.push(isolated=isolated)
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
             holder = entry.add_argument(type_, self.source.location(operand.place))
             if operand.name in self._scopes.values:
-                self.error(
+                self.fail(
                     f"region entry argument '{operand.name}' is already in use",
                     operand.place,
                     notes=(("previously referenced here", self._scopes.places[operand.name]),),
@@ -260,8 +252,9 @@ class Parser(AttributeReader):
         self._blocks(region, entry, named=bool(arguments))
         for block, place in self._scopes.pop().values():
             del block
-            self.error("reference to an undefined block", place)
+            self.fail("reference to an undefined block", place)
         self.index += 1
+        self.custom_op = outer
         return region
 
     def _relocate(self, holder: object, location: Location) -> None:
@@ -274,14 +267,14 @@ class Parser(AttributeReader):
         """Read blocks up to the closing brace."""
         if self.tokens[self.index][:1] == "^" and len(self.tokens[self.index]) > 1:
             if named:
-                self.error("invalid block name in region with named arguments")
+                self.fail("invalid block name in region with named arguments")
             self._labelled_block(region)
         else:
             region.add_block(entry)
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.error("expected operation name in quotes")
+                self.fail("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -290,18 +283,18 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.error("expected operation name in quotes")
+                    self.fail("expected operation name in quotes")
                 return
             append(self._operation())
 
     def _labelled_block(self, region: Region) -> None:
         token, place = self.tokens[self.index], self.starts[self.index]
         if len(token) < 2:
-            self.error("expected block name")
+            self.fail("expected block name")
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         if token in defined:
-            self.error(
+            self.fail(
                 f"redefinition of block '{token}'",
                 place,
                 notes=(("previously defined here", defined[token][1]),),
@@ -330,7 +323,7 @@ class Parser(AttributeReader):
         """Read the name of a block."""
         token = self.tokens[self.index]
         if token[:1] != "^" or len(token) < 2:
-            self.error("expected block name")
+            self.fail("expected block name")
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         found = defined.get(token) or forward.get(token)
@@ -375,7 +368,7 @@ class Parser(AttributeReader):
                 if number is None:
                     self.wrong_token("expected integer number of results")
                 if number < 1:
-                    self.error("expected named operation to have at least 1 result", place)
+                    self.fail("expected named operation to have at least 1 result", place)
                 count = number
             names.append((token, count, place))
             if not self.accept(","):
@@ -389,10 +382,10 @@ class Parser(AttributeReader):
             self._define(names[0][0], results, names[0][2])
             return
         if not results:
-            self.error("cannot name an operation with no results", start)
+            self.fail("cannot name an operation with no results", start)
         expected = sum(count for _, count, _ in names)
         if expected != len(results):
-            self.error(
+            self.fail(
                 f"operation defines {len(results)} results but was provided {expected} to bind",
                 start,
             )
@@ -404,9 +397,9 @@ class Parser(AttributeReader):
     def _generic_operation(self) -> Operation:
         name = self.string()
         if not name:
-            self.error("empty operation name is invalid", self._op_start)
+            self.fail("empty operation name is invalid", self._op_start)
         if "\0" in name:
-            self.error("null character not allowed in operation name", self._op_start)
+            self.fail("null character not allowed in operation name", self._op_start)
         known = definition(name)
         if known.name != name:
             self._check_unknown(name)
@@ -428,10 +421,10 @@ class Parser(AttributeReader):
         type_place = self.starts[self.index]
         type_ = self.type()
         if not isinstance(type_, FunctionType):
-            self.error("expected function type", type_place)
+            self.fail("expected function type", type_place)
         if len(type_.inputs) != len(operands):
             plural = "" if len(operands) == 1 else "s"
-            self.error(
+            self.fail(
                 f"expected {len(operands)} operand type{plural} but had {len(type_.inputs)}",
                 type_place,
             )
@@ -461,14 +454,14 @@ class Parser(AttributeReader):
                 f"unregistered operation '{name}' found in dialect '{dialect}' that does not allow unknown operations"
             )
         if not self.allow_unregistered:
-            self.error(
+            self.fail(
                 f"operation being parsed with an unregistered dialect. If this is intended, "
                 f"please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
 
     def _fail_verification(self, message: str) -> NoReturn:
-        self.error(message, self._op_start)
+        self.fail(message, self._op_start)
 
     def _custom_operation(self, token: str) -> Operation:
         name = token
@@ -480,19 +473,22 @@ class Parser(AttributeReader):
         self.index += 1
         known = definition(name)
         if known.parse is None:
-            self.error(f"op '{name}' has no custom assembly form", self._op_start)
+            self.fail(f"op '{name}' has no custom assembly form", self._op_start)
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
+        outer, self.custom_op = self.custom_op, name
         op = known.parse(self)
+        self.custom_op = outer
         self._default_dialects.pop()
-        op.location = self.source.location(self._op_start)
+        if op.location is UNKNOWN:
+            op.location = self.source.location(self._op_start)
         return op
 
     def _unknown_custom(self, token: str, name: str) -> NoReturn:
         tried = f" (tried '{name}' as well)" if token != name else ""
         dialect = name.partition(".")[0]
         if dialect not in known_dialects:
-            self.error(f"Dialect `{dialect}' not found for custom op '{token}' {tried}")
-        self.error(f"custom op '{token}' is unknown{tried}")
+            self.fail(f"Dialect `{dialect}' not found for custom op '{token}' {tried}")
+        self.fail(f"custom op '{token}' is unknown{tried}")
 
     # The whole text
 
@@ -533,9 +529,9 @@ class Parser(AttributeReader):
     def _attribute_alias(self, token: str) -> None:
         name = token[1:]
         if name in self.attribute_aliases:
-            self.error(f"redefinition of attribute alias id '{name}'")
+            self.fail(f"redefinition of attribute alias id '{name}'")
         if "." in name:
-            self.error("attribute names with a '.' are reserved for dialect-defined names")
+            self.fail("attribute names with a '.' are reserved for dialect-defined names")
         self.index += 1
         self.expect("=", " in attribute alias definition")
         location = self.optional_location()
@@ -544,9 +540,9 @@ class Parser(AttributeReader):
     def _type_alias(self, token: str) -> None:
         name = token[1:]
         if name in self.type_aliases:
-            self.error(f"redefinition of type alias id '{name}'")
+            self.fail(f"redefinition of type alias id '{name}'")
         if "." in name:
-            self.error("type names with a '.' are reserved for dialect-defined names")
+            self.fail("type names with a '.' are reserved for dialect-defined names")
         self.index += 1
         self.expect("=", " in type alias definition")
         self.type_aliases[name] = self.type()

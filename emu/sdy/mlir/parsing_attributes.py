@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.sdy.mlir.attributes import (
@@ -38,6 +39,7 @@ from emu.sdy.mlir.types import FloatType, IndexType, IntegerType, TensorType, Ty
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.lexer import SourceText
+    from emu.sdy.mlir.parser import Parser
 
 __all__ = ["AttributeReader"]
 
@@ -69,7 +71,7 @@ class AttributeReader(TypeReader):
         """
         token = self.tokens[self.index]
         if not token:
-            self.error("expected attribute value")
+            self.fail("expected attribute value")
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
@@ -108,7 +110,7 @@ class AttributeReader(TypeReader):
             return self._raw_parenthesised(token)
         found = self.optional_type()
         if found is None:
-            self.error("expected attribute value")
+            self.fail("expected attribute value")
         return TypeAttr(found)
 
     def _string_attribute(self, token: str) -> Attribute:
@@ -140,28 +142,28 @@ class AttributeReader(TypeReader):
             type_ = self.type() if self.accept(":") else (_F64 if is_float else _I64)
         if is_float:
             if not isinstance(type_, FloatType):
-                self.error("floating point value not valid for specified type", place)
+                self.fail("floating point value not valid for specified type", place)
             value = float(token)
             return FloatAttr(bits_of(-value if negative else value, type_.name), type_)
         if isinstance(type_, FloatType):
             return self._hex_float(token, negative, type_, place)
         if not isinstance(type_, (IntegerType, IndexType)):
-            self.error("integer literal not valid for specified type", place)
+            self.fail("integer literal not valid for specified type", place)
         number = int(token, 0) if token[:2] == "0x" else int(token)
         return self._integer_attribute(number, negative, type_, place)
 
     def _hex_float(self, token: str, negative: bool, type_: FloatType, place: int) -> Attribute:
         if token[:2] != "0x":
-            self.error(
+            self.fail(
                 "unexpected decimal integer literal for a floating point value",
                 place,
                 notes=(("add a trailing dot to make the literal a float", place),),
             )
         if negative:
-            self.error("hexadecimal float literal should not have a leading minus", place)
+            self.fail("hexadecimal float literal should not have a leading minus", place)
         bits = int(token, 16)
         if bits >> FORMATS[type_.name].width:
-            self.error("hexadecimal float constant out of range for type", place)
+            self.fail("hexadecimal float constant out of range for type", place)
         return FloatAttr(bits, type_)
 
     def _integer_attribute(
@@ -172,12 +174,12 @@ class AttributeReader(TypeReader):
         value = -number if negative else number
         limit = 1 << width
         if sign == "u" and negative:
-            self.error("negative integer literal not valid for unsigned integer type", place)
+            self.fail("negative integer literal not valid for unsigned integer type", place)
         low, high = (
             (0, limit) if sign == "u" else (-limit // 2, limit if sign == "" else limit // 2)
         )
         if not low <= value < high:
-            self.error("integer constant out of range for attribute", place)
+            self.fail("integer constant out of range for attribute", place)
         if width == 1 and sign == "":
             return BoolAttr(bool(value))
         if sign == "" and value >= limit // 2:
@@ -198,11 +200,11 @@ class AttributeReader(TypeReader):
             if name is None:
                 name = self.optional_keyword()
             if name is None:
-                self.error("expected attribute name")
+                self.fail("expected attribute name")
             if not name:
-                self.error("expected valid attribute name")
+                self.fail("expected valid attribute name")
             if name in seen:
-                self.error(f"duplicate key '{name}' in dictionary attribute")
+                self.fail(f"duplicate key '{name}' in dictionary attribute")
             seen.add(name)
             entries.append((name, self.attribute() if self.accept("=") else _UNIT))
             if not self.accept(","):
@@ -230,7 +232,7 @@ class AttributeReader(TypeReader):
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
             if alias is None:
-                self.error(f"undefined symbol alias id '{name}'")
+                self.fail(f"undefined symbol alias id '{name}'")
             self.index += 1
             return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
         found = self._registered(name) if dot else self._registered_short(token, dialect)
@@ -251,9 +253,16 @@ class AttributeReader(TypeReader):
         if bracketed:
             self._enter()
         self.index += 1
-        found = parse(self, name.partition(".")[2])  # type: ignore[arg-type]  # we are a Parser
+        found = self._with(parse, name.partition(".")[2])
         if bracketed:
             self._leave()
+        return found
+
+    def _with(self, parse: Callable[[Parser, str], Attribute], mnemonic: str) -> Attribute:
+        """Have a dialect read its attribute; its errors do not name an operation."""
+        outer, self.custom_op = self.custom_op, None
+        found = parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
+        self.custom_op = outer
         return found
 
     def _registered_short(self, token: str, dialect: str) -> Attribute | None:
@@ -264,7 +273,7 @@ class AttributeReader(TypeReader):
             return None
         self._enter()
         self.index += 3
-        found = parse(self, match[1])  # type: ignore[arg-type]  # we are a Parser
+        found = self._with(parse, match[1])
         self.expect(">")
         self._leave()
         return found
@@ -274,23 +283,23 @@ class AttributeReader(TypeReader):
     def _dense_attribute(self, token: str, type_: Type | None) -> Attribute:
         place = self.starts[self.index]
         if token == "dense":
+            # Not balanced, or inside the brackets of something else.
+            token = self._balanced("<", ">", " after 'dense'")
+        else:
             self.index += 1
-            self.expect("<", " after 'dense'")
-            self.error("expected '>'")
-        self.index += 1
         if type_ is None:
             if not self.accept(":"):
                 self.wrong_token("expected ':'")
             type_place = self.starts[self.index]
             type_ = self.type()
             if not isinstance(type_, TensorType) and not str(type_).startswith("vector<"):
-                self.error("elements literal must be a ranked tensor or vector type", type_place)
+                self.fail("elements literal must be a ranked tensor or vector type", type_place)
         found = self._dense.get((token, type_))
         if found is None:
             try:
                 found = dense_elements(token[6:-1].strip(), type_)
             except DenseError as error:
-                self.error(str(error), place + 6 + error.offset)
+                self.fail(str(error), place + 6 + error.offset)
             self._dense[token, type_] = found
         return found
 
@@ -304,7 +313,7 @@ class AttributeReader(TypeReader):
         place = self.starts[self.index]
         element = self.type()
         if not isinstance(element, (IntegerType, FloatType)):
-            self.error(f"expected integer or float type, got: '{element}'", place)
+            self.fail(f"expected integer or float type, got: '{element}'", place)
         values: list[int] = []
         if not self.peek(">"):
             self.expect(":")
@@ -325,7 +334,7 @@ class AttributeReader(TypeReader):
             return value.bits
         if isinstance(value, IntegerAttr):
             return value.value
-        self.error("expected integer or floating point literal")
+        self.fail("expected integer or floating point literal")
 
     def _raw(self, token: str, word: str) -> Attribute:
         if token == word:
@@ -349,21 +358,6 @@ class AttributeReader(TypeReader):
         found = self.optional_location()
         return RawAttr(f"loc({'unknown' if found is None else location_text(found)})")
 
-    def _balanced(self, open_: str, close: str) -> str:
-        """Skip to the bracket that closes; the text from the next token on."""
-        start = self.starts[self.index]
-        if self.tokens[self.index] != open_:
-            self.index += 1
-        self.expect(open_)
-        depth = 1
-        while depth:
-            token = self.tokens[self.index]
-            if not token:
-                self.error(f"expected '{close}'")
-            depth += (token == open_) - (token == close)
-            self.index += 1
-        return self.source.text[start : self.starts[self.index - 1] + 1]
-
     # Locations
 
     def optional_location(self) -> Location | None:
@@ -377,7 +371,7 @@ class AttributeReader(TypeReader):
         if token[:5] == "loc(#":
             alias = self.attribute_aliases.get(token[5:-1])
             if not isinstance(alias, Location):
-                self.error(f"undefined symbol alias id '{token[5:-1]}'")
+                self.fail(f"undefined symbol alias id '{token[5:-1]}'")
             self.index += 1
             return alias
         return None
@@ -409,9 +403,9 @@ class AttributeReader(TypeReader):
         for owner, name, place in self._deferred:
             alias = self.attribute_aliases.get(name)
             if alias is None:
-                self.error("operation location alias was never defined", place)
+                self.fail("operation location alias was never defined", place)
             if not isinstance(alias, Location):
-                self.error(f"expected location, but found '{alias}'", place)
+                self.fail(f"expected location, but found '{alias}'", place)
             owner.location = alias  # type: ignore[attr-defined]
 
     def _location(self) -> Location:
@@ -421,7 +415,7 @@ class AttributeReader(TypeReader):
         if token[:1] == "#":
             alias = self.attribute_aliases.get(token[1:])
             if not isinstance(alias, Location):
-                self.error(f"undefined symbol alias id '{token[1:]}'")
+                self.fail(f"undefined symbol alias id '{token[1:]}'")
             self.index += 1
             return alias
         if self.accept_keyword("unknown"):
@@ -435,7 +429,7 @@ class AttributeReader(TypeReader):
             return CallSiteLoc(callee, caller)
         if self.accept_keyword("fused"):
             return self._fused()
-        self.error("expected location instance")
+        self.fail("expected location instance")
 
     def _fused(self) -> Location:
         metadata = ""

@@ -77,7 +77,7 @@ class TypeReader(TokenReader):
         """Read a type."""
         found = self.optional_type()
         if found is None:
-            self.error("expected type" if self.tokens[self.index] == "" else _no_type(self))
+            self.fail("expected type" if self.tokens[self.index] == "" else _no_type(self))
         return found
 
     def optional_type(self) -> Type | None:
@@ -93,7 +93,7 @@ class TypeReader(TokenReader):
         if found is None:
             return self._compound_type(token)
         if isinstance(found, IntegerType) and found.width > _MAX_WIDTH:
-            self.error(f"integer bitwidth is limited to {_MAX_WIDTH} bits")
+            self.fail(f"integer bitwidth is limited to {_MAX_WIDTH} bits")
         self.index += 1
         self._types[token] = found
         return found
@@ -130,7 +130,7 @@ class TypeReader(TokenReader):
             place = self.starts[self.index]
             element = self.type()
             if not isinstance(element, (FloatType, IntegerType)):
-                self.error("invalid element type for complex", place)
+                self.fail("invalid element type for complex", place)
             self.expect(">", " in complex type")
             return ComplexType(element)
         if word == "tuple":
@@ -139,7 +139,7 @@ class TypeReader(TokenReader):
             elements = self.types()
             self.expect(">", " in tuple type")
             return TupleType(tuple(elements))
-        self.error("expected balanced angle brackets")
+        self.fail("expected balanced angle brackets")
 
     def _tensor(self) -> Type:
         if self.accept("*"):
@@ -163,7 +163,7 @@ class TypeReader(TokenReader):
         place = self.starts[self.index]
         element = self.type()
         if isinstance(element, (TensorType, UnrankedTensorType, TupleType, FunctionType, NoneType)):
-            self.error(f"invalid tensor element type: '{element}'", place)
+            self.fail(f"invalid tensor element type: '{element}'", place)
         return element
 
     def _dialect_type(self, token: str) -> Type:
@@ -172,17 +172,22 @@ class TypeReader(TokenReader):
         if not bracket and not dot:
             alias = self.type_aliases.get(name)
             if alias is None:
-                self.error(f"undefined symbol alias id '{name}'")
+                self.fail(f"undefined symbol alias id '{name}'")
             self.index += 1
             return alias
-        self.index += 1
+        if not bracket and self.tokens[self.index + 1] == "<":
+            # Inside the brackets of another type, where tokens are fine.
+            token = self._balanced("<", ">")
+        else:
+            self.index += 1
         text = _one_line(token)
         found = (
             DialectType(dialect, text[len(dialect) + 2 :])
             if dot and rest
             else DialectType("", text)
         )
-        self._types[token] = found
+        if bracket:
+            self._types[token] = found
         return found
 
     def types(self) -> list[Type]:

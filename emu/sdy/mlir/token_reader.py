@@ -46,6 +46,7 @@ class TokenReader:
         self.source = source
         self.tokens, self.starts = coarse_tokens(source.text)
         self.index = 0
+        self.custom_op: str | None = None
         self._frames: list[tuple[list[str], list[int], int]] = []
 
     # Errors
@@ -54,7 +55,18 @@ class TokenReader:
         """The place of the next token."""
         return self.source.location(self.starts[self.index])
 
-    def error(
+    def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
+        """Raise an error about what an operation's own text form wants.
+
+        In the pretty form of an operation, the message names it.
+
+        Args:
+            message: What is wrong.
+            at: Another place than the next token: a location or an offset.
+        """
+        self.fail(self.in_operation(message), at)
+
+    def fail(
         self,
         message: str,
         at: FileLoc | int | None = None,
@@ -82,8 +94,8 @@ class TokenReader:
     def wrong_token(self, message: str) -> NoReturn:
         """Raise an error about a token that is missing before the next one.
 
-        If the next token starts a line, the end of the line before is where
-        the missing one was to be.
+        It is reported behind what comes before, blanks, blank lines and
+        comments left out.
         """
         start = self.starts[self.index]
         if not self.tokens[self.index] and not self._frames:
@@ -100,10 +112,19 @@ class TokenReader:
             code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
             place = line_start + len(code)
             if code:
-                self.error(message, place)
+                self.fail(message, place)
             if not line_start:
                 break
-        self.error(message, start)
+        self.fail(message, start)
+
+    def in_operation(self, message: str) -> str:
+        """A message as it reads inside the pretty form of an operation.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        if self.custom_op is None or self._frames:
+            return message
+        return f"custom op '{self.custom_op}' {message}"
 
     # Fine tokens of a coarse one
 
@@ -229,6 +250,21 @@ class TokenReader:
             self.error("expected valid '@'-identifier for symbol name")
         return name
 
+    def _balanced(self, open_: str, close: str, context: str = "") -> str:
+        """Skip to the bracket that closes; the text from the next token on."""
+        start = self.starts[self.index]
+        if self.tokens[self.index] != open_:
+            self.index += 1
+        self.expect(open_, context)
+        depth = 1
+        while depth:
+            token = self.tokens[self.index]
+            if not token:
+                self.error(f"expected '{close}'")
+            depth += (token == open_) - (token == close)
+            self.index += 1
+        return self.source.text[start : self.starts[self.index - 1] + 1]
+
     # Lists
 
     def comma_separated(self, open_: str, close: str, parse_one: Callable[[], _T]) -> list[_T]:
@@ -251,7 +287,7 @@ class TokenReader:
         offset = self.starts[self.index]
         while (match := _DIMENSION.match(self.source.text, offset)) is not None:
             if match[1] and not allow_dynamic:
-                self.error("expected static shape", offset)
+                self.fail("expected static shape", offset)
             dimensions.append(None if match[1] else int(match[2]))
             offset = match.end()
         if dimensions:

@@ -64,5 +64,4 @@ def _write(
     if not values:
         stdout.write(str(explanation))
     for name in values:
-        for report in explanation.value(name, function):
-            stdout.write(f"{report}\n")
+        stdout.writelines(f"{report}\n" for report in explanation.value(name, function))

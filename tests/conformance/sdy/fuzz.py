@@ -33,8 +33,8 @@ PIPELINES = (
     "sdy-propagation-pipeline",
     "sdy-import-pipeline",
     (
-        "sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import,"
-        "sdy-basic-propagate,sdy-sink-data-flow-edges"
+        "func.func(sdy-add-data-flow-edges),func.func(sdy-apply-sharding-constraints),sdy-sharding-group-import,"
+        "sdy-basic-propagate,func.func(sdy-sink-data-flow-edges)"
     ),
     "sdy-add-data-flow-edges,sdy-aggressive-propagate",
     "sdy-add-data-flow-edges,sdy-op-priority-propagate{keep-sharding-rules=true}",
