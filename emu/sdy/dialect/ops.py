@@ -204,7 +204,8 @@ def _resharding(name: str, *, pure: bool) -> None:
 def _parse_mesh(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
     p.expect("=")
-    properties["mesh"] = parse_mesh(p)
+    # The mnemonic may be written, as everywhere where one attribute stands alone.
+    properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
     return _make(p, "sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "definition",
     "extend",
     "known_dialects",
+    "load_dialects",
 ]
 
 ParseOp = Callable[["Parser"], "Operation"]
@@ -63,9 +65,6 @@ class OpDefinition:
             (``%values, %indices``).
         argument_name: The name for the arguments of its blocks ("iterArg"), or
             what gives an argument's.
-        pure_if: As ``pure``, where it depends on the operation's attributes.
-        recursive_effects: It has the effects of the operations inside and no
-            others (`emu.sdy.mlir.effects` puts the three together).
         defaults: Inherent attributes that it gets where its generic form has
             none.
     """
@@ -88,10 +87,10 @@ class OpDefinition:
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
-    pure_if: Callable[[Operation], bool] | None = None
-    recursive_effects: bool = False
     defaults: tuple[tuple[str, Attribute], ...] = ()
 
+
+_DIALECT_MODULES = ("emu.sdy.stablehlo", "emu.sdy.dialect.ops", "emu.sdy.dialect.verify")
 
 _definitions: dict[str, OpDefinition] = {}
 _nothing = OpDefinition("")
@@ -144,6 +143,15 @@ def extend(name: str, **changes: object) -> OpDefinition:
     """Change fields of a definition (a verifier kept in another module)."""
     _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]
     return _definitions[name]
+
+
+def load_dialects() -> None:
+    """Have the dialects define what they have; the parser calls it.
+
+    By name, because dialects stand above this package.
+    """
+    for name in _DIALECT_MODULES:
+        import_module(name)
 
 
 def definition(name: str) -> OpDefinition:

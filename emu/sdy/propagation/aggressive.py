@@ -63,9 +63,7 @@ def sources(
     return found
 
 
-def factor_order(
-    projection: Projection, wanted: Sequence[Axes], context: StepContext
-) -> list[int]:
+def factor_order(projection: Projection, wanted: Sequence[Axes], context: StepContext) -> list[int]:
     """The factors, those to be served first at the front."""
     found = sources(projection, wanted, context)
 

@@ -17,7 +17,7 @@ That is the business of `emu.sdy.propagation.aggressive`, which uses the parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from emu.sdy.dialect.attributes import AxisRef, Mesh, PropagationDirection, SubAxisInfo
@@ -122,19 +122,16 @@ def compatible_axes(projection: Projection, factor: int, direction: PropagationD
 
 def free_of_other_factors(axis: AxisRef, tensor: TensorFactors, factor: int) -> AxisRef | None:
     """The largest prefix of an axis that shards no other factor of a tensor."""
-    prefix: AxisRef | None = axis
     for index, other in tensor.factors.items():
         if index == factor:
             continue
-        if other.overflow_axes:
-            prefix = prefix_without_overlap_of_list(prefix, other.overflow_axes)
-            if prefix is None:
-                return None
-        if other.axes:
-            prefix = prefix_without_overlap_of_list(prefix, other.axes)
-            if prefix is None:
-                return None
-    return prefix
+        for axes in (other.overflow_axes, other.axes):
+            if axes:
+                prefix = prefix_without_overlap_of_list(axis, axes)
+                if prefix is None:
+                    return None
+                axis = prefix
+    return axis
 
 
 def fits_factor(
@@ -222,17 +219,15 @@ def allowed_axes(projection: Projection, factor: int, context: StepContext) -> A
     tensors = projection.tensors
 
     def prefix_of(axis: AxisRef, size: int) -> AxisRef | None:
-        prefix: AxisRef | None = axis
         for tensor in tensors:
-            prefix = free_of_other_factors(prefix, tensor, factor)
+            prefix = free_of_other_factors(axis, tensor, factor)
+            sharding = tensor.factors.get(factor)
+            if prefix is not None and sharding is not None:
+                prefix = fits_factor(prefix, tensor, sharding, context, factor, size)
             if prefix is None:
                 return None
-            sharding = tensor.factors.get(factor)
-            if sharding is not None:
-                prefix = fits_factor(prefix, tensor, sharding, context, factor, size)
-                if prefix is None:
-                    return None
-        return prefix
+            axis = prefix
+        return axis
 
     return truncate(axes, prefix_of, context)
 

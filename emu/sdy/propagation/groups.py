@@ -32,7 +32,7 @@ class ShardingGroups:
     def _add(self, op: Operation) -> None:
         group_attribute = op.properties["group_id"]
         if not isinstance(group_attribute, IntegerAttr):
-            raise ValueError(f"group_id is {group_attribute}, not an integer")
+            raise TypeError(f"group_id is {group_attribute}, not an integer")
         group, value = group_attribute.value, op.operands[0]
         if self._group_of.setdefault(value, group) != group:
             self._diagnostics.error(
@@ -114,9 +114,9 @@ class ShardingGroups:
                 location=place.location,
             )
             rewriter.insert_after_value(member, constraint)
-            member.replace_uses_where(
-                constraint.result, lambda user, _, own=constraint: user is not own
-            )
+            for user, operand in member.uses:
+                if user is not constraint:
+                    user.set_operand(operand, constraint.result)
             del self._group_of[member]
             members[index] = constraint.result
             self._group_of[constraint.result] = group
