@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
     Diagnostic,
@@ -568,7 +569,8 @@ def parse(
     """
     source = SourceText(text, file)
     try:
-        module = Parser(source, allow_unregistered=allow_unregistered).module()
+        with paused_collection():
+            module = Parser(source, allow_unregistered=allow_unregistered).module()
     except MlirError as error:
         # On its way out an error may have gathered others.
         emitted = error.diagnostics
