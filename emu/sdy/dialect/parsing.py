@@ -346,9 +346,9 @@ def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
 
 # All-to-all
 
-_PARAM_AXES = _list_of("AllToAllParam", "axes", "AxisRefAttr")
-_SRC_DIM = _parameter("AllToAllParam", "src_dim", "int64_t")
-_TGT_DIM = _parameter("AllToAllParam", "tgt_dim", "int64_t")
+_PARAM_AXES = _list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
+_SRC_DIM = _parameter("AllToAllParamAttr", "src_dim", "int64_t")
+_TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
 _PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 

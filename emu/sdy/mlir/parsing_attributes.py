@@ -75,7 +75,7 @@ class AttributeReader(TypeReader):
             return self._hash_attribute(token)
         if first == '"' and len(token) > 1:
             return self._string_attribute(token)
-        if first in _NUMBER_START:
+        if first in _NUMBER_START and token != "->":
             return self._number(token, type_)
         if first == "[":
             elements = self.comma_separated("[", "]", self.attribute)
@@ -227,6 +227,8 @@ class AttributeReader(TypeReader):
             return found
         name, bracket, _ = token[1:].partition("<")
         dialect, dot, mnemonic = name.partition(".")
+        if not bracket and not dot and self.tokens[self.index + 1] == "<":
+            return self._short_inside(dialect)
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
             if alias is None:
@@ -267,6 +269,17 @@ class AttributeReader(TypeReader):
         found = parse(self, match[1])  # type: ignore[arg-type]  # we are a Parser
         self.expect(">")
         self._leave()
+        return found
+
+    def _short_inside(self, dialect: str) -> Attribute:
+        """Read ``#sdy<sharding …>`` inside another attribute."""
+        self.index += 2
+        mnemonic = self.keyword()
+        parse = attribute_parsers.get(f"{dialect}.{mnemonic}")
+        if parse is None:
+            self.error(f"unknown attribute `{mnemonic}` in dialect `{dialect}`")
+        found = parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
+        self.expect(">")
         return found
 
     # Dense data and what passes as text
