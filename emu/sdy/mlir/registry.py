@@ -63,9 +63,6 @@ class OpDefinition:
             (``%values, %indices``).
         argument_name: The name for the arguments of its blocks ("iterArg"), or
             what gives an argument's.
-        pure_if: As ``pure``, where it depends on the operation's attributes.
-        recursive_effects: It has the effects of the operations inside and no
-            others (`emu.sdy.mlir.effects` puts the three together).
         defaults: Inherent attributes that it gets where its generic form has
             none.
     """
@@ -88,8 +85,6 @@ class OpDefinition:
     elementwise: bool = False
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
-    pure_if: Callable[[Operation], bool] | None = None
-    recursive_effects: bool = False
     defaults: tuple[tuple[str, Attribute], ...] = ()
 
 

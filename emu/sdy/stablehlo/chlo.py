@@ -186,7 +186,7 @@ def _define_elementwise() -> None:
         form = Form(f"chlo.{name}", " ", Operands(count), ATTRIBUTES, " : ", SIGNATURE)
         define_form(form, properties, pure=True, elementwise=True)
     constant = Form("chlo.constant", ATTRIBUTES, " ", ELEMENTS)
-    define_form(constant, pure=True)
+    define_form(constant, pure=True, constant=True)
     define(OpDefinition("chlo.constant_like", ("value",), pure=True, elementwise=True))
     erf = Form("mhlo.erf", " ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)
     define_form(erf, pure=True, elementwise=True)

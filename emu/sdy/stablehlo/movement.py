@@ -146,6 +146,7 @@ def _define_all() -> None:
             parse=_parse_constant,
             print=_print_constant,
             pure=True,
+            constant=True,
             result_name=constant_name,
         )
     )

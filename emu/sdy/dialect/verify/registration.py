@@ -1,0 +1,164 @@
+"""Which rules hold of which operations."""
+
+from __future__ import annotations
+
+from emu.sdy.dialect import ops as _ops  # noqa: F401  # defines what is extended here
+from emu.sdy.dialect.attributes import (
+    AllToAllParamList,
+    AxisRefList,
+    ListOfAxisRefLists,
+    ManualAxes,
+    Mesh,
+    TensorSharding,
+    TensorShardingPerValue,
+)
+from emu.sdy.dialect.verify import collectives, discardable, edges, regions, structure
+from emu.sdy.dialect.verify.problems import Check, Problem, verifier
+from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
+from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
+from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
+from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
+from emu.sdy.mlir.builtin_rules import symbol_problem
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.registry import AttributeVerifiers, attribute_verifiers, extend
+
+__all__ = ["register_verifiers"]
+
+
+def _mesh(op: Operation) -> Problem | None:
+    message = symbol_problem(op)
+    if message is not None:
+        return Problem(message)
+    mesh = op.properties["mesh"]
+    assert isinstance(mesh, Mesh)  # its form was checked
+    messages = [*map(mesh_axis_problem, mesh.axes), mesh_problem(mesh)]
+    return next((Problem(message) for message in messages if message is not None), None)
+
+
+def _own_sharding(op: Operation) -> Problem | None:
+    """The sharding that the operation gives its result."""
+    sharding = op.properties["sharding"]
+    assert isinstance(sharding, TensorSharding)  # its form was checked
+    return sharding_problem(sharding, op.result.type, op, mesh_of(sharding, op))
+
+
+def _rules(
+    name: str,
+    form: Form,
+    *also: Check,
+    regions: tuple[Check, ...] = (),
+    at_the_end: Check | None = None,
+) -> None:
+    """Set an operation's rules, by the phase in which they are looked at.
+
+    Args:
+        name: The operation.
+        form: What it is made of.
+        *also: More rules for the operation by itself.
+        regions: Rules that need what is inside to be right.
+        at_the_end: A rule that needs other operations of the module.
+    """
+    extend(
+        name,
+        verify=verifier(structure.form_problem(form), *also),
+        verify_regions=verifier(*regions) if regions else None,
+        verify_symbol_uses=None if at_the_end is None else verifier(at_the_end),
+    )
+
+
+def _collectives() -> None:
+    per_dim, one = ListOfAxisRefLists, AxisRefList
+    table: list[tuple[str, str, type[Attribute], Check]] = [
+        ("all_gather", "gathering_axes", per_dim, collectives.all_gather_problem),
+        ("all_slice", "slicing_axes", per_dim, collectives.all_slice_problem),
+        ("all_to_all", "params", AllToAllParamList, collectives.all_to_all_problem),
+        ("all_reduce", "reduction_axes", one, collectives.all_reduce_problem),
+        ("reduce_scatter", "reduce_scatter_axes", per_dim, collectives.reduce_scatter_problem),
+        ("sharded_to_unreduced", "axes", per_dim, collectives.sharded_to_unreduced_problem),
+        ("replicated_to_unreduced", "axes", one, collectives.replicated_to_unreduced_problem),
+    ]
+    out: tuple[tuple[str, type[Attribute]], ...] = (("out_sharding", TensorSharding),)
+    operations = [(name, ((axes, kind), *out), rule) for name, axes, kind, rule in table]
+    operations.append(("collective_permute", out, collectives.collective_permute_problem))
+    for name, required, rule in operations:
+        _rules(
+            f"sdy.{name}",
+            Form(required=required, operand=SHAPED, result=SHAPED, same_type=True),
+            collectives.collective_problem,
+            regions=(structure.inferred_types_problem,),
+            at_the_end=rule,
+        )
+
+
+def _identities() -> None:
+    sharding = (("sharding", TensorSharding),)
+    inferred = (structure.inferred_types_problem,)
+    for name in ("sdy.sharding_constraint", "sdy.reshard"):
+        form = Form(required=sharding, same_type=True)
+        _rules(name, form, regions=inferred, at_the_end=_own_sharding)
+    _rules(
+        "sdy.data_flow_edge",
+        Form(optional=sharding, operand=SHAPED, result=SHAPED, same_type=True),
+        regions=inferred,
+        at_the_end=edges.data_flow_edge_problem,
+    )
+    _rules(
+        "sdy.func_data_flow_edge",
+        Form(operand=SHAPED, result=SHAPED, same_type=True),
+        regions=inferred,
+        at_the_end=edges.func_data_flow_edge_problem,
+    )
+    direction = (("allowed_direction", IntegerAttr),)
+    _rules(
+        "sdy.propagation_barrier",
+        Form(required=direction, operand=RANKED_TENSOR, result=RANKED_TENSOR, same_type=True),
+        edges.propagation_barrier_problem,
+        regions=inferred,
+    )
+
+
+def _computations() -> None:
+    shardings = (
+        ("in_shardings", TensorShardingPerValue),
+        ("out_shardings", TensorShardingPerValue),
+    )
+    manual = (*shardings, ("manual_axes", ManualAxes))
+    _rules(
+        "sdy.manual_computation",
+        Form(operands=None, results=None, required=manual, body=True),
+        regions.manual_axes_problem,
+        regions=(structure.body_terminator_problem,),
+        at_the_end=regions.manual_computation_problem,
+    )
+    name = (("name", StringAttr),)
+    _rules(
+        "sdy.named_computation",
+        Form(operands=None, results=None, required=name, optional=shardings, body=True),
+        regions=(structure.body_terminator_problem, structure.named_computation_types_problem),
+        at_the_end=regions.named_computation_problem,
+    )
+
+
+def _others() -> None:
+    properties = (("sym_name", StringAttr), ("mesh", Mesh))
+    mesh = Form(operands=0, results=0, required=properties, parent="builtin.module")
+    _rules("sdy.mesh", mesh, _mesh)
+    group = (("group_id", IntegerAttr),)
+    _rules("sdy.sharding_group", Form(results=0, required=group, operand=RANKED_TENSOR))
+    _rules(
+        "sdy.constant",
+        Form(operands=0, required=(("value", DenseElementsAttr),), result=STATIC_TENSOR),
+        regions=(structure.constant_type_problem,),
+    )
+    _rules("sdy.return", Form(operands=None, results=0))
+
+
+def register_verifiers() -> None:
+    """Tell the registry the rules."""
+    _collectives()
+    _identities()
+    _computations()
+    _others()
+    attribute_verifiers["sdy"] = AttributeVerifiers(
+        discardable.verify_operation, discardable.verify_argument, discardable.verify_result
+    )
