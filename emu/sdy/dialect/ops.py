@@ -37,7 +37,6 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
-    fail,
     parse_all_to_all_params,
     parse_axis_lists,
     parse_axis_ref_list,
@@ -123,7 +122,7 @@ def _make(
     for key in definition(name).properties:
         if key in attributes:
             if key in properties:
-                fail(p, f"found conflicting attribute '{key}' in dictionary and in syntax")
+                p.error(f"found conflicting attribute '{key}' in dictionary and in syntax")
             properties[key] = attributes.pop(key)
     return Operation(
         name, operands, types, properties=properties, attributes=attributes, regions=regions
@@ -202,8 +201,7 @@ def _tensor_type(p: Parser) -> TensorType:
     place = p.here()
     type_ = p.type()
     if not isinstance(type_, TensorType):
-        fail(
-            p,
+        p.error(
             f"invalid kind of type specified: expected builtin.tensor, but found '{type_}'",
             place,
         )
@@ -254,7 +252,7 @@ def _parse_group(p: Parser) -> Operation:
     place = p.here()
     group = p.attribute(_I64)
     if not isinstance(group, IntegerAttr) or group.type != _I64:
-        fail(p, "invalid kind of attribute specified", place)
+        p.error("invalid kind of attribute specified", place)
     attributes = p.optional_attr_dict()
     p.expect(":")
     value = p.resolve(operand, _tensor_type(p))
@@ -286,7 +284,7 @@ def _parse_constant(p: Parser) -> Operation:
         place = p.here()
         value = p.attribute()
         if not isinstance(value, (DenseElementsAttr, RawAttr)):
-            fail(p, "invalid kind of attribute specified", place)
+            p.error("invalid kind of attribute specified", place)
         properties["value"] = value
         types = (elements_type(value),)
     return _make(p, "sdy.constant", (), types, properties=properties, attributes=attributes)
@@ -355,14 +353,13 @@ def _direction(p: Parser) -> PropagationDirection:
             return known[name]
     word = p.optional_string()
     if word is None:
-        fail(
-            p,
+        p.error(
             "expected string or keyword containing one of the following enum values "
             f"for attribute 'allowed_direction' [{', '.join(known)}]",
             place,
         )
     if word not in known:
-        fail(p, f'invalid allowed_direction attribute specification: "{word}"', place)
+        p.error(f'invalid allowed_direction attribute specification: "{word}"', place)
     return known[word]
 
 
@@ -466,7 +463,7 @@ def _parse_named(p: Parser) -> Operation:
     place = p.here()
     name = p.attribute()
     if not isinstance(name, StringAttr):
-        fail(p, "invalid kind of attribute specified", place)
+        p.error("invalid kind of attribute specified", place)
     p.expect(">")
     p.expect("(")
     place = p.here()

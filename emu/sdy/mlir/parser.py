@@ -11,13 +11,13 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
     Diagnostic,
@@ -51,17 +51,11 @@ class Parser(AttributeReader):
         op_location: Where the operation that is being read starts.
     """
 
-    def __init__(
-        self,
-        source: SourceText,
-        *,
-        allow_unregistered: bool = True,
-        names: dict[Value, str] | None = None,
-    ) -> None:
+    def __init__(self, source: SourceText, *, allow_unregistered: bool = True) -> None:
         super().__init__(source)
         self.allow_unregistered = allow_unregistered
         self.resources: str | None = None
-        self._scopes = Scopes(names)
+        self._scopes = Scopes()
         self._op_start = 0
         self._default_dialects = ["builtin"]
 
@@ -76,7 +70,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``, if it comes."""
         index = self.index
         token = self.tokens[index]
-        if token[:1] != "%":
+        if token[:1] != "%" or token == "%":
             return None
         place = self.starts[index]
         following = self.tokens[index + 1]
@@ -142,11 +136,11 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            message = (
+            self.error(
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types"
+                f"and {len(types)} types",
+                at if at is not None else self._op_start,
             )
-            self.error(message, self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
@@ -274,7 +268,7 @@ class Parser(AttributeReader):
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.fail("expected operation name in quotes")
+                self.wrong_token("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -283,7 +277,7 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.fail("expected operation name in quotes")
+                    self.wrong_token("expected operation name in quotes")
                 return
             append(self._operation())
 
@@ -298,9 +292,8 @@ class Parser(AttributeReader):
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
-        if self.accept("("):
-            if not self.accept(")"):
-                self._block_arguments(block)
+        if self.accept("(") and not self.accept(")"):
+            self._block_arguments(block)
         self.expect(":", " after block name")
         self._block_body(block)
 
@@ -355,7 +348,7 @@ class Parser(AttributeReader):
         names: list[tuple[str, int, int]] = []
         while True:
             token, start = self.tokens[self.index], self.starts[self.index]
-            if token[:1] != "%":
+            if token[:1] != "%" or token == "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
@@ -448,8 +441,8 @@ class Parser(AttributeReader):
         dialect = name.partition(".")[0]
         if not self.allow_unregistered and dialect not in known_dialects:
             self.fail(
-                f"operation being parsed with an unregistered dialect. If this is intended, "
-                f"please use -allow-unregistered-dialect with the MLIR tool used",
+                "operation being parsed with an unregistered dialect. If this is intended, "
+                "please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
 
@@ -567,7 +560,6 @@ def parse(
     verify: bool = True,
     allow_unregistered: bool = True,
     diagnostics: Diagnostics | None = None,
-    names: dict[Value, str] | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -577,8 +569,6 @@ def parse(
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
         diagnostics: Is told of each error as well. Default: nobody.
-        names: Is filled with the names that values have in the text (``%x``,
-            ``%x#1``). Default: they are not kept.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
@@ -587,7 +577,8 @@ def parse(
     took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
     try:
-        module = Parser(source, allow_unregistered=allow_unregistered, names=names).module()
+        with paused_collection():
+            module = Parser(source, allow_unregistered=allow_unregistered).module()
     except MlirError as error:
         # On its way out an error may have gathered others.
         emitted = error.diagnostics
