@@ -41,7 +41,6 @@ Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 """An argument of a region: name, type, attributes and location."""
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
-_OP_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -91,7 +90,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``."""
         found = self.optional_operand()
         if found is None:
-            self.fail("expected SSA operand")
+            self.wrong_token("expected SSA operand")
         return found
 
     def operands(self) -> list[Operand]:
@@ -184,7 +183,8 @@ class Parser(AttributeReader):
                     notes=(("previously defined here", scopes.places[name]),),
                 )
             if number >= len(values):
-                self.fail("reference to invalid result number", scopes.forward[old])
+                # Never to be defined: reported with the other undeclared ones.
+                continue
             new = values[number]
             if old.type != new.type:
                 self.fail(
@@ -294,11 +294,7 @@ class Parser(AttributeReader):
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         if token in defined:
-            self.fail(
-                f"redefinition of block '{token}'",
-                place,
-                notes=(("previously defined here", defined[token][1]),),
-            )
+            self.fail(f"redefinition of block '{token}'", place)
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
@@ -358,19 +354,20 @@ class Parser(AttributeReader):
     def _result_names(self) -> list[tuple[str, int, int]]:
         names: list[tuple[str, int, int]] = []
         while True:
-            token, place = self.tokens[self.index], self.starts[self.index]
+            token, start = self.tokens[self.index], self.starts[self.index]
             if token[:1] != "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
             if self.accept(":"):
+                place = self.starts[self.index]
                 number = self.optional_integer()
                 if number is None:
                     self.wrong_token("expected integer number of results")
                 if number < 1:
                     self.fail("expected named operation to have at least 1 result", place)
                 count = number
-            names.append((token, count, place))
+            names.append((token, count, start))
             if not self.accept(","):
                 break
         self.expect("=", " after SSA name")
@@ -449,19 +446,12 @@ class Parser(AttributeReader):
 
     def _check_unknown(self, name: str) -> None:
         dialect = name.partition(".")[0]
-        if dialect in known_dialects:
-            self._fail_verification(
-                f"unregistered operation '{name}' found in dialect '{dialect}' that does not allow unknown operations"
-            )
-        if not self.allow_unregistered:
+        if not self.allow_unregistered and dialect not in known_dialects:
             self.fail(
                 f"operation being parsed with an unregistered dialect. If this is intended, "
                 f"please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
-
-    def _fail_verification(self, message: str) -> NoReturn:
-        self.fail(message, self._op_start)
 
     def _custom_operation(self, token: str) -> Operation:
         name = token
@@ -599,9 +589,15 @@ def parse(
     try:
         module = Parser(source, allow_unregistered=allow_unregistered, names=names).module()
     except MlirError as error:
-        for each in error.diagnostics:
+        # On its way out an error may have gathered others.
+        emitted = error.diagnostics
+        for each in emitted:
             took.emit(each)
-        raise
+        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
+    except RecursionError:
+        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
+        took.emit(found)
+        raise MlirError(render(found, source), [found]) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 

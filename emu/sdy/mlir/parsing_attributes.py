@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
@@ -35,7 +35,14 @@ from emu.sdy.mlir.parsing_types import TypeReader
 from emu.sdy.mlir.printing_locations import location_text
 from emu.sdy.mlir.registry import attribute_parsers
 from emu.sdy.mlir.token_reader import unescape
-from emu.sdy.mlir.types import FloatType, IndexType, IntegerType, TensorType, Type
+from emu.sdy.mlir.types import (
+    FloatType,
+    IndexType,
+    IntegerType,
+    TensorType,
+    Type,
+    UnrankedTensorType,
+)
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.lexer import SourceText
@@ -71,7 +78,7 @@ class AttributeReader(TypeReader):
         """
         token = self.tokens[self.index]
         if not token:
-            self.fail("expected attribute value")
+            self.wrong_token("expected attribute value")
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
@@ -80,8 +87,7 @@ class AttributeReader(TypeReader):
         if first in _NUMBER_START:
             return self._number(token, type_)
         if first == "[":
-            elements = self.comma_separated("[", "]", self.attribute)
-            return ArrayAttr(tuple(elements))
+            return self._array_of_attributes()
         if first == "{":
             return DictAttr.of(self.attribute_entries())
         if first == "@" and len(token) > 1:
@@ -110,7 +116,7 @@ class AttributeReader(TypeReader):
             return self._raw_parenthesised(token)
         found = self.optional_type()
         if found is None:
-            self.fail("expected attribute value")
+            self.wrong_token("expected attribute value")
         return TypeAttr(found)
 
     def _string_attribute(self, token: str) -> Attribute:
@@ -119,11 +125,25 @@ class AttributeReader(TypeReader):
             return RawAttr(f"{token} : {self.type()}")
         return StringAttr(unescape(token))
 
+    def _array_of_attributes(self) -> ArrayAttr:
+        self.index += 1
+        if self.accept("]"):
+            return ArrayAttr(())
+        elements = [self.attribute()]
+        while self.accept(","):
+            elements.append(self.attribute())
+        if not self.accept("]"):
+            self.wrong_token("expected ',' or ']'")
+        return ArrayAttr(tuple(elements))
+
     def _symbol_reference(self) -> SymbolRefAttr:
         root = self.symbol()
         nested: list[str] = []
         while self.accept("::"):
-            nested.append(self.symbol())
+            name = self.optional_symbol()
+            if name is None:
+                self.wrong_token("expected nested symbol reference identifier")
+            nested.append(name)
         return SymbolRefAttr(root, tuple(nested))
 
     # Numbers
@@ -142,7 +162,7 @@ class AttributeReader(TypeReader):
             type_ = self.type() if self.accept(":") else (_F64 if is_float else _I64)
         if is_float:
             if not isinstance(type_, FloatType):
-                self.fail("floating point value not valid for specified type", place)
+                self.fail("floating point value not valid for specified type")
             value = float(token)
             return FloatAttr(bits_of(-value if negative else value, type_.name), type_)
         if isinstance(type_, FloatType):
@@ -196,15 +216,16 @@ class AttributeReader(TypeReader):
             return entries
         seen: set[str] = set()
         while True:
+            place = self.starts[self.index]
             name = self.optional_string()
             if name is None:
                 name = self.optional_keyword()
             if name is None:
-                self.fail("expected attribute name")
+                self.wrong_token("expected attribute name")
             if not name:
                 self.fail("expected valid attribute name")
             if name in seen:
-                self.fail(f"duplicate key '{name}' in dictionary attribute")
+                self.fail(f"duplicate key '{name}' in dictionary attribute", place)
             seen.add(name)
             entries.append((name, self.attribute() if self.accept("=") else _UNIT))
             if not self.accept(","):
@@ -231,9 +252,9 @@ class AttributeReader(TypeReader):
         dialect, dot, mnemonic = name.partition(".")
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
+            self.index += 1
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
-            self.index += 1
             return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
@@ -261,9 +282,10 @@ class AttributeReader(TypeReader):
     def _with(self, parse: Callable[[Parser, str], Attribute], mnemonic: str) -> Attribute:
         """Have a dialect read its attribute; its errors do not name an operation."""
         outer, self.custom_op = self.custom_op, None
-        found = parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
-        self.custom_op = outer
-        return found
+        try:
+            return parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
+        finally:
+            self.custom_op = outer
 
     def _registered_short(self, token: str, dialect: str) -> Attribute | None:
         """Read ``#sdy<sharding …>`` if somebody knows how."""
@@ -290,18 +312,30 @@ class AttributeReader(TypeReader):
         if type_ is None:
             if not self.accept(":"):
                 self.wrong_token("expected ':'")
-            type_place = self.starts[self.index]
             type_ = self.type()
             if not isinstance(type_, TensorType) and not str(type_).startswith("vector<"):
-                self.fail("elements literal must be a ranked tensor or vector type", type_place)
+                shaped = isinstance(type_, UnrankedTensorType)
+                self.fail(
+                    "elements literal type must have static shape"
+                    if shaped
+                    else "elements literal must be a shaped type",
+                    place,
+                )
         found = self._dense.get((token, type_))
         if found is None:
             try:
                 found = dense_elements(token[6:-1].strip(), type_)
             except DenseError as error:
-                self.fail(str(error), place + 6 + error.offset)
+                self._dense_error(error, place, token)
             self._dense[token, type_] = found
         return found
+
+    def _dense_error(self, error: DenseError, place: int, token: str) -> NoReturn:
+        if error.offset is None:
+            self.fail(str(error), place)
+        body = place + 6 + len(token[6:-1]) - len(token[6:-1].lstrip())
+        at = body + error.offset
+        self.fail(str(error), at, notes=tuple((note, at) for note in error.notes))
 
     def _array(self, token: str) -> Attribute:
         found = self._attributes.get(token)
@@ -327,14 +361,20 @@ class AttributeReader(TypeReader):
         return found
 
     def _array_element(self, element: Type) -> int:
-        value = self.attribute(element)
-        if isinstance(value, BoolAttr):
-            return int(value.value)
-        if isinstance(value, FloatAttr):
-            return value.bits
-        if isinstance(value, IntegerAttr):
-            return value.value
-        self.fail("expected integer or floating point literal")
+        token = self.tokens[self.index]
+        if token[:1] in _NUMBER_START or token in ("true", "false"):
+            value = self.attribute(element)
+            if isinstance(value, BoolAttr):
+                return int(value.value)
+            if isinstance(value, FloatAttr):
+                return value.bits
+            if isinstance(value, IntegerAttr):
+                return value.value
+        self.fail(
+            "expected integer or floating point literal"
+            if isinstance(element, FloatType)
+            else "expected integer literal"
+        )
 
     def _raw(self, token: str, word: str) -> Attribute:
         if token == word:

@@ -16,6 +16,14 @@ _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")
 _ESCAPE = re.compile(rb"\\(?:([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+_MALFORMED = {
+    '"': ("expected '\"' in string literal", 0),
+    "@": ("@ identifier expected to start with letter or '_'", 1),
+    "%": ("invalid SSA name", 0),
+    "^": ("invalid block name", 0),
+    "!": ("invalid type identifier", 0),
+    "#": ("invalid attribute name", 0),
+}
 _DIMENSION = re.compile(r"\s*(?:(\?)|([0-9]+))\s*x")
 
 
@@ -66,6 +74,14 @@ class TokenReader:
         """
         self.fail(self.in_operation(message), at)
 
+    def in_operation(self, message: str) -> str:
+        """A message as MLIR words what the reader of an operation says itself.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        known = self.custom_op is not None and not self._frames
+        return message if not known else f"custom op '{self.custom_op}' {message}"
+
     def fail(
         self,
         message: str,
@@ -80,6 +96,8 @@ class TokenReader:
             at: A location, or an offset in the text.
             notes: More messages with the offsets that they are about.
         """
+        if self.tokens[self.index] in _MALFORMED:
+            message, at = self._malformed()
         if at is None:
             at = self.starts[self.index]
             # An error at the end is reported one character before it.
@@ -91,11 +109,19 @@ class TokenReader:
             found.note(text, self.source.location(offset))
         raise MlirError(render(found, self.source), [found])
 
+    def _malformed(self) -> tuple[str, int]:
+        """What is wrong about a character that begins no token."""
+        token, start = self.tokens[self.index], self.starts[self.index]
+        message, distance = _MALFORMED[token]
+        if token == '"':
+            end = self.source.text.find("\n", start)
+            return message, len(self.source.text) if end < 0 else end
+        return message, start + distance
+
     def wrong_token(self, message: str) -> NoReturn:
         """Raise an error about a token that is missing before the next one.
 
-        It is reported behind what comes before, blanks, blank lines and
-        comments left out.
+        Its place is the end of what comes before, also if that is lines above.
         """
         start = self.starts[self.index]
         if not self.tokens[self.index] and not self._frames:
@@ -104,8 +130,10 @@ class TokenReader:
         place = start
         while True:
             kept = text[:place].rstrip(" \t")
-            if not kept or kept[-1] != "\n":
+            if not kept:
                 break
+            if kept[-1] != "\n":
+                self.fail(message, len(kept))
             line_start = kept.rfind("\n", 0, len(kept) - 1) + 1
             line = kept[line_start : len(kept) - 1]
             comment = line.find("//")
@@ -116,15 +144,6 @@ class TokenReader:
             if not line_start:
                 break
         self.fail(message, start)
-
-    def in_operation(self, message: str) -> str:
-        """A message as it reads inside the pretty form of an operation.
-
-        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
-        """
-        if self.custom_op is None or self._frames:
-            return message
-        return f"custom op '{self.custom_op}' {message}"
 
     # Fine tokens of a coarse one
 

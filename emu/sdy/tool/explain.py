@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from emu.sdy.explain import Explanation, explain
+from emu.sdy.provenance import Explanation, explain
 from emu.sdy.mlir.diagnostics import MlirError, PassFailed
 from emu.sdy.passes.text import PassTextError, parse_pipeline
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.explain import names as names_
-from emu.sdy.explain.history import Link, Recorder, Rejection
-from emu.sdy.explain.names import ValueName
+from emu.sdy.provenance import names as names_
+from emu.sdy.provenance.history import Link, Recorder, Rejection
+from emu.sdy.provenance.names import ValueName
 from emu.sdy.mlir import parse
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
@@ -51,7 +51,7 @@ class ValueReport:
     rejections: tuple[Rejection, ...] = ()
 
     def __str__(self) -> str:
-        from emu.sdy.explain.text import value_text
+        from emu.sdy.provenance.text import value_text
 
         return value_text(self)
 
@@ -112,13 +112,13 @@ class Explanation:
         return self._reports[main]
 
     def __str__(self) -> str:
-        from emu.sdy.explain.text import explanation_text
+        from emu.sdy.provenance.text import explanation_text
 
         return explanation_text(self)
 
     def html(self) -> str:
         """A page of its own: the module with its shardings, steppable."""
-        from emu.sdy.explain.html import page
+        from emu.sdy.provenance.html import page
 
         return page(self)
 

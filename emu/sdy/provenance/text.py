@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.printing import factor_symbol, stripped
-from emu.sdy.explain.names import name_of, place_of
+from emu.sdy.provenance.names import name_of, place_of
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.walker import FunctionResult
 
 if TYPE_CHECKING:
-    from emu.sdy.explain.explanation import Explanation, ValueReport
-    from emu.sdy.explain.history import Holder, Link, Rejection
+    from emu.sdy.provenance.explanation import Explanation, ValueReport
+    from emu.sdy.provenance.history import Holder, Link, Rejection
 
 __all__ = ["explanation_text", "value_text"]
 
