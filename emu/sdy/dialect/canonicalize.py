@@ -153,7 +153,9 @@ def _all_to_all_of_all_to_all(op: Operation, rewriter: Rewriter) -> bool:
     inner = _operand(op, "sdy.all_to_all")
     if inner is None or not inner.result.has_one_use:
         return False
-    params = [p for each in (inner, op) for p in cast(AllToAllParamList, each.properties["params"]).params]
+    params = [
+        p for each in (inner, op) for p in cast(AllToAllParamList, each.properties["params"]).params
+    ]
     dims = [dim for param in params for dim in (param.src_dim, param.tgt_dim)]
     if len(set(dims)) != len(dims):
         return False

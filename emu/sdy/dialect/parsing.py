@@ -63,7 +63,7 @@ _INT64_MAX = 2**63 - 1
 
 def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
     """Raise an error of ours, which names the operation if it is in one."""
-    p.error(p.in_operation(message), at)
+    p.error(message, at)
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:

@@ -41,7 +41,6 @@ Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 """An argument of a region: name, type, attributes and location."""
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
-_OP_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -65,16 +64,6 @@ class Parser(AttributeReader):
         """The place of the operation's name."""
         return self.source.location(self._op_start)
 
-    def in_operation(self, message: str) -> str:
-        """A message as MLIR words what the reader of an operation says itself.
-
-        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
-        """
-        if self._frames:
-            return message
-        name = _OP_NAME.match(self.source.text, self._op_start)
-        return f"custom op '{name[0]}' {message}" if name else message
-
     # Operands
 
     def optional_operand(self) -> Operand | None:
@@ -95,7 +84,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``."""
         found = self.optional_operand()
         if found is None:
-            self.error("expected SSA operand")
+            self.wrong_token("expected SSA operand")
         return found
 
     def operands(self) -> list[Operand]:
@@ -122,13 +111,13 @@ class Parser(AttributeReader):
             return self._forward(operand, type_, [])
         if number >= len(entries):
             if any(v is not None and v not in scopes.forward for v in entries):
-                self.error("reference to invalid result number", place)
+                self.fail("reference to invalid result number", place)
             return self._forward(operand, type_, entries)
         value = entries[number]
         if value is None:
             return self._forward(operand, type_, entries)
         if value.type is not type_ and value.type != type_:
-            self.error(
+            self.fail(
                 f"use of value '{name}' expects different type than prior uses: "
                 f"'{type_}' vs '{value.type}'",
                 place,
@@ -147,11 +136,11 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            message = (
+            self.error(
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types"
+                f"and {len(types)} types",
+                at if at is not None else self._op_start,
             )
-            self.error(self.in_operation(message), self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
@@ -182,16 +171,17 @@ class Parser(AttributeReader):
             if old is None:
                 continue
             if old not in scopes.forward:
-                self.error(
+                self.fail(
                     f"redefinition of SSA value '{name}'",
                     place,
                     notes=(("previously defined here", scopes.places[name]),),
                 )
             if number >= len(values):
-                self.error("reference to invalid result number", scopes.forward[old])
+                # Never to be defined: reported with the other undeclared ones.
+                continue
             new = values[number]
             if old.type != new.type:
-                self.error(
+                self.fail(
                     f"definition of SSA value '{name}#{number}' has type '{new.type}'",
                     place,
                     notes=((f"previously used here with type '{old.type}'", scopes.forward[old]),),
@@ -238,13 +228,14 @@ class Parser(AttributeReader):
         self.expect("{", " to begin a region")
         if not arguments and self.accept("}"):
             return region
+        outer, self.custom_op = self.custom_op, None
         self._scopes.push(isolated=isolated)
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
             holder = entry.add_argument(type_, self.source.location(operand.place))
             if operand.name in self._scopes.values:
-                self.error(
+                self.fail(
                     f"region entry argument '{operand.name}' is already in use",
                     operand.place,
                     notes=(("previously referenced here", self._scopes.places[operand.name]),),
@@ -255,8 +246,9 @@ class Parser(AttributeReader):
         self._blocks(region, entry, named=bool(arguments))
         for block, place in self._scopes.pop().values():
             del block
-            self.error("reference to an undefined block", place)
+            self.fail("reference to an undefined block", place)
         self.index += 1
+        self.custom_op = outer
         return region
 
     def _relocate(self, holder: object, location: Location) -> None:
@@ -269,14 +261,14 @@ class Parser(AttributeReader):
         """Read blocks up to the closing brace."""
         if self.tokens[self.index][:1] == "^" and len(self.tokens[self.index]) > 1:
             if named:
-                self.error("invalid block name in region with named arguments")
+                self.fail("invalid block name in region with named arguments")
             self._labelled_block(region)
         else:
             region.add_block(entry)
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.error("expected operation name in quotes")
+                self.fail("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -285,22 +277,18 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.error("expected operation name in quotes")
+                    self.fail("expected operation name in quotes")
                 return
             append(self._operation())
 
     def _labelled_block(self, region: Region) -> None:
         token, place = self.tokens[self.index], self.starts[self.index]
         if len(token) < 2:
-            self.error("expected block name")
+            self.fail("expected block name")
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         if token in defined:
-            self.error(
-                f"redefinition of block '{token}'",
-                place,
-                notes=(("previously defined here", defined[token][1]),),
-            )
+            self.fail(f"redefinition of block '{token}'", place)
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
@@ -325,7 +313,7 @@ class Parser(AttributeReader):
         """Read the name of a block."""
         token = self.tokens[self.index]
         if token[:1] != "^" or len(token) < 2:
-            self.error("expected block name")
+            self.fail("expected block name")
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         found = defined.get(token) or forward.get(token)
@@ -360,19 +348,20 @@ class Parser(AttributeReader):
     def _result_names(self) -> list[tuple[str, int, int]]:
         names: list[tuple[str, int, int]] = []
         while True:
-            token, place = self.tokens[self.index], self.starts[self.index]
+            token, start = self.tokens[self.index], self.starts[self.index]
             if token[:1] != "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
             if self.accept(":"):
+                place = self.starts[self.index]
                 number = self.optional_integer()
                 if number is None:
                     self.wrong_token("expected integer number of results")
                 if number < 1:
-                    self.error("expected named operation to have at least 1 result", place)
+                    self.fail("expected named operation to have at least 1 result", place)
                 count = number
-            names.append((token, count, place))
+            names.append((token, count, start))
             if not self.accept(","):
                 break
         self.expect("=", " after SSA name")
@@ -384,10 +373,10 @@ class Parser(AttributeReader):
             self._define(names[0][0], results, names[0][2])
             return
         if not results:
-            self.error("cannot name an operation with no results", start)
+            self.fail("cannot name an operation with no results", start)
         expected = sum(count for _, count, _ in names)
         if expected != len(results):
-            self.error(
+            self.fail(
                 f"operation defines {len(results)} results but was provided {expected} to bind",
                 start,
             )
@@ -399,9 +388,9 @@ class Parser(AttributeReader):
     def _generic_operation(self) -> Operation:
         name = self.string()
         if not name:
-            self.error("empty operation name is invalid", self._op_start)
+            self.fail("empty operation name is invalid", self._op_start)
         if "\0" in name:
-            self.error("null character not allowed in operation name", self._op_start)
+            self.fail("null character not allowed in operation name", self._op_start)
         known = definition(name)
         if known.name != name:
             self._check_unknown(name)
@@ -423,10 +412,10 @@ class Parser(AttributeReader):
         type_place = self.starts[self.index]
         type_ = self.type()
         if not isinstance(type_, FunctionType):
-            self.error("expected function type", type_place)
+            self.fail("expected function type", type_place)
         if len(type_.inputs) != len(operands):
             plural = "" if len(operands) == 1 else "s"
-            self.error(
+            self.fail(
                 f"expected {len(operands)} operand type{plural} but had {len(type_.inputs)}",
                 type_place,
             )
@@ -451,19 +440,12 @@ class Parser(AttributeReader):
 
     def _check_unknown(self, name: str) -> None:
         dialect = name.partition(".")[0]
-        if dialect in known_dialects:
-            self._fail_verification(
-                f"unregistered operation '{name}' found in dialect '{dialect}' that does not allow unknown operations"
-            )
-        if not self.allow_unregistered:
-            self.error(
-                "operation being parsed with an unregistered dialect. If this is intended, "
-                "please use -allow-unregistered-dialect with the MLIR tool used",
+        if not self.allow_unregistered and dialect not in known_dialects:
+            self.fail(
+                f"operation being parsed with an unregistered dialect. If this is intended, "
+                f"please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
-
-    def _fail_verification(self, message: str) -> NoReturn:
-        self.error(message, self._op_start)
 
     def _custom_operation(self, token: str) -> Operation:
         name = token
@@ -475,9 +457,11 @@ class Parser(AttributeReader):
         self.index += 1
         known = definition(name)
         if known.parse is None:
-            self.error(f"op '{name}' has no custom assembly form", self._op_start)
+            self.fail(f"op '{name}' has no custom assembly form", self._op_start)
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
+        outer, self.custom_op = self.custom_op, name
         op = known.parse(self)
+        self.custom_op = outer
         self._default_dialects.pop()
         if op.location is UNKNOWN:
             op.location = self.source.location(self._op_start)
@@ -487,8 +471,8 @@ class Parser(AttributeReader):
         tried = f" (tried '{name}' as well)" if token != name else ""
         dialect = name.partition(".")[0]
         if dialect not in known_dialects:
-            self.error(f"Dialect `{dialect}' not found for custom op '{token}' {tried}")
-        self.error(f"custom op '{token}' is unknown{tried}")
+            self.fail(f"Dialect `{dialect}' not found for custom op '{token}' {tried}")
+        self.fail(f"custom op '{token}' is unknown{tried}")
 
     # The whole text
 
@@ -529,9 +513,9 @@ class Parser(AttributeReader):
     def _attribute_alias(self, token: str) -> None:
         name = token[1:]
         if name in self.attribute_aliases:
-            self.error(f"redefinition of attribute alias id '{name}'")
+            self.fail(f"redefinition of attribute alias id '{name}'")
         if "." in name:
-            self.error("attribute names with a '.' are reserved for dialect-defined names")
+            self.fail("attribute names with a '.' are reserved for dialect-defined names")
         self.index += 1
         self.expect("=", " in attribute alias definition")
         location = self.optional_location()
@@ -540,9 +524,9 @@ class Parser(AttributeReader):
     def _type_alias(self, token: str) -> None:
         name = token[1:]
         if name in self.type_aliases:
-            self.error(f"redefinition of type alias id '{name}'")
+            self.fail(f"redefinition of type alias id '{name}'")
         if "." in name:
-            self.error("type names with a '.' are reserved for dialect-defined names")
+            self.fail("type names with a '.' are reserved for dialect-defined names")
         self.index += 1
         self.expect("=", " in type alias definition")
         self.type_aliases[name] = self.type()
@@ -596,9 +580,15 @@ def parse(
     try:
         module = Parser(source, allow_unregistered=allow_unregistered).module()
     except MlirError as error:
-        for each in error.diagnostics:
+        # On its way out an error may have gathered others.
+        emitted = error.diagnostics
+        for each in emitted:
             took.emit(each)
-        raise
+        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
+    except RecursionError:
+        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
+        took.emit(found)
+        raise MlirError(render(found, source), [found]) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 

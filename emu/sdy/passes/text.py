@@ -71,6 +71,8 @@ def _value(kind: object, text: str, what: str) -> object:
         if text.lower() not in {"", "true", "false", "1", "0"}:
             raise PassTextError(f"{what} must be true or false, but got {text!r}")
         return text.lower() in {"", "true", "1"}
+    if typing.get_origin(kind) is tuple:
+        return tuple(text.split(",")) if text else ()
     if kind is int:
         try:
             return int(text)

@@ -135,8 +135,8 @@ def _parse_reduce(p: Parser) -> Operation:
         properties=draft.properties,
         attributes=draft.attributes,
         regions=[region],
-        # The short form is located where its operands begin, as in StableHLO.
-        location=p.op_location if inner is None else start,
+        # Located where its operands begin, as in StableHLO.
+        location=start,
     )
 
 
