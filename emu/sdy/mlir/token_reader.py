@@ -79,7 +79,8 @@ class TokenReader:
 
         Inside ``#dialect.attribute<…>`` nobody knows of the operation.
         """
-        return message if self.custom_op is None else f"custom op '{self.custom_op}' {message}"
+        known = self.custom_op is not None and not self._frames
+        return message if not known else f"custom op '{self.custom_op}' {message}"
 
     def fail(
         self,

@@ -88,8 +88,8 @@ class StepEvent:
     op: Operation
     kind: str
     rule: OpShardingRule
-    operands: tuple[Value | None, ...]
-    results: tuple[Value | None, ...]
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
     before: tuple[TensorSharding | None, ...]
     after: tuple[TensorSharding | None, ...]
     directions: tuple[PropagationDirection, ...]

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from emu.sdy.dialect.attributes import OpShardingRule
 from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.registry import definition, load_dialects
 from emu.sdy.rules import (
     collectives,
     contraction,
@@ -219,10 +219,12 @@ def sharding_rule(
         if entry.shared:
             return _look_up(entry, op, name, conservative)
         rule = _call(entry, op, conservative)
-        if entry.by_user and rule is not None:
-            _check(rule, op)
     except ValueError as error:
-        _fail(op, name, str(error), diagnostics)
+        _fail(op, name, f"gets no sharding rule: {error}", diagnostics)
+    if entry.by_user and rule is not None:
+        problem = _problem_of(rule, op)
+        if problem is not None:
+            _fail(op, name, problem, diagnostics)
     return rule
 
 
@@ -289,17 +291,15 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check(rule: object, op: Operation) -> None:
+def _problem_of(rule: object, op: Operation) -> str | None:
+    """What is wrong with what a user's function gave."""
     # Verifiers import all definitions of operations; rules do without them.
     from emu.sdy.dialect.verify.rules import sharding_rule_problem
 
-    if isinstance(rule, OpShardingRule):
-        problem = sharding_rule_problem(rule, op)
-        message = None if problem is None else problem.message
-    else:
-        message = f"requires an OpShardingRule or None, but got {type(rule).__name__}"
-    if message is not None:
-        raise ValueError(message)
+    if not isinstance(rule, OpShardingRule):
+        return f"requires an OpShardingRule or None, but got {type(rule).__name__}"
+    problem = sharding_rule_problem(rule, op)
+    return None if problem is None else problem.message
 
 
 def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | None) -> NoReturn:
@@ -315,7 +315,10 @@ def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | Non
 
 def _warn(op: Operation, name: str, diagnostics: Diagnostics) -> None:
     """Warn of an unknown operation: of one, and of one custom call, as Shardy does."""
-    if name in _SILENT or definition(op.name).terminator:
+    if name in _SILENT:
+        return
+    load_dialects()  # an operation that was made in Python brings no definition
+    if definition(op.name).terminator:
         return
     what = f"custom call {name}" if op.name == _CUSTOM_CALL else f"op '{name}'"
     kinds = _warned.setdefault(diagnostics, set())

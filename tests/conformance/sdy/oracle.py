@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Self
 
 __all__ = ["Answer", "Oracle"]
 
@@ -77,7 +77,7 @@ class Oracle:
         self._python = python
         self._child: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Oracle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -20,7 +20,7 @@ from emu.sdy.dialect.dataflow import (
 )
 from emu.sdy.dialect.shardings import (
     callee_name,
-    common_mesh_name,
+    common_mesh_or_name,
     find_function,
     first_mesh_or_name,
     fully_closed_like,
@@ -173,7 +173,7 @@ class _Inserter:
             return
         ins = [sharding_bypassing_barriers(value) for value in op.operands]
         outs = [sharding_bypassing_barriers(value) for value in op.results]
-        found = self._mesh(ins, outs)
+        found = self._mesh(op, ins, outs)
         if found is None:
             return
         mesh_name, mesh = found
@@ -207,22 +207,30 @@ class _Inserter:
         return axes
 
     def _mesh(
-        self, ins: Sequence[TensorSharding | None], outs: Sequence[TensorSharding | None]
+        self,
+        op: Operation,
+        ins: Sequence[TensorSharding | None],
+        outs: Sequence[TensorSharding | None],
     ) -> tuple[str, Mesh] | None:
         """The mesh that cuts most of the tensors; None if there is none in common.
 
         Meshes that differ in the order of devices only are in common.
         """
-        default = common_mesh_name([*ins, *outs], self._table, ignore_device_ids=True)
+        shardings = [sharding for sharding in (*ins, *outs) if sharding is not None]
+        default = common_mesh_or_name(shardings, self._table, ignore_device_ids=True)
         if default is None:
             return None
+        if isinstance(default, Mesh) or any(isinstance(s.mesh, Mesh) for s in shardings):
+            raise self._reducer.fail(
+                op, "a sharding has its mesh inlined: run sdy-lift-inlined-meshes first"
+            )
         mesh = get_mesh(self._table, default)
         if mesh.is_maximal:
             return None
         counts: dict[str, int] = {}
         best, best_count = default, 0
-        for sharding in (*ins, *outs):
-            if sharding is not None and not sharding.is_fully_replicated:
+        for sharding in shardings:
+            if not sharding.is_fully_replicated:
                 name = sharding.mesh_name
                 counts[name] = count = counts.get(name, 0) + 1
                 if count > best_count:
