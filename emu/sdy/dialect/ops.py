@@ -14,6 +14,27 @@ from emu.sdy.dialect.attributes import (
     SdyAttribute,
     TensorShardingPerValue,
 )
+from emu.sdy.dialect.builders import (
+    make_all_gather,
+    make_all_reduce,
+    make_all_slice,
+    make_all_to_all,
+    make_collective_permute,
+    make_constant,
+    make_data_flow_edge,
+    make_func_data_flow_edge,
+    make_manual_computation,
+    make_mesh,
+    make_named_computation,
+    make_propagation_barrier,
+    make_reduce_scatter,
+    make_replicated_to_unreduced,
+    make_reshard,
+    make_return,
+    make_sharded_to_unreduced,
+    make_sharding_constraint,
+    make_sharding_group,
+)
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
     fail,
@@ -42,7 +63,29 @@ if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
     from emu.sdy.mlir.printer import Printer
 
-__all__ = ["allowed_direction", "elements_type"]
+__all__ = [
+    "allowed_direction",
+    "elements_type",
+    "make_all_gather",
+    "make_all_reduce",
+    "make_all_slice",
+    "make_all_to_all",
+    "make_collective_permute",
+    "make_constant",
+    "make_data_flow_edge",
+    "make_func_data_flow_edge",
+    "make_manual_computation",
+    "make_mesh",
+    "make_named_computation",
+    "make_propagation_barrier",
+    "make_reduce_scatter",
+    "make_replicated_to_unreduced",
+    "make_reshard",
+    "make_return",
+    "make_sharded_to_unreduced",
+    "make_sharding_constraint",
+    "make_sharding_group",
+]
 
 _I32 = IntegerType(32)
 _I64 = IntegerType(64)
@@ -161,7 +204,8 @@ def _resharding(name: str, *, pure: bool) -> None:
 def _parse_mesh(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
     p.expect("=")
-    properties["mesh"] = parse_mesh(p)
+    # The mnemonic may be written, as everywhere where one attribute stands alone.
+    properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
     return _make(p, "sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
 

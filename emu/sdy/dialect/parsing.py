@@ -62,7 +62,7 @@ _INT64_MAX = 2**63 - 1
 
 def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
     """Raise an error of ours, which names the operation if it is in one."""
-    p.error(p.in_operation(message), at)
+    p.error(message, at)
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:
@@ -162,7 +162,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
 _mesh_axis = _maybe_whole(MeshAxis, _parse_mesh_axis)
 
 
-def parse_mesh(p: Parser) -> Mesh:
+def _parse_mesh(p: Parser) -> Mesh:
     """Read ``<["x"=2, "y"=4], device_ids=[…]>``."""
     place = p.here()
     p.expect("<")
@@ -182,7 +182,7 @@ def parse_mesh(p: Parser) -> Mesh:
     return mesh
 
 
-_mesh = _maybe_whole(Mesh, parse_mesh)
+parse_mesh = _maybe_whole(Mesh, _parse_mesh)
 
 # Axes
 
@@ -205,7 +205,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
 _sub_axis = _maybe_whole(SubAxisInfo, _parse_sub_axis)
 
 
-def parse_axis_ref(p: Parser) -> AxisRef:
+def _parse_axis_ref(p: Parser) -> AxisRef:
     """Read ``"x"`` or ``"x":(1)2``."""
     name = _field(p, _string, _AXIS_NAME)
     if p.accept(":"):
@@ -213,21 +213,24 @@ def parse_axis_ref(p: Parser) -> AxisRef:
     return AxisRef(name)
 
 
-_axis_ref = _maybe_whole(AxisRef, parse_axis_ref)
+parse_axis_ref = _maybe_whole(AxisRef, _parse_axis_ref)
 
 
-def parse_axis_ref_list(p: Parser) -> AxisRefList:
+def _parse_axis_ref_list(p: Parser) -> AxisRefList:
     """Read ``{"x", "y"}``."""
-    return AxisRefList(_bracketed(p, "{", "}", _axis_ref, _AXIS_REF_LIST))
+    return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-_axis_ref_list = _maybe_whole(AxisRefList, parse_axis_ref_list)
+parse_axis_ref_list = _maybe_whole(AxisRefList, _parse_axis_ref_list)
 
 
-def parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
+def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
     """Read ``[{"x"}, {}]``."""
-    lists = _bracketed(p, "[", "]", _axis_ref_list, _AXIS_LISTS)
+    lists = _bracketed(p, "[", "]", parse_axis_ref_list, _AXIS_LISTS)
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
+
+
+parse_axis_lists = _maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: Parser) -> str:
@@ -238,10 +241,12 @@ def _manual_axis(p: Parser) -> str:
     return found.value
 
 
-def parse_manual_axes(p: Parser) -> ManualAxes:
+def _parse_manual_axes(p: Parser) -> ManualAxes:
     """Read ``{"x", "y"}``."""
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
+
+parse_manual_axes = _maybe_whole(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -262,7 +267,7 @@ def _parse_dimension(p: Parser) -> DimensionSharding:
             closed = False
             p.expect("}")
             break
-        axes.append(parse_axis_ref(p))
+        axes.append(_parse_axis_ref(p))
     priority = p.optional_keyword()
     return DimensionSharding(
         tuple(axes), closed, None if priority is None else _priority(p, priority)
@@ -285,7 +290,7 @@ _dimension = _maybe_whole(DimensionSharding, _parse_dimension)
 
 def _mesh_or_name(p: Parser) -> str | Mesh:
     if p.accept_keyword("mesh"):
-        return _field(p, _mesh, "failed to parse MeshAttr")
+        return _field(p, parse_mesh, "failed to parse MeshAttr")
     return _field(p, _mesh_name, "expecting MeshAttr or FlatSymbolRefAttr, got: <<NULL ATTRIBUTE>>")
 
 
@@ -302,7 +307,7 @@ def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
     try:
         p.expect("=")
         p.expect("{")
-        axes = _list(p, _axis_ref, _NO_AXIS_LIST)
+        axes = _list(p, parse_axis_ref, _NO_AXIS_LIST)
         p.expect("}")
     except MlirError as error:
         also(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
@@ -310,7 +315,7 @@ def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
     return axes
 
 
-def parse_sharding(p: Parser) -> TensorSharding:
+def _parse_sharding(p: Parser) -> TensorSharding:
     """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``."""
     p.expect("<")
     mesh = _mesh_or_name(p)
@@ -329,19 +334,19 @@ def parse_sharding(p: Parser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-_sharding = _maybe_whole(TensorSharding, parse_sharding)
+parse_sharding = _maybe_whole(TensorSharding, _parse_sharding)
 
 
 def _parse_per_value(p: Parser) -> TensorShardingPerValue:
     p.expect("<")
-    shardings = _bracketed(p, "[", "]", _sharding, _SHARDINGS)
+    shardings = _bracketed(p, "[", "]", parse_sharding, _SHARDINGS)
     p.expect(">")
     return TensorShardingPerValue(shardings)
 
 
 def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
     """Read ``[<@mesh, [{"x"}]>, …]``, as operations have it."""
-    return TensorShardingPerValue(tuple(p.comma_separated("[", "]", lambda: _sharding(p))))
+    return TensorShardingPerValue(tuple(p.comma_separated("[", "]", lambda: parse_sharding(p))))
 
 
 # All-to-all
@@ -354,7 +359,7 @@ _PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 def _parse_param(p: Parser) -> AllToAllParam:
     p.expect("{")
-    axes = _list(p, _axis_ref, _PARAM_AXES)
+    axes = _list(p, parse_axis_ref, _PARAM_AXES)
     p.expect("}")
     p.expect(":")
     source = _field(p, _integer, _SRC_DIM)
@@ -365,10 +370,12 @@ def _parse_param(p: Parser) -> AllToAllParam:
 _param = _maybe_whole(AllToAllParam, _parse_param)
 
 
-def parse_all_to_all_params(p: Parser) -> AllToAllParamList:
+def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
     """Read ``[{"b"}: 0->2, {"c"}: 1->3]``."""
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
+
+parse_all_to_all_params = _maybe_whole(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
@@ -406,7 +413,7 @@ _edge_value = _maybe_whole(EdgeValueRef, _parse_edge_value)
 
 def _parse_details(p: Parser) -> AxisToPropagationDetails:
     p.expect("{")
-    axis = _field(p, _axis_ref, _DETAILS_AXIS)
+    axis = _field(p, parse_axis_ref, _DETAILS_AXIS)
     p.expect("=")
     source = _field(p, _edge_value, _DETAILS_SOURCE)
     p.expect("->")
@@ -452,19 +459,19 @@ def _parse_edges(p: Parser) -> PropagationEdges:
 
 ATTRIBUTE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
     "all_to_all_param": _parse_param,
-    "all_to_all_param_list": parse_all_to_all_params,
-    "axis_ref": parse_axis_ref,
-    "axis_ref_list": parse_axis_ref_list,
+    "all_to_all_param_list": _parse_all_to_all_params,
+    "axis_ref": _parse_axis_ref,
+    "axis_ref_list": _parse_axis_ref_list,
     "axis_to_propagation_details": _parse_details,
     "dimension_sharding": _parse_dimension,
     "edge_value_ref": _parse_edge_value,
-    "list_of_axis_ref_lists": parse_axis_lists,
-    "manual_axes": parse_manual_axes,
-    "mesh": parse_mesh,
+    "list_of_axis_ref_lists": _parse_axis_lists,
+    "manual_axes": _parse_manual_axes,
+    "mesh": _parse_mesh,
     "mesh_axis": _parse_mesh_axis,
     "propagation_edges": _parse_edges,
     "propagation_one_step": _parse_step,
-    "sharding": parse_sharding,
+    "sharding": _parse_sharding,
     "sharding_per_value": _parse_per_value,
     "sub_axis_info": _parse_sub_axis,
 }

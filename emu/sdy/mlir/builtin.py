@@ -144,7 +144,7 @@ def _parse_func(p: Parser) -> Operation:
     for name in ("sym_visibility", "sym_name", "function_type"):
         if name in attributes:
             p.error(
-                f"attribute '{name}' is an inferred attribute and should not be specified in the "
+                f"'{name}' is an inferred attribute and should not be specified in the "
                 "explicit attribute dictionary",
                 place,
             )

@@ -23,6 +23,7 @@ __all__ = ["DenseError", "dense_elements", "dense_text", "element_bytes", "eleme
 
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?)|true|false")
 _TOKEN = re.compile(r"\s*(\[|\]|,|\(|\)|[^\s\[\],()]+)")
+_WORD = re.compile(r"[^\s\[\](),]+")
 _HEX = re.compile(r'"0x([0-9a-fA-F]*)"')
 _VECTOR = re.compile(r"vector<((?:[0-9]+x)*)([a-z][A-Za-z0-9]*)>")
 _HEX_LIMIT = 100
@@ -32,12 +33,16 @@ class DenseError(ValueError):
     """The literal does not fit the type.
 
     Attributes:
-        offset: Where in the literal.
+        offset: Where in the text between the brackets; None for all of it.
+        notes: What to add.
     """
 
-    def __init__(self, message: str, offset: int = 0) -> None:
+    def __init__(
+        self, message: str, offset: int | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.offset = offset
+        self.notes = notes
 
 
 def _shape_and_element(type_: Type) -> tuple[tuple[int, ...], Type]:
@@ -93,7 +98,10 @@ def dense_elements(body: str, type_: Type) -> Attribute:
         return DenseElementsAttr(b"", type_, False)
     words = _words(body, shape, isinstance(element, ComplexType))
     part = element.element if isinstance(element, ComplexType) else element
-    data = b"".join(_encode(word, part) for word in words)
+    try:
+        data = b"".join([_encode(word, part) for word in words])
+    except DenseError as error:
+        raise DenseError(str(error), _place_of_wrong_word(body, part), error.notes) from None
     if len(data) == width and body[0] != "[":
         return DenseElementsAttr(data, type_, True)
     return _uniform(data, type_, width, count)
@@ -124,17 +132,21 @@ def _words(body: str, shape: tuple[int, ...], pairs: bool) -> list[str]:
 def _explain(body: str, shape: tuple[int, ...]) -> None:
     """Raise the error about a nesting that does not fit the shape."""
     stack: list[list[tuple[int, ...]]] = [[]]
-    for match in _TOKEN.finditer(re.sub(r"\([^()]*\)", "0", body)):
+    # A pair counts as one element; blanks keep the places.
+    flat = re.sub(r"\([^()]*\)", lambda m: "0".ljust(len(m[0])), body)
+    for match in _TOKEN.finditer(flat):
         if match[1] == "[":
             stack.append([])
-        elif match[1] == "]":
+            continue
+        if len(stack[-1]) > 1 and stack[-1][-1] != stack[-1][0]:
+            raise DenseError(
+                "tensor literal is invalid; ranks are not consistent between elements",
+                match.start(1),
+            )
+        if match[1] == "]":
             if len(stack) == 1:
                 break
             inner = stack.pop()
-            if any(dims != inner[0] for dims in inner):
-                raise DenseError(
-                    "tensor literal is invalid; ranks are not consistent between elements"
-                )
             stack[-1].append((len(inner), *(inner[0] if inner else ())))
         elif match[1] != ",":
             stack[-1].append(())
@@ -142,6 +154,16 @@ def _explain(body: str, shape: tuple[int, ...]) -> None:
     raise DenseError(
         f"inferred shape of elements literal ({found}) does not match type ({list(shape)})"
     )
+
+
+def _place_of_wrong_word(body: str, element: Type) -> int:
+    """Where the first number is that is none of the element type."""
+    for match in _WORD.finditer(body):
+        try:
+            _encode(match[0], element)
+        except DenseError:
+            return match.start()
+    raise AssertionError("every word is right")
 
 
 def _encode(word: str, element: Type) -> bytes:
@@ -152,7 +174,10 @@ def _encode(word: str, element: Type) -> bytes:
         if word[:2] == "0x":
             return int(word, 16).to_bytes(width, "little")
         if "." not in word:
-            raise DenseError("expected floating-point elements, but parsed integer")
+            raise DenseError(
+                "unexpected decimal integer literal for a floating point value",
+                notes=("add a trailing dot to make the literal a float",),
+            )
         return bits_of(float(word), element.name).to_bytes(width, "little")
     bits = element.width if isinstance(element, IntegerType) else 64
     width = (bits + 7) // 8

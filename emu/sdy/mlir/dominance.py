@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 
+# In their regions the order of operations says nothing.
+_GRAPHS = frozenset({"builtin.module"})
+
 __all__ = ["Dominance"]
 
 
@@ -53,7 +56,11 @@ class Dominance:
             return False
         definer = value.defining_op
         if op.parent is block:
-            return definer is None or (definer is not op and definer.is_before(op))
+            if definer is None or block.parent_op is None:
+                return True
+            if block.parent_op.name in _GRAPHS:
+                return definer is not op or op is user
+            return definer is not op and definer.is_before(op)
         return self.block_dominates(block, op.parent)
 
 

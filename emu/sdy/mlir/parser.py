@@ -19,6 +19,7 @@ from typing import NoReturn
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.diagnostics import (
+    UNKNOWN,
     Diagnostic,
     Diagnostics,
     FileLoc,
@@ -29,7 +30,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
-from emu.sdy.mlir.registry import definition, is_defined, known_dialects
+from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
 from emu.sdy.mlir.scopes import Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
@@ -40,7 +41,6 @@ Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 """An argument of a region: name, type, attributes and location."""
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
-_OP_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -57,23 +57,12 @@ class Parser(AttributeReader):
         self.resources: str | None = None
         self._scopes = Scopes()
         self._op_start = 0
-        self._isolated = True
         self._default_dialects = ["builtin"]
 
     @property
     def op_location(self) -> FileLoc:
         """The place of the operation's name."""
         return self.source.location(self._op_start)
-
-    def in_operation(self, message: str) -> str:
-        """A message as MLIR words what the reader of an operation says itself.
-
-        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
-        """
-        if self._frames:
-            return message
-        name = _OP_NAME.match(self.source.text, self._op_start)
-        return f"custom op '{name[0]}' {message}" if name else message
 
     # Operands
 
@@ -95,7 +84,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``."""
         found = self.optional_operand()
         if found is None:
-            self.error("expected SSA operand")
+            self.wrong_token("expected SSA operand")
         return found
 
     def operands(self) -> list[Operand]:
@@ -122,13 +111,13 @@ class Parser(AttributeReader):
             return self._forward(operand, type_, [])
         if number >= len(entries):
             if any(v is not None and v not in scopes.forward for v in entries):
-                self.error("reference to invalid result number", place)
+                self.fail("reference to invalid result number", place)
             return self._forward(operand, type_, entries)
         value = entries[number]
         if value is None:
             return self._forward(operand, type_, entries)
         if value.type is not type_ and value.type != type_:
-            self.error(
+            self.fail(
                 f"use of value '{name}' expects different type than prior uses: "
                 f"'{type_}' vs '{value.type}'",
                 place,
@@ -182,16 +171,17 @@ class Parser(AttributeReader):
             if old is None:
                 continue
             if old not in scopes.forward:
-                self.error(
+                self.fail(
                     f"redefinition of SSA value '{name}'",
                     place,
                     notes=(("previously defined here", scopes.places[name]),),
                 )
             if number >= len(values):
-                self.error("reference to invalid result number", scopes.forward[old])
+                # Never to be defined: reported with the other undeclared ones.
+                continue
             new = values[number]
             if old.type != new.type:
-                self.error(
+                self.fail(
                     f"definition of SSA value '{name}#{number}' has type '{new.type}'",
                     place,
                     notes=((f"previously used here with type '{old.type}'", scopes.forward[old]),),
@@ -223,34 +213,42 @@ class Parser(AttributeReader):
         self,
         arguments: Sequence[tuple[Operand, Type] | Argument] | None = None,
         *,
-        isolated: bool | None = None,
+        isolated: bool = False,
     ) -> Region:
         """Read ``{…}``.
 
         Args:
             arguments: Names and types of the entry block's arguments, if the
                 operation's text gives them; what `argument_list` gives will do.
-            isolated: Whether names from outside are unknown inside; the
-                operation's definition says it otherwise.
+            isolated: Whether names from outside are unknown inside, and can
+                be given anew. What an isolated operation's region must not use
+                is not known to the parser: the verifier finds it.
         """
         region = Region()
         self.expect("{", " to begin a region")
         if not arguments and self.accept("}"):
             return region
-        isolated = self._isolated if isolated is None else isolated
+        outer, self.custom_op = self.custom_op, None
         self._scopes.push(isolated=isolated)
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
             holder = entry.add_argument(type_, self.source.location(operand.place))
+            if operand.name in self._scopes.values:
+                self.fail(
+                    f"region entry argument '{operand.name}' is already in use",
+                    operand.place,
+                    notes=(("previously referenced here", self._scopes.places[operand.name]),),
+                )
             self._define(operand.name, [holder], operand.place)
             if len(argument) == 4:
                 self._relocate(holder, argument[3])
         self._blocks(region, entry, named=bool(arguments))
         for block, place in self._scopes.pop().values():
             del block
-            self.error("reference to an undefined block", place)
+            self.fail("reference to an undefined block", place)
         self.index += 1
+        self.custom_op = outer
         return region
 
     def _relocate(self, holder: object, location: Location) -> None:
@@ -263,14 +261,14 @@ class Parser(AttributeReader):
         """Read blocks up to the closing brace."""
         if self.tokens[self.index][:1] == "^" and len(self.tokens[self.index]) > 1:
             if named:
-                self.error("invalid block name in region with named arguments")
+                self.fail("invalid block name in region with named arguments")
             self._labelled_block(region)
         else:
             region.add_block(entry)
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.error("expected operation name in quotes")
+                self.fail("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -279,22 +277,18 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.error("expected operation name in quotes")
+                    self.fail("expected operation name in quotes")
                 return
             append(self._operation())
 
     def _labelled_block(self, region: Region) -> None:
         token, place = self.tokens[self.index], self.starts[self.index]
         if len(token) < 2:
-            self.error("expected block name")
+            self.fail("expected block name")
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         if token in defined:
-            self.error(
-                f"redefinition of block '{token}'",
-                place,
-                notes=(("previously defined here", defined[token][1]),),
-            )
+            self.fail(f"redefinition of block '{token}'", place)
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
@@ -319,7 +313,7 @@ class Parser(AttributeReader):
         """Read the name of a block."""
         token = self.tokens[self.index]
         if token[:1] != "^" or len(token) < 2:
-            self.error("expected block name")
+            self.fail("expected block name")
         self.index += 1
         defined, forward = self._scopes.blocks[-1], self._scopes.forward_blocks[-1]
         found = defined.get(token) or forward.get(token)
@@ -336,7 +330,7 @@ class Parser(AttributeReader):
         if token[:1] == "%":
             names = self._result_names()
             token = self.tokens[self.index]
-        outer = self._op_start, self._isolated
+        outer = self._op_start
         self._op_start = self.starts[self.index]
         if token[:1] == '"':
             op = self._generic_operation()
@@ -344,7 +338,7 @@ class Parser(AttributeReader):
             op = self._custom_operation(token)
         else:
             self.wrong_token("expected operation name in quotes")
-        self._op_start, self._isolated = outer
+        self._op_start = outer
         if self.tokens[self.index][:3] == "loc":
             self.trailing_location(op)
         if names is not None:
@@ -354,19 +348,20 @@ class Parser(AttributeReader):
     def _result_names(self) -> list[tuple[str, int, int]]:
         names: list[tuple[str, int, int]] = []
         while True:
-            token, place = self.tokens[self.index], self.starts[self.index]
+            token, start = self.tokens[self.index], self.starts[self.index]
             if token[:1] != "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
             if self.accept(":"):
+                place = self.starts[self.index]
                 number = self.optional_integer()
                 if number is None:
                     self.wrong_token("expected integer number of results")
                 if number < 1:
-                    self.error("expected named operation to have at least 1 result", place)
+                    self.fail("expected named operation to have at least 1 result", place)
                 count = number
-            names.append((token, count, place))
+            names.append((token, count, start))
             if not self.accept(","):
                 break
         self.expect("=", " after SSA name")
@@ -378,10 +373,10 @@ class Parser(AttributeReader):
             self._define(names[0][0], results, names[0][2])
             return
         if not results:
-            self.error("cannot name an operation with no results", start)
+            self.fail("cannot name an operation with no results", start)
         expected = sum(count for _, count, _ in names)
         if expected != len(results):
-            self.error(
+            self.fail(
                 f"operation defines {len(results)} results but was provided {expected} to bind",
                 start,
             )
@@ -393,13 +388,12 @@ class Parser(AttributeReader):
     def _generic_operation(self) -> Operation:
         name = self.string()
         if not name:
-            self.error("empty operation name is invalid", self._op_start)
+            self.fail("empty operation name is invalid", self._op_start)
         if "\0" in name:
-            self.error("null character not allowed in operation name", self._op_start)
+            self.fail("null character not allowed in operation name", self._op_start)
         known = definition(name)
         if known.name != name:
             self._check_unknown(name)
-        self._isolated = known.isolated
         self.expect("(", " to start operand list")
         operands = self.operands()
         self.expect(")", " to end operand list")
@@ -418,10 +412,10 @@ class Parser(AttributeReader):
         type_place = self.starts[self.index]
         type_ = self.type()
         if not isinstance(type_, FunctionType):
-            self.error("expected function type", type_place)
+            self.fail("expected function type", type_place)
         if len(type_.inputs) != len(operands):
             plural = "" if len(operands) == 1 else "s"
-            self.error(
+            self.fail(
                 f"expected {len(operands)} operand type{plural} but had {len(type_.inputs)}",
                 type_place,
             )
@@ -446,19 +440,12 @@ class Parser(AttributeReader):
 
     def _check_unknown(self, name: str) -> None:
         dialect = name.partition(".")[0]
-        if dialect in known_dialects:
-            self._fail_verification(
-                f"unregistered operation '{name}' found in dialect '{dialect}' that does not allow unknown operations"
-            )
-        if not self.allow_unregistered:
-            self.error(
+        if not self.allow_unregistered and dialect not in known_dialects:
+            self.fail(
                 f"operation being parsed with an unregistered dialect. If this is intended, "
                 f"please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
-
-    def _fail_verification(self, message: str) -> NoReturn:
-        self.error(message, self._op_start)
 
     def _custom_operation(self, token: str) -> Operation:
         name = token
@@ -470,20 +457,22 @@ class Parser(AttributeReader):
         self.index += 1
         known = definition(name)
         if known.parse is None:
-            self.error(f"op '{name}' has no custom assembly form", self._op_start)
-        self._isolated = known.isolated
+            self.fail(f"op '{name}' has no custom assembly form", self._op_start)
         self._default_dialects.append(_DEFAULT_DIALECTS.get(name, ""))
+        outer, self.custom_op = self.custom_op, name
         op = known.parse(self)
+        self.custom_op = outer
         self._default_dialects.pop()
-        op.location = self.source.location(self._op_start)
+        if op.location is UNKNOWN:
+            op.location = self.source.location(self._op_start)
         return op
 
     def _unknown_custom(self, token: str, name: str) -> NoReturn:
         tried = f" (tried '{name}' as well)" if token != name else ""
         dialect = name.partition(".")[0]
         if dialect not in known_dialects:
-            self.error(f"Dialect `{dialect}' not found for custom op '{token}' {tried}")
-        self.error(f"custom op '{token}' is unknown{tried}")
+            self.fail(f"Dialect `{dialect}' not found for custom op '{token}' {tried}")
+        self.fail(f"custom op '{token}' is unknown{tried}")
 
     # The whole text
 
@@ -524,9 +513,9 @@ class Parser(AttributeReader):
     def _attribute_alias(self, token: str) -> None:
         name = token[1:]
         if name in self.attribute_aliases:
-            self.error(f"redefinition of attribute alias id '{name}'")
+            self.fail(f"redefinition of attribute alias id '{name}'")
         if "." in name:
-            self.error("attribute names with a '.' are reserved for dialect-defined names")
+            self.fail("attribute names with a '.' are reserved for dialect-defined names")
         self.index += 1
         self.expect("=", " in attribute alias definition")
         location = self.optional_location()
@@ -535,9 +524,9 @@ class Parser(AttributeReader):
     def _type_alias(self, token: str) -> None:
         name = token[1:]
         if name in self.type_aliases:
-            self.error(f"redefinition of type alias id '{name}'")
+            self.fail(f"redefinition of type alias id '{name}'")
         if "." in name:
-            self.error("type names with a '.' are reserved for dialect-defined names")
+            self.fail("type names with a '.' are reserved for dialect-defined names")
         self.index += 1
         self.expect("=", " in type alias definition")
         self.type_aliases[name] = self.type()
@@ -566,7 +555,12 @@ class _Pending(Location):
 
 
 def parse(
-    text: str, *, file: str = "-", verify: bool = True, allow_unregistered: bool = True
+    text: str,
+    *,
+    file: str = "-",
+    verify: bool = True,
+    allow_unregistered: bool = True,
+    diagnostics: Diagnostics | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -575,17 +569,31 @@ def parse(
         file: The name of the text in messages and locations.
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
+        diagnostics: Is told of each error as well. Default: nobody.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
     """
+    load_dialects()
+    took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
-    module = Parser(source, allow_unregistered=allow_unregistered).module()
+    try:
+        module = Parser(source, allow_unregistered=allow_unregistered).module()
+    except MlirError as error:
+        # On its way out an error may have gathered others.
+        emitted = error.diagnostics
+        for each in emitted:
+            took.emit(each)
+        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
+    except RecursionError:
+        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
+        took.emit(found)
+        raise MlirError(render(found, source), [found]) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
-        diagnostics = Diagnostics()
-        if not verify_operation(module, diagnostics):
-            emitted = diagnostics.emitted
+        start = len(took.emitted)
+        if not verify_operation(module, took):
+            emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module

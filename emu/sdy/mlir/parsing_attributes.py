@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
@@ -31,12 +32,21 @@ from emu.sdy.mlir.diagnostics import (
 )
 from emu.sdy.mlir.floats import FORMATS, bits_of
 from emu.sdy.mlir.parsing_types import TypeReader
+from emu.sdy.mlir.printing_locations import location_text
 from emu.sdy.mlir.registry import attribute_parsers
 from emu.sdy.mlir.token_reader import unescape
-from emu.sdy.mlir.types import FloatType, IndexType, IntegerType, TensorType, Type
+from emu.sdy.mlir.types import (
+    FloatType,
+    IndexType,
+    IntegerType,
+    TensorType,
+    Type,
+    UnrankedTensorType,
+)
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.lexer import SourceText
+    from emu.sdy.mlir.parser import Parser
 
 __all__ = ["AttributeReader"]
 
@@ -68,7 +78,7 @@ class AttributeReader(TypeReader):
         """
         token = self.tokens[self.index]
         if not token:
-            self.error("expected attribute value")
+            self.wrong_token("expected attribute value")
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
@@ -77,13 +87,16 @@ class AttributeReader(TypeReader):
         if first in _NUMBER_START:
             return self._number(token, type_)
         if first == "[":
-            elements = self.comma_separated("[", "]", self.attribute)
-            return ArrayAttr(tuple(elements))
+            return self._array_of_attributes()
         if first == "{":
             return DictAttr.of(self.attribute_entries())
         if first == "@" and len(token) > 1:
             return self._symbol_reference()
         return self._word_attribute(token, type_)
+
+    def peek_attribute(self) -> bool:
+        """Whether ``#…`` comes: an attribute with its full name, or an alias."""
+        return self.tokens[self.index][:1] == "#"
 
     def _word_attribute(self, token: str, type_: Type | None) -> Attribute:
         if token == "true" or token == "false":
@@ -103,7 +116,7 @@ class AttributeReader(TypeReader):
             return self._raw_parenthesised(token)
         found = self.optional_type()
         if found is None:
-            self.error("expected attribute value")
+            self.wrong_token("expected attribute value")
         return TypeAttr(found)
 
     def _string_attribute(self, token: str) -> Attribute:
@@ -112,11 +125,25 @@ class AttributeReader(TypeReader):
             return RawAttr(f"{token} : {self.type()}")
         return StringAttr(unescape(token))
 
+    def _array_of_attributes(self) -> ArrayAttr:
+        self.index += 1
+        if self.accept("]"):
+            return ArrayAttr(())
+        elements = [self.attribute()]
+        while self.accept(","):
+            elements.append(self.attribute())
+        if not self.accept("]"):
+            self.wrong_token("expected ',' or ']'")
+        return ArrayAttr(tuple(elements))
+
     def _symbol_reference(self) -> SymbolRefAttr:
         root = self.symbol()
         nested: list[str] = []
         while self.accept("::"):
-            nested.append(self.symbol())
+            name = self.optional_symbol()
+            if name is None:
+                self.wrong_token("expected nested symbol reference identifier")
+            nested.append(name)
         return SymbolRefAttr(root, tuple(nested))
 
     # Numbers
@@ -135,28 +162,28 @@ class AttributeReader(TypeReader):
             type_ = self.type() if self.accept(":") else (_F64 if is_float else _I64)
         if is_float:
             if not isinstance(type_, FloatType):
-                self.error("floating point value not valid for specified type", place)
+                self.fail("floating point value not valid for specified type")
             value = float(token)
             return FloatAttr(bits_of(-value if negative else value, type_.name), type_)
         if isinstance(type_, FloatType):
             return self._hex_float(token, negative, type_, place)
         if not isinstance(type_, (IntegerType, IndexType)):
-            self.error("integer literal not valid for specified type", place)
+            self.fail("integer literal not valid for specified type", place)
         number = int(token, 0) if token[:2] == "0x" else int(token)
         return self._integer_attribute(number, negative, type_, place)
 
     def _hex_float(self, token: str, negative: bool, type_: FloatType, place: int) -> Attribute:
         if token[:2] != "0x":
-            self.error(
+            self.fail(
                 "unexpected decimal integer literal for a floating point value",
                 place,
                 notes=(("add a trailing dot to make the literal a float", place),),
             )
         if negative:
-            self.error("hexadecimal float literal should not have a leading minus", place)
+            self.fail("hexadecimal float literal should not have a leading minus", place)
         bits = int(token, 16)
         if bits >> FORMATS[type_.name].width:
-            self.error("hexadecimal float constant out of range for type", place)
+            self.fail("hexadecimal float constant out of range for type", place)
         return FloatAttr(bits, type_)
 
     def _integer_attribute(
@@ -167,12 +194,12 @@ class AttributeReader(TypeReader):
         value = -number if negative else number
         limit = 1 << width
         if sign == "u" and negative:
-            self.error("negative integer literal not valid for unsigned integer type", place)
+            self.fail("negative integer literal not valid for unsigned integer type", place)
         low, high = (
             (0, limit) if sign == "u" else (-limit // 2, limit if sign == "" else limit // 2)
         )
         if not low <= value < high:
-            self.error("integer constant out of range for attribute", place)
+            self.fail("integer constant out of range for attribute", place)
         if width == 1 and sign == "":
             return BoolAttr(bool(value))
         if sign == "" and value >= limit // 2:
@@ -189,15 +216,16 @@ class AttributeReader(TypeReader):
             return entries
         seen: set[str] = set()
         while True:
+            place = self.starts[self.index]
             name = self.optional_string()
             if name is None:
                 name = self.optional_keyword()
             if name is None:
-                self.error("expected attribute name")
+                self.wrong_token("expected attribute name")
             if not name:
-                self.error("expected valid attribute name")
+                self.fail("expected valid attribute name")
             if name in seen:
-                self.error(f"duplicate key '{name}' in dictionary attribute")
+                self.fail(f"duplicate key '{name}' in dictionary attribute", place)
             seen.add(name)
             entries.append((name, self.attribute() if self.accept("=") else _UNIT))
             if not self.accept(","):
@@ -224,10 +252,10 @@ class AttributeReader(TypeReader):
         dialect, dot, mnemonic = name.partition(".")
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
-            if alias is None:
-                self.error(f"undefined symbol alias id '{name}'")
             self.index += 1
-            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({alias})")
+            if alias is None:
+                self.fail(f"undefined symbol alias id '{name}'")
+            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
             self.index += 1
@@ -246,10 +274,18 @@ class AttributeReader(TypeReader):
         if bracketed:
             self._enter()
         self.index += 1
-        found = parse(self, name.partition(".")[2])  # type: ignore[arg-type]  # we are a Parser
+        found = self._with(parse, name.partition(".")[2])
         if bracketed:
             self._leave()
         return found
+
+    def _with(self, parse: Callable[[Parser, str], Attribute], mnemonic: str) -> Attribute:
+        """Have a dialect read its attribute; its errors do not name an operation."""
+        outer, self.custom_op = self.custom_op, None
+        try:
+            return parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
+        finally:
+            self.custom_op = outer
 
     def _registered_short(self, token: str, dialect: str) -> Attribute | None:
         """Read ``#sdy<sharding …>`` if somebody knows how."""
@@ -259,7 +295,7 @@ class AttributeReader(TypeReader):
             return None
         self._enter()
         self.index += 3
-        found = parse(self, match[1])  # type: ignore[arg-type]  # we are a Parser
+        found = self._with(parse, match[1])
         self.expect(">")
         self._leave()
         return found
@@ -271,23 +307,35 @@ class AttributeReader(TypeReader):
         if token == "dense":
             self.index += 1
             self.expect("<", " after 'dense'")
-            self.error("expected '>'")
+            self.fail("expected '>'")
         self.index += 1
         if type_ is None:
             if not self.accept(":"):
                 self.wrong_token("expected ':'")
-            type_place = self.starts[self.index]
             type_ = self.type()
             if not isinstance(type_, TensorType) and not str(type_).startswith("vector<"):
-                self.error("elements literal must be a ranked tensor or vector type", type_place)
+                shaped = isinstance(type_, UnrankedTensorType)
+                self.fail(
+                    "elements literal type must have static shape"
+                    if shaped
+                    else "elements literal must be a shaped type",
+                    place,
+                )
         found = self._dense.get((token, type_))
         if found is None:
             try:
                 found = dense_elements(token[6:-1].strip(), type_)
             except DenseError as error:
-                self.error(str(error), place + 6 + error.offset)
+                self._dense_error(error, place, token)
             self._dense[token, type_] = found
         return found
+
+    def _dense_error(self, error: DenseError, place: int, token: str) -> NoReturn:
+        if error.offset is None:
+            self.fail(str(error), place)
+        body = place + 6 + len(token[6:-1]) - len(token[6:-1].lstrip())
+        at = body + error.offset
+        self.fail(str(error), at, notes=tuple((note, at) for note in error.notes))
 
     def _array(self, token: str) -> Attribute:
         found = self._attributes.get(token)
@@ -299,7 +347,7 @@ class AttributeReader(TypeReader):
         place = self.starts[self.index]
         element = self.type()
         if not isinstance(element, (IntegerType, FloatType)):
-            self.error(f"expected integer or float type, got: '{element}'", place)
+            self.fail(f"expected integer or float type, got: '{element}'", place)
         values: list[int] = []
         if not self.peek(">"):
             self.expect(":")
@@ -313,14 +361,20 @@ class AttributeReader(TypeReader):
         return found
 
     def _array_element(self, element: Type) -> int:
-        value = self.attribute(element)
-        if isinstance(value, BoolAttr):
-            return int(value.value)
-        if isinstance(value, FloatAttr):
-            return value.bits
-        if isinstance(value, IntegerAttr):
-            return value.value
-        self.error("expected integer or floating point literal")
+        token = self.tokens[self.index]
+        if token[:1] in _NUMBER_START or token in ("true", "false"):
+            value = self.attribute(element)
+            if isinstance(value, BoolAttr):
+                return int(value.value)
+            if isinstance(value, FloatAttr):
+                return value.bits
+            if isinstance(value, IntegerAttr):
+                return value.value
+        self.fail(
+            "expected integer or floating point literal"
+            if isinstance(element, FloatType)
+            else "expected integer literal"
+        )
 
     def _raw(self, token: str, word: str) -> Attribute:
         if token == word:
@@ -342,7 +396,7 @@ class AttributeReader(TypeReader):
             end = self.starts[self.index - 1] + len(self.tokens[self.index - 1])
             return RawAttr(re.sub(r"\s+", " ", self.source.text[start:end]))
         found = self.optional_location()
-        return RawAttr(f"loc({found})")
+        return RawAttr(f"loc({'unknown' if found is None else location_text(found)})")
 
     def _balanced(self, open_: str, close: str) -> str:
         """Skip to the bracket that closes; the text from the next token on."""
@@ -354,7 +408,7 @@ class AttributeReader(TypeReader):
         while depth:
             token = self.tokens[self.index]
             if not token:
-                self.error(f"expected '{close}'")
+                self.fail(f"expected '{close}'")
             depth += (token == open_) - (token == close)
             self.index += 1
         return self.source.text[start : self.starts[self.index - 1] + 1]
@@ -372,7 +426,7 @@ class AttributeReader(TypeReader):
         if token[:5] == "loc(#":
             alias = self.attribute_aliases.get(token[5:-1])
             if not isinstance(alias, Location):
-                self.error(f"undefined symbol alias id '{token[5:-1]}'")
+                self.fail(f"undefined symbol alias id '{token[5:-1]}'")
             self.index += 1
             return alias
         return None
@@ -404,9 +458,9 @@ class AttributeReader(TypeReader):
         for owner, name, place in self._deferred:
             alias = self.attribute_aliases.get(name)
             if alias is None:
-                self.error("operation location alias was never defined", place)
+                self.fail("operation location alias was never defined", place)
             if not isinstance(alias, Location):
-                self.error(f"expected location, but found '{alias}'", place)
+                self.fail(f"expected location, but found '{alias}'", place)
             owner.location = alias  # type: ignore[attr-defined]
 
     def _location(self) -> Location:
@@ -416,7 +470,7 @@ class AttributeReader(TypeReader):
         if token[:1] == "#":
             alias = self.attribute_aliases.get(token[1:])
             if not isinstance(alias, Location):
-                self.error(f"undefined symbol alias id '{token[1:]}'")
+                self.fail(f"undefined symbol alias id '{token[1:]}'")
             self.index += 1
             return alias
         if self.accept_keyword("unknown"):
@@ -430,7 +484,7 @@ class AttributeReader(TypeReader):
             return CallSiteLoc(callee, caller)
         if self.accept_keyword("fused"):
             return self._fused()
-        self.error("expected location instance")
+        self.fail("expected location instance")
 
     def _fused(self) -> Location:
         metadata = ""
@@ -442,7 +496,7 @@ class AttributeReader(TypeReader):
         while self.accept(","):
             parts.append(self._location())
         self.expect("]", " in fused location")
-        return FusedLoc(tuple(parts), metadata)
+        return _fuse(parts, metadata)
 
     def _name_or_file(self) -> Location:
         name = self.string()
@@ -466,3 +520,18 @@ class AttributeReader(TypeReader):
         if value is None:
             self.wrong_token(f"expected integer {what} number in FileLineColRange")
         return value
+
+
+def _fuse(parts: list[Location], metadata: str) -> Location:
+    """A fused location without what says nothing: doubles, unknowns, nesting."""
+    flat: dict[Location, None] = {}
+    for part in parts:
+        if isinstance(part, FusedLoc) and part.metadata == metadata:
+            flat.update(dict.fromkeys(part.locations))
+        elif part != UNKNOWN:
+            flat[part] = None
+    if metadata:
+        return FusedLoc(tuple(flat) or (UNKNOWN,), metadata)
+    if not flat:
+        return UNKNOWN
+    return FusedLoc(tuple(flat)) if len(flat) > 1 else next(iter(flat))

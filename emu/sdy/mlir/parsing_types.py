@@ -77,7 +77,7 @@ class TypeReader(TokenReader):
         """Read a type."""
         found = self.optional_type()
         if found is None:
-            self.error("expected type" if self.tokens[self.index] == "" else _no_type(self))
+            self.wrong_token("expected non-function type")
         return found
 
     def optional_type(self) -> Type | None:
@@ -93,7 +93,9 @@ class TypeReader(TokenReader):
         if found is None:
             return self._compound_type(token)
         if isinstance(found, IntegerType) and found.width > _MAX_WIDTH:
-            self.error(f"integer bitwidth is limited to {_MAX_WIDTH} bits")
+            if found.width >= 1 << 32:
+                self.fail("invalid integer width")
+            self.fail(f"integer bitwidth is limited to {_MAX_WIDTH} bits")
         self.index += 1
         self._types[token] = found
         return found
@@ -130,7 +132,7 @@ class TypeReader(TokenReader):
             place = self.starts[self.index]
             element = self.type()
             if not isinstance(element, (FloatType, IntegerType)):
-                self.error("invalid element type for complex", place)
+                self.fail("invalid element type for complex", place)
             self.expect(">", " in complex type")
             return ComplexType(element)
         if word == "tuple":
@@ -139,7 +141,7 @@ class TypeReader(TokenReader):
             elements = self.types()
             self.expect(">", " in tuple type")
             return TupleType(tuple(elements))
-        self.error("expected balanced angle brackets")
+        self.fail("expected balanced angle brackets")
 
     def _tensor(self) -> Type:
         if self.accept("*"):
@@ -156,14 +158,14 @@ class TypeReader(TokenReader):
         shape = self.dimension_list()
         element = self._element()
         encoding = self.attribute() if self.accept(",") else None
-        self.expect(">")
+        self.expect(">", " in tensor type")
         return TensorType(shape, element, encoding)
 
     def _element(self) -> Type:
         place = self.starts[self.index]
         element = self.type()
         if isinstance(element, (TensorType, UnrankedTensorType, TupleType, FunctionType, NoneType)):
-            self.error(f"invalid tensor element type: '{element}'", place)
+            self.fail(f"invalid tensor element type: '{element}'", place)
         return element
 
     def _dialect_type(self, token: str) -> Type:
@@ -171,9 +173,9 @@ class TypeReader(TokenReader):
         dialect, dot, rest = name.partition(".")
         if not bracket and not dot:
             alias = self.type_aliases.get(name)
-            if alias is None:
-                self.error(f"undefined symbol alias id '{name}'")
             self.index += 1
+            if alias is None:
+                self.fail(f"undefined symbol alias id '{name}'")
             return alias
         self.index += 1
         text = _one_line(token)
@@ -209,10 +211,6 @@ class TypeReader(TokenReader):
         found = self.types()
         self.expect(")")
         return found
-
-
-def _no_type(reader: TypeReader) -> str:
-    return "expected non-function type"
 
 
 def _one_line(text: str) -> str:

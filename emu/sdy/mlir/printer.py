@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute, DictAttr
+from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.printing_attributes import (
@@ -13,6 +14,7 @@ from emu.sdy.mlir.printing_attributes import (
     dict_text,
     symbol_text,
 )
+from emu.sdy.mlir.printing_locations import LocationNames, location_text
 from emu.sdy.mlir.registry import OpDefinition, definition
 from emu.sdy.mlir.types import FunctionType, Type
 
@@ -34,11 +36,28 @@ class Printer:
         self._default_dialects = ["builtin"]
         self._types: dict[Type, str] = {}
         self._attributes: dict[Attribute, str] = {}
+        self._location_names = LocationNames()
+        # Where a location is to be written once all have names.
+        self._location_slots: list[tuple[int, Location, bool]] = []
 
-    @property
-    def text(self) -> str:
-        """What has been written."""
-        return "".join(self._parts)
+    def text(self, *, top: bool) -> str:
+        """What has been written.
+
+        Args:
+            top: Define the locations' names before and behind it.
+        """
+        parts = self._parts
+        if not self.locations:
+            return "".join(parts)
+        names = self._location_names.names() if top else {}
+        for index, location, named in self._location_slots:
+            short = names.get(location) if named else None
+            parts[index] = f" loc({location_text(location, names) if short is None else short})"
+        if not top:
+            return "".join(parts)
+        define = self._location_names.definitions
+        before = define(names, deferred=False)
+        return f"{before}{''.join(parts)}\n{define(names, deferred=True)}"
 
     # Small things
 
@@ -129,6 +148,13 @@ class Printer:
         self.write(f"{self.names.values[argument]}: {self.type_text(argument.type)}")
         if attributes is not None:
             self.dictionary(attributes)
+        if self.locations:
+            self._location_names.visit(argument.location, deferrable=False)
+            self._location_slot(argument.location, named=False)
+
+    def _location_slot(self, location: Location, *, named: bool) -> None:
+        self._location_slots.append((len(self._parts), location, named))
+        self.write("")
 
     # Regions
 
@@ -208,11 +234,15 @@ class Printer:
         """Write an operation, results and location included."""
         if op.results:
             self.write(f"{self.names.packs[op]} = ")
+        if self.locations:
+            self._location_names.visit(op.location, deferrable=True)
         known: OpDefinition = definition(op.name)
         if known.print is None or self.generic:
             self.generic_operation(op)
         else:
             known.print(self, op)
+        if self.locations:
+            self._location_slot(op.location, named=True)
 
     def generic_operation(self, op: Operation) -> None:
         """Write the generic form, without results and location."""
@@ -261,4 +291,6 @@ def to_text(op: Operation, *, generic: bool = False, locations: bool = False) ->
         root = parent
     printer = Printer(Names(root, generic=generic), generic=generic, locations=locations)
     printer.operation(op)
-    return printer.text + "\n"
+    top = op is root
+    text = printer.text(top=top)
+    return text if not top or text[-1] == "\n" else text + "\n"

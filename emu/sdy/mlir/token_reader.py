@@ -16,6 +16,14 @@ _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")
 _ESCAPE = re.compile(rb"\\(?:([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+_MALFORMED = {
+    '"': ("expected '\"' in string literal", 0),
+    "@": ("@ identifier expected to start with letter or '_'", 1),
+    "%": ("invalid SSA name", 0),
+    "^": ("invalid block name", 0),
+    "!": ("invalid type identifier", 0),
+    "#": ("invalid attribute name", 0),
+}
 _DIMENSION = re.compile(r"\s*(?:(\?)|([0-9]+))\s*x")
 
 
@@ -46,6 +54,7 @@ class TokenReader:
         self.source = source
         self.tokens, self.starts = coarse_tokens(source.text)
         self.index = 0
+        self.custom_op: str | None = None
         self._frames: list[tuple[list[str], list[int], int]] = []
 
     # Errors
@@ -54,7 +63,25 @@ class TokenReader:
         """The place of the next token."""
         return self.source.location(self.starts[self.index])
 
-    def error(
+    def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
+        """Raise an error about what an operation's own text form wants.
+
+        In the pretty form of an operation, the message names it.
+
+        Args:
+            message: What is wrong.
+            at: Another place than the next token: a location or an offset.
+        """
+        self.fail(self.in_operation(message), at)
+
+    def in_operation(self, message: str) -> str:
+        """A message as MLIR words what the reader of an operation says itself.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        return message if self.custom_op is None else f"custom op '{self.custom_op}' {message}"
+
+    def fail(
         self,
         message: str,
         at: FileLoc | int | None = None,
@@ -68,6 +95,8 @@ class TokenReader:
             at: A location, or an offset in the text.
             notes: More messages with the offsets that they are about.
         """
+        if self.tokens[self.index] in _MALFORMED:
+            message, at = self._malformed()
         if at is None:
             at = self.starts[self.index]
             # An error at the end is reported one character before it.
@@ -79,11 +108,19 @@ class TokenReader:
             found.note(text, self.source.location(offset))
         raise MlirError(render(found, self.source), [found])
 
+    def _malformed(self) -> tuple[str, int]:
+        """What is wrong about a character that begins no token."""
+        token, start = self.tokens[self.index], self.starts[self.index]
+        message, distance = _MALFORMED[token]
+        if token == '"':
+            end = self.source.text.find("\n", start)
+            return message, len(self.source.text) if end < 0 else end
+        return message, start + distance
+
     def wrong_token(self, message: str) -> NoReturn:
         """Raise an error about a token that is missing before the next one.
 
-        If the next token starts a line, the end of the line before is where
-        the missing one was to be.
+        Its place is the end of what comes before, also if that is lines above.
         """
         start = self.starts[self.index]
         if not self.tokens[self.index] and not self._frames:
@@ -92,18 +129,20 @@ class TokenReader:
         place = start
         while True:
             kept = text[:place].rstrip(" \t")
-            if not kept or kept[-1] != "\n":
+            if not kept:
                 break
+            if kept[-1] != "\n":
+                self.fail(message, len(kept))
             line_start = kept.rfind("\n", 0, len(kept) - 1) + 1
             line = kept[line_start : len(kept) - 1]
             comment = line.find("//")
             code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
             place = line_start + len(code)
             if code:
-                self.error(message, place)
+                self.fail(message, place)
             if not line_start:
                 break
-        self.error(message, start)
+        self.fail(message, start)
 
     # Fine tokens of a coarse one
 
@@ -251,7 +290,7 @@ class TokenReader:
         offset = self.starts[self.index]
         while (match := _DIMENSION.match(self.source.text, offset)) is not None:
             if match[1] and not allow_dynamic:
-                self.error("expected static shape", offset)
+                self.fail("expected static shape", offset)
             dimensions.append(None if match[1] else int(match[2]))
             offset = match.end()
         if dimensions:

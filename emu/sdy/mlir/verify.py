@@ -11,6 +11,7 @@ so far; only when that finds something is the error looked up slowly.
 
 from __future__ import annotations
 
+from emu.sdy.mlir.builtin_rules import op_error
 from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics
 from emu.sdy.mlir.dominance import Dominance
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, Region, Value
@@ -20,15 +21,11 @@ from emu.sdy.mlir.registry import (
     known_dialects,
 )
 
-__all__ = ["op_error", "verify"]
+__all__ = ["verify"]
 
+# In their regions the order of operations says nothing.
+_GRAPHS = frozenset({"builtin.module"})
 _NO_TERMINATOR = frozenset({"builtin.module"})
-
-
-def op_error(diagnostics: Diagnostics, op: Operation, message: str) -> bool:
-    """Report ``'name' op message`` at an operation; gives False."""
-    diagnostics.error(op.location, f"'{op.name}' op {message}")
-    return False
 
 
 def verify(op: Operation, diagnostics: Diagnostics) -> bool:
@@ -51,7 +48,7 @@ def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
     if not _entrance(op, diagnostics):
         return False
     if not op.regions:
-        return _known(op, diagnostics)
+        return _exit(op, diagnostics)
     isolated: list[Operation] = []
     for region in op.regions:
         for block in region.blocks:
@@ -66,8 +63,10 @@ def _entrance(op: Operation, diagnostics: Diagnostics) -> bool:
         check = attribute_verifiers.get(name.partition(".")[0])
         if check is not None and not check.operation(op, name, attribute, diagnostics):
             return False
-    own = definition(op.name).verify
-    return own is None or own(op, diagnostics)
+    known = definition(op.name)
+    if known.terminator and op.next_op is not None:
+        return op_error(diagnostics, op, "must be the last operation in the parent block")
+    return known.verify is None or known.verify(op, diagnostics)
 
 
 def _exit(op: Operation, diagnostics: Diagnostics) -> bool:
@@ -129,7 +128,9 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
 
 
 def _one_line(op: Operation) -> str:
-    return str(op).strip()
+    from emu.sdy.mlir.printer import to_text
+
+    return to_text(op, generic=True).strip()
 
 
 # Symbols
@@ -187,7 +188,7 @@ def _error(op: Operation, message: str) -> Diagnostic:
 
 def _dominance(op: Operation, diagnostics: Diagnostics) -> bool:
     visible: set[Value] = set()
-    if all(_all_dominate(region, visible) for region in op.regions):
+    if op.name not in _GRAPHS and all(_all_dominate(region, visible) for region in op.regions):
         return True
     return _find_violation(op, diagnostics)
 
@@ -217,6 +218,8 @@ def _all_dominate(region: Region, visible: set[Value]) -> bool:
 
 
 def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
+    if definition(top.name).isolated and not _is_closed(top, diagnostics):
+        return False
     dominance = Dominance()
     pending = [top]
     while pending:
@@ -232,6 +235,29 @@ def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
                                 return False
                     if op.regions and not definition(op.name).isolated:
                         pending.append(op)
+    return True
+
+
+def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
+    """Whether what is in an isolated operation uses only what is defined there."""
+    for region in isolated.regions:
+        pending = [region]
+        while pending:
+            for block in pending.pop().blocks:
+                for op in block:
+                    for value in op._operands:
+                        home = value.parent_block
+                        if home is None or not _is_ancestor(region, home.parent):
+                            error = _error(
+                                op, f"'{op.name}' op using value defined outside the region"
+                            )
+                            error.note(
+                                "required by region isolation constraints", isolated.location
+                            )
+                            diagnostics.emit(error)
+                            return False
+                    if op.regions and not definition(op.name).isolated:
+                        pending += op.regions
     return True
 
 

@@ -31,7 +31,7 @@ from emu.sdy.stablehlo.syntax import (
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.diagnostics import Location
-    from emu.sdy.mlir.parser import Operand, Parser
+    from emu.sdy.mlir.parser import Argument, Operand, Parser
     from emu.sdy.mlir.printer import Printer
 
 __all__ = ["CUSTOM_CALL_DEFAULTS", "REGION_OPERATIONS"]
@@ -101,6 +101,7 @@ def _print_while(w: Printer, op: Operation) -> None:
 
 def _parse_reduce(p: Parser) -> Operation:
     draft = Draft("stablehlo.reduce")
+    start = p.here()
     pairs = p.comma_separated("", "", lambda: _read_input(p))
     draft.operands = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
     place = p.here()
@@ -126,7 +127,7 @@ def _parse_reduce(p: Parser) -> Operation:
         operands = p.resolve_all(draft.operands, draft.operand_types)
         if not operands:
             p.error("input types missing in reduce-op function type", place)
-        region = _reducer(inner, _scalar(operands[0].type), p.op_location)
+        region = _reducer(inner, _scalar(operands[0].type), start)
     return Operation(
         draft.name,
         operands,
@@ -134,7 +135,8 @@ def _parse_reduce(p: Parser) -> Operation:
         properties=draft.properties,
         attributes=draft.attributes,
         regions=[region],
-        location=p.op_location,
+        # Located where its operands begin, as in StableHLO.
+        location=start,
     )
 
 
@@ -149,11 +151,11 @@ def _read_input(p: Parser) -> tuple[Operand, Operand]:
     return value, start
 
 
-def _read_reducer_arguments(p: Parser) -> list[tuple[Operand, Type]]:
+def _read_reducer_arguments(p: Parser) -> list[Argument]:
     """Read ``(%a: T, %b: T) …``: first all elements, then all accumulators."""
     pairs = []
     while p.peek("("):
-        pairs.append([(argument[0], argument[1]) for argument in p.argument_list()])
+        pairs.append(p.argument_list())
     return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
 
 

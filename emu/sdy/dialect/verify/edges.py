@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from emu.sdy.dialect.attributes import (
-    PropagationDirection,
-    PropagationDirectionAttr,
-    TensorSharding,
-)
+from emu.sdy.dialect.attributes import PropagationDirection, TensorSharding
 from emu.sdy.dialect.dataflow import DATA_FLOW_OPS
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of, shape_of, sharding_problem
+from emu.sdy.mlir.attributes import IntegerAttr
 from emu.sdy.mlir.ir import BlockArgument, Operation
 
 __all__ = ["data_flow_edge_problem", "func_data_flow_edge_problem", "propagation_barrier_problem"]
@@ -69,9 +66,8 @@ def func_data_flow_edge_problem(op: Operation) -> Problem | None:
 
 def propagation_barrier_problem(op: Operation) -> Problem | None:
     """What is wrong with an ``sdy.propagation_barrier``, or None."""
-    if op.properties.get("allowed_direction") == PropagationDirectionAttr(
-        PropagationDirection.BOTH
-    ):
+    direction = op.properties["allowed_direction"]
+    if isinstance(direction, IntegerAttr) and direction.value == PropagationDirection.BOTH:
         return Problem(
             "cannot specify `BOTH` as the direction. Not blocking propagation direction makes "
             "the op redundant."

@@ -9,7 +9,6 @@ from emu.sdy.dialect.attributes import (
     ListOfAxisRefLists,
     ManualAxes,
     Mesh,
-    PropagationDirectionAttr,
     TensorSharding,
     TensorShardingPerValue,
 )
@@ -19,6 +18,7 @@ from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
 from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
 from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
+from emu.sdy.mlir.builtin_rules import symbol_problem
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import AttributeVerifiers, attribute_verifiers, extend
 
@@ -26,6 +26,9 @@ __all__ = ["register_verifiers"]
 
 
 def _mesh(op: Operation) -> Problem | None:
+    message = symbol_problem(op)
+    if message is not None:
+        return Problem(message)
     mesh = op.properties["mesh"]
     assert isinstance(mesh, Mesh)  # its form was checked
     messages = [*map(mesh_axis_problem, mesh.axes), mesh_problem(mesh)]
@@ -105,7 +108,7 @@ def _identities() -> None:
         regions=inferred,
         at_the_end=edges.func_data_flow_edge_problem,
     )
-    direction = (("allowed_direction", PropagationDirectionAttr),)
+    direction = (("allowed_direction", IntegerAttr),)
     _rules(
         "sdy.propagation_barrier",
         Form(required=direction, operand=RANKED_TENSOR, result=RANKED_TENSOR, same_type=True),
@@ -139,7 +142,7 @@ def _computations() -> None:
 def _others() -> None:
     properties = (("sym_name", StringAttr), ("mesh", Mesh))
     mesh = Form(operands=0, results=0, required=properties, parent="builtin.module")
-    _rules("sdy.mesh", mesh, structure.symbol_problem, _mesh)
+    _rules("sdy.mesh", mesh, _mesh)
     group = (("group_id", IntegerAttr),)
     _rules("sdy.sharding_group", Form(results=0, required=group, operand=RANKED_TENSOR))
     _rules(

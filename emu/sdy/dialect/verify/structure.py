@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emu.sdy.dialect.attributes import PropagationDirection
 from emu.sdy.dialect.verify.problems import Check, Problem
 from emu.sdy.dialect.verify.shardings import is_shaped, shape_of
 from emu.sdy.mlir.attributes import (
@@ -19,7 +20,6 @@ from emu.sdy.mlir.attributes import (
     DictAttr,
     IntegerAttr,
     RawAttr,
-    StringAttr,
 )
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.types import DialectType, IntegerType, TensorType, Type, UnrankedTensorType
@@ -32,7 +32,6 @@ __all__ = [
     "form_problem",
     "inferred_types_problem",
     "named_computation_types_problem",
-    "symbol_problem",
 ]
 
 
@@ -104,14 +103,20 @@ def form_problem(form: Form) -> Check:
     return check
 
 
+def _fits(name: str, held: Attribute, expected: type[Attribute]) -> bool:
+    if expected is DenseElementsAttr and isinstance(held, RawAttr):
+        return True  # elements that are carried as text
+    if name == "allowed_direction" and isinstance(held, IntegerAttr):
+        return held.type == IntegerType(32) and 0 <= held.value <= PropagationDirection.BOTH
+    return isinstance(held, expected)
+
+
 def _property_classes_problem(op: Operation, form: Form) -> Problem | None:
     """MLIR cannot even hold a property of another class."""
     for name, expected in sorted((*form.required, *form.optional), key=lambda entry: entry[0]):
         held = op.properties.get(name)
-        if held is None or isinstance(held, expected):
+        if held is None or _fits(name, held, expected):
             continue
-        if expected is DenseElementsAttr and isinstance(held, RawAttr):
-            continue  # elements that are carried as text
         return Problem(
             f"invalid properties {DictAttr.of(op.properties)} for op {op.name}: "
             f"Invalid attribute `{name}` in property conversion: {held}",
@@ -255,25 +260,7 @@ def _storage(text: str) -> Type:
     return IntegerType(width)
 
 
-# Symbols and bodies
-
-
-def symbol_problem(op: Operation) -> Problem | None:
-    """The visibility of a symbol is one that exists."""
-    held = op.attribute("sym_visibility")
-    if held is None:
-        return None
-    if not isinstance(held, StringAttr):
-        return Problem(
-            "requires visibility attribute 'sym_visibility' to be a string attribute, "
-            f"but got {held}"
-        )
-    if held.value not in ("public", "private", "nested"):
-        return Problem(
-            'visibility expected to be one of ["public", "private", "nested"], '
-            f'but got "{held.value}"'
-        )
-    return None
+# Bodies
 
 
 def body_terminator_problem(op: Operation) -> Problem | None:
