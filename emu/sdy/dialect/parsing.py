@@ -45,6 +45,7 @@ __all__ = [
     "ATTRIBUTE_READERS",
     "also",
     "fail",
+    "maybe_whole",
     "parse_all_to_all_params",
     "parse_axis_lists",
     "parse_axis_ref",
@@ -111,7 +112,7 @@ def _bracketed(
     return items
 
 
-def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
     """A reader that also takes the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
@@ -120,24 +121,18 @@ def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Pars
         place = p.here()
         found = p.attribute()
         if not isinstance(found, kind):
-            p.error("invalid kind of attribute specified", place)
+            fail(p, "invalid kind of attribute specified", place)
         return found
 
     return read_either
 
 
 def _integer(p: Parser) -> int:
-    value = p.optional_integer()
-    if value is None:
-        fail(p, "expected integer value")
-    return value
+    return p.integer()
 
 
 def _string(p: Parser) -> str:
-    value = p.optional_string()
-    if value is None:
-        fail(p, "expected string")
-    return value
+    return p.string()
 
 
 # Meshes
@@ -159,7 +154,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
     return axis
 
 
-_mesh_axis = _maybe_whole(MeshAxis, _parse_mesh_axis)
+_mesh_axis = maybe_whole(MeshAxis, _parse_mesh_axis)
 
 
 def _parse_mesh(p: Parser) -> Mesh:
@@ -182,7 +177,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     return mesh
 
 
-parse_mesh = _maybe_whole(Mesh, _parse_mesh)
+parse_mesh = maybe_whole(Mesh, _parse_mesh)
 
 # Axes
 
@@ -202,7 +197,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = _maybe_whole(SubAxisInfo, _parse_sub_axis)
+_sub_axis = maybe_whole(SubAxisInfo, _parse_sub_axis)
 
 
 def _parse_axis_ref(p: Parser) -> AxisRef:
@@ -213,7 +208,7 @@ def _parse_axis_ref(p: Parser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = _maybe_whole(AxisRef, _parse_axis_ref)
+parse_axis_ref = maybe_whole(AxisRef, _parse_axis_ref)
 
 
 def _parse_axis_ref_list(p: Parser) -> AxisRefList:
@@ -221,7 +216,7 @@ def _parse_axis_ref_list(p: Parser) -> AxisRefList:
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = _maybe_whole(AxisRefList, _parse_axis_ref_list)
+parse_axis_ref_list = maybe_whole(AxisRefList, _parse_axis_ref_list)
 
 
 def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
@@ -230,14 +225,14 @@ def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
 
 
-parse_axis_lists = _maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
+parse_axis_lists = maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: Parser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, StringAttr):
-        p.error("invalid kind of attribute specified", place)
+        fail(p, "invalid kind of attribute specified", place)
     return found.value
 
 
@@ -246,7 +241,7 @@ def _parse_manual_axes(p: Parser) -> ManualAxes:
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
 
-parse_manual_axes = _maybe_whole(ManualAxes, _parse_manual_axes)
+parse_manual_axes = maybe_whole(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -285,7 +280,7 @@ def _priority(p: Parser, text: str) -> int:
     return int(digits)
 
 
-_dimension = _maybe_whole(DimensionSharding, _parse_dimension)
+_dimension = maybe_whole(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: Parser) -> str | Mesh:
@@ -298,7 +293,7 @@ def _mesh_name(p: Parser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, SymbolRefAttr) or found.nested:
-        p.error("invalid kind of attribute specified", place)
+        fail(p, "invalid kind of attribute specified", place)
     return found.root
 
 
@@ -334,7 +329,7 @@ def _parse_sharding(p: Parser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = _maybe_whole(TensorSharding, _parse_sharding)
+parse_sharding = maybe_whole(TensorSharding, _parse_sharding)
 
 
 def _parse_per_value(p: Parser) -> TensorShardingPerValue:
@@ -367,7 +362,7 @@ def _parse_param(p: Parser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = _maybe_whole(AllToAllParam, _parse_param)
+_param = maybe_whole(AllToAllParam, _parse_param)
 
 
 def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
@@ -375,14 +370,14 @@ def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
 
-parse_all_to_all_params = _maybe_whole(AllToAllParamList, _parse_all_to_all_params)
+parse_all_to_all_params = maybe_whole(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
 _EDGE_TYPE = _parameter("EdgeValueRef", "type", "::mlir::sdy::EdgeNodeType")
 _EDGE_INDEX = _parameter("EdgeValueRef", "index", "int64_t")
-_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "AxisRefAttr")
-_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "EdgeValueRefAttr")
+_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "::mlir::sdy::AxisRefAttr")
+_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "::mlir::sdy::EdgeValueRefAttr")
 _DETAILS_TARGETS = _list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
 _STEP_INDEX = _parameter("PropagationOneStep", "step_index", "int64_t")
 _STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
@@ -395,11 +390,11 @@ def _edge_type(p: Parser) -> EdgeNodeType:
     if word is None:
         word = p.optional_string()
     if word is None:
-        fail(p, "expected keyword for edge node type enum", place)
+        fail(p, "expected valid keyword or string", place)
     for type_ in EdgeNodeType:
         if type_.value == word:
             return type_
-    fail(p, f"invalid edge node type enum specification: {word}", place)
+    fail(p, "expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
 def _parse_edge_value(p: Parser) -> EdgeValueRef:
@@ -408,7 +403,7 @@ def _parse_edge_value(p: Parser) -> EdgeValueRef:
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = _maybe_whole(EdgeValueRef, _parse_edge_value)
+_edge_value = maybe_whole(EdgeValueRef, _parse_edge_value)
 
 
 def _parse_details(p: Parser) -> AxisToPropagationDetails:
@@ -424,7 +419,7 @@ def _parse_details(p: Parser) -> AxisToPropagationDetails:
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = _maybe_whole(AxisToPropagationDetails, _parse_details)
+_details = maybe_whole(AxisToPropagationDetails, _parse_details)
 
 
 def _parse_step(p: Parser) -> PropagationOneStep:
@@ -440,7 +435,7 @@ def _parse_step(p: Parser) -> PropagationOneStep:
     return PropagationOneStep(index, entries)
 
 
-_step = _maybe_whole(PropagationOneStep, _parse_step)
+_step = maybe_whole(PropagationOneStep, _parse_step)
 
 
 def _parse_edges(p: Parser) -> PropagationEdges:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import also, fail
+from emu.sdy.dialect.parsing import also, fail, maybe_whole
 from emu.sdy.dialect.printing import factor_symbol
 from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
@@ -87,9 +87,10 @@ class _RuleReader:
         if p.accept("]"):
             return TensorMapping()
         try:
-            dims = [self.dim_mapping()]
+            read = maybe_whole(DimMapping, lambda _: self.dim_mapping())
+            dims = [read(p)]
             while p.accept(","):
-                dims.append(self.dim_mapping())
+                dims.append(read(p))
         except MlirError as error:
             also(p, error, _DIM_MAPPINGS)
             raise
@@ -101,9 +102,10 @@ class _RuleReader:
         p = self.p
         p.expect("(")
         try:
-            tensors = [self.tensor_mapping()]
+            read = maybe_whole(TensorMapping, lambda _: self.tensor_mapping())
+            tensors = [read(p)]
             while p.accept(","):
-                tensors.append(self.tensor_mapping())
+                tensors.append(read(p))
         except MlirError as error:
             also(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
             raise

@@ -51,11 +51,17 @@ class Parser(AttributeReader):
         op_location: Where the operation that is being read starts.
     """
 
-    def __init__(self, source: SourceText, *, allow_unregistered: bool = True) -> None:
+    def __init__(
+        self,
+        source: SourceText,
+        *,
+        allow_unregistered: bool = True,
+        names: dict[Value, str] | None = None,
+    ) -> None:
         super().__init__(source)
         self.allow_unregistered = allow_unregistered
         self.resources: str | None = None
-        self._scopes = Scopes()
+        self._scopes = Scopes(names)
         self._op_start = 0
         self._default_dialects = ["builtin"]
 
@@ -136,11 +142,11 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            self.error(
+            message = (
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types",
-                at if at is not None else self._op_start,
+                f"and {len(types)} types"
             )
+            self.error(message, self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
@@ -561,6 +567,7 @@ def parse(
     verify: bool = True,
     allow_unregistered: bool = True,
     diagnostics: Diagnostics | None = None,
+    names: dict[Value, str] | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -570,6 +577,8 @@ def parse(
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
         diagnostics: Is told of each error as well. Default: nobody.
+        names: Is filled with the names that values have in the text (``%x``,
+            ``%x#1``). Default: they are not kept.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
@@ -578,7 +587,7 @@ def parse(
     took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
     try:
-        module = Parser(source, allow_unregistered=allow_unregistered).module()
+        module = Parser(source, allow_unregistered=allow_unregistered, names=names).module()
     except MlirError as error:
         # On its way out an error may have gathered others.
         emitted = error.diagnostics

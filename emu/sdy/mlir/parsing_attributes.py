@@ -305,10 +305,10 @@ class AttributeReader(TypeReader):
     def _dense_attribute(self, token: str, type_: Type | None) -> Attribute:
         place = self.starts[self.index]
         if token == "dense":
+            # Not balanced, or inside the brackets of something else.
+            token = self._balanced("<", ">", " after 'dense'")
+        else:
             self.index += 1
-            self.expect("<", " after 'dense'")
-            self.fail("expected '>'")
-        self.index += 1
         if type_ is None:
             if not self.accept(":"):
                 self.wrong_token("expected ':'")
@@ -397,21 +397,6 @@ class AttributeReader(TypeReader):
             return RawAttr(re.sub(r"\s+", " ", self.source.text[start:end]))
         found = self.optional_location()
         return RawAttr(f"loc({'unknown' if found is None else location_text(found)})")
-
-    def _balanced(self, open_: str, close: str) -> str:
-        """Skip to the bracket that closes; the text from the next token on."""
-        start = self.starts[self.index]
-        if self.tokens[self.index] != open_:
-            self.index += 1
-        self.expect(open_)
-        depth = 1
-        while depth:
-            token = self.tokens[self.index]
-            if not token:
-                self.fail(f"expected '{close}'")
-            depth += (token == open_) - (token == close)
-            self.index += 1
-        return self.source.text[start : self.starts[self.index - 1] + 1]
 
     # Locations
 

@@ -177,14 +177,19 @@ class TypeReader(TokenReader):
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
             return alias
-        self.index += 1
+        if not bracket and self.tokens[self.index + 1] == "<":
+            # Inside the brackets of another type, where tokens are fine.
+            token = self._balanced("<", ">")
+        else:
+            self.index += 1
         text = _one_line(token)
         found = (
             DialectType(dialect, text[len(dialect) + 2 :])
             if dot and rest
             else DialectType("", text)
         )
-        self._types[token] = found
+        if bracket:
+            self._types[token] = found
         return found
 
     def types(self) -> list[Type]:

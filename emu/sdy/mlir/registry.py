@@ -51,7 +51,8 @@ class OpDefinition:
             called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
         pure_if: Instead of ``pure``, where it depends on the operation.
-        recursive_effects: It has the effects of what is in its regions.
+        recursive_effects: It has the effects of what is in its regions
+            (`emu.sdy.mlir.effects` puts the three together).
         constant: Its result is its property ``value``; canonicalisation keeps
             one of equal ones.
         terminator: Ends a block.

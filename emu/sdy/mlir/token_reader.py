@@ -79,7 +79,8 @@ class TokenReader:
 
         Inside ``#dialect.attribute<…>`` nobody knows of the operation.
         """
-        return message if self.custom_op is None else f"custom op '{self.custom_op}' {message}"
+        known = self.custom_op is not None and not self._frames
+        return message if not known else f"custom op '{self.custom_op}' {message}"
 
     def fail(
         self,
@@ -267,6 +268,21 @@ class TokenReader:
         if name is None:
             self.error("expected valid '@'-identifier for symbol name")
         return name
+
+    def _balanced(self, open_: str, close: str, context: str = "") -> str:
+        """Skip to the bracket that closes; the text from the next token on."""
+        start = self.starts[self.index]
+        if self.tokens[self.index] != open_:
+            self.index += 1
+        self.expect(open_, context)
+        depth = 1
+        while depth:
+            token = self.tokens[self.index]
+            if not token:
+                self.error(f"expected '{close}'")
+            depth += (token == open_) - (token == close)
+            self.index += 1
+        return self.source.text[start : self.starts[self.index - 1] + 1]
 
     # Lists
 
