@@ -79,8 +79,6 @@ class AttributeReader(TypeReader):
         token = self.tokens[self.index]
         if not token:
             self.wrong_token("expected attribute value")
-        if self._frames:
-            token = self._join()
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
@@ -251,15 +249,13 @@ class AttributeReader(TypeReader):
             self.index += 1
             return found
         name, bracket, _ = token[1:].partition("<")
-        dialect, dot, _mnemonic = name.partition(".")
+        dialect, dot, mnemonic = name.partition(".")
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
             self.index += 1
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
-            return (
-                alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
-            )
+            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
             self.index += 1
