@@ -33,7 +33,7 @@ PIPELINES = (
     "sdy-propagation-pipeline",
     "sdy-import-pipeline",
     (
-        "func.func(sdy-add-data-flow-edges),func.func(sdy-apply-sharding-constraints),sdy-sharding-group-import,"
+        "sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import,"
         "sdy-basic-propagate,func.func(sdy-sink-data-flow-edges)"
     ),
     "sdy-add-data-flow-edges,sdy-aggressive-propagate",
