@@ -11,6 +11,7 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -70,7 +71,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``, if it comes."""
         index = self.index
         token = self.tokens[index]
-        if token[:1] != "%" or token == "%":
+        if token[:1] != "%":
             return None
         place = self.starts[index]
         following = self.tokens[index + 1]
@@ -268,7 +269,7 @@ class Parser(AttributeReader):
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.wrong_token("expected operation name in quotes")
+                self.fail("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -277,7 +278,7 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.wrong_token("expected operation name in quotes")
+                    self.fail("expected operation name in quotes")
                 return
             append(self._operation())
 
@@ -292,8 +293,9 @@ class Parser(AttributeReader):
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
-        if self.accept("(") and not self.accept(")"):
-            self._block_arguments(block)
+        if self.accept("("):
+            if not self.accept(")"):
+                self._block_arguments(block)
         self.expect(":", " after block name")
         self._block_body(block)
 
@@ -348,7 +350,7 @@ class Parser(AttributeReader):
         names: list[tuple[str, int, int]] = []
         while True:
             token, start = self.tokens[self.index], self.starts[self.index]
-            if token[:1] != "%" or token == "%":
+            if token[:1] != "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
@@ -441,8 +443,8 @@ class Parser(AttributeReader):
         dialect = name.partition(".")[0]
         if not self.allow_unregistered and dialect not in known_dialects:
             self.fail(
-                "operation being parsed with an unregistered dialect. If this is intended, "
-                "please use -allow-unregistered-dialect with the MLIR tool used",
+                f"operation being parsed with an unregistered dialect. If this is intended, "
+                f"please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
 

@@ -108,7 +108,9 @@ def _apply_in_shardings(manual: Operation, session: Session, tracker: SourceTrac
         )
         return insert_after_value(value, constraint)
 
-    for value, sharding in zip(manual.operands, _in_shardings(manual), strict=True):
+    for index, sharding in enumerate(_in_shardings(manual)):
+        # Not before: a constraint on an earlier operand may have taken over this one.
+        value = manual.operands[index]
         _apply(
             manual,
             value,
