@@ -52,11 +52,17 @@ class Parser(AttributeReader):
         op_location: Where the operation that is being read starts.
     """
 
-    def __init__(self, source: SourceText, *, allow_unregistered: bool = True) -> None:
+    def __init__(
+        self,
+        source: SourceText,
+        *,
+        allow_unregistered: bool = True,
+        names: dict[Value, str] | None = None,
+    ) -> None:
         super().__init__(source)
         self.allow_unregistered = allow_unregistered
         self.resources: str | None = None
-        self._scopes = Scopes()
+        self._scopes = Scopes(names)
         self._op_start = 0
         self._default_dialects = ["builtin"]
 
@@ -562,6 +568,7 @@ def parse(
     verify: bool = True,
     allow_unregistered: bool = True,
     diagnostics: Diagnostics | None = None,
+    names: dict[Value, str] | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -571,6 +578,8 @@ def parse(
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
         diagnostics: Is told of each error as well. Default: nobody.
+        names: Is filled with the names that values have in the text (``%x``,
+            ``%x#1``). Default: they are not kept.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
@@ -580,7 +589,7 @@ def parse(
     source = SourceText(text, file)
     try:
         with paused_collection():
-            module = Parser(source, allow_unregistered=allow_unregistered).module()
+            module = Parser(source, allow_unregistered=allow_unregistered, names=names).module()
     except MlirError as error:
         # On its way out an error may have gathered others.
         emitted = error.diagnostics
