@@ -209,9 +209,7 @@ class Recorder:
             history.cuts[dim, cut.axis, event.op] = rejection
 
 
-def _new_axes(
-    before: TensorSharding | None, after: TensorSharding
-) -> list[tuple[int, AxisRef]]:
+def _new_axes(before: TensorSharding | None, after: TensorSharding) -> list[tuple[int, AxisRef]]:
     found = []
     for dim, sharding in enumerate(after.dims):
         had = before.dims[dim].axes if before is not None else ()
