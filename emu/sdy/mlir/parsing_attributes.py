@@ -79,6 +79,8 @@ class AttributeReader(TypeReader):
         token = self.tokens[self.index]
         if not token:
             self.wrong_token("expected attribute value")
+        if self._frames:
+            token = self._join()
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
@@ -257,7 +259,9 @@ class AttributeReader(TypeReader):
             self.index += 1
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
-            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
+            return (
+                alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
+            )
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
             if dialect in closed_dialects:

@@ -8,8 +8,10 @@ pickle is slow with objects. The order of each value's uses is kept.
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
+from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import FileLoc, Location
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
@@ -17,7 +19,7 @@ from emu.sdy.mlir.ir import Block, Operation, Region, Value
 __all__ = ["flatten", "restore"]
 
 _Row = tuple[Any, ...]
-_Table = tuple[list[_Row], dict[int, list[int]]]
+_Named = dict[str, Attribute]
 
 
 def _pack(location: Location) -> Any:
@@ -36,17 +38,17 @@ def _unpack(packed: Any) -> Location:
     return FileLoc(*packed) if type(packed) is tuple else packed
 
 
-def flatten(root: Operation) -> _Table:
-    """The table of an operation and of all that it holds.
+def flatten(root: Operation) -> bytes:
+    """The table of an operation and of all that it holds, pickled.
 
     Raises:
         ValueError: It uses a value from outside.
     """
     with paused_collection():
-        return _flatten(root)
+        return pickle.dumps(_flatten(root), pickle.HIGHEST_PROTOCOL)
 
 
-def _flatten(root: Operation) -> _Table:
+def _flatten(root: Operation) -> tuple[list[_Row], dict[int, list[int]]]:
     values: dict[Value, int] = {}
     blocks: dict[Block, int] = {}
     ops = {op: number for number, op in enumerate(root.walk())}
@@ -58,8 +60,17 @@ def _flatten(root: Operation) -> _Table:
                 blocks[block] = len(blocks)
                 for argument in block.arguments:
                     values[argument] = len(values)
+    # Equal attributes are written once.
+    pool: dict[Attribute, Attribute] = {}
+
+    def shared(entries: _Named) -> _Named | None:
+        return {name: pool.setdefault(each, each) for name, each in entries.items()} or None
+
     try:
-        rows = [_row(op, values, blocks, -1 if op is root else None) for op in ops]
+        rows = [
+            (*_row(op, values, blocks, op is root), shared(op.properties), shared(op.attributes))
+            for op in ops
+        ]
     except KeyError:
         raise ValueError(f"{root.name} uses a value or a block from outside") from None
     # One use needs no order: the operand says it.
@@ -71,39 +82,33 @@ def _flatten(root: Operation) -> _Table:
     return rows, order
 
 
-def _row(
-    op: Operation, values: dict[Value, int], blocks: dict[Block, int], home: int | None
-) -> _Row:
-    if home is None:
-        home = blocks[op.parent] if op.parent is not None else -1
-    regions = [
-        [[(a.type, _pack(a.location)) for a in block.arguments] for block in region.blocks]
-        for region in op.regions
-    ]
+def _row(op: Operation, values: dict[Value, int], blocks: dict[Block, int], top: bool) -> _Row:
     return (
         op.name,
-        home,
+        -1 if top or op.parent is None else blocks[op.parent],
         [values[v] for v in op._operands],
         [r.type for r in op.results],
-        op.properties or None,
-        op.attributes or None,
-        regions or None,
+        [
+            [[(a.type, _pack(a.location)) for a in block.arguments] for block in region.blocks]
+            for region in op.regions
+        ]
+        or None,
         [blocks[s] for s in op.successors] or None,
         _pack(op.location),
     )
 
 
-def restore(table: _Table) -> Operation:
+def restore(table: bytes) -> Operation:
     """The operation that a table was made of."""
     with paused_collection():
-        return _restore(*table)
+        return _restore(*pickle.loads(table))
 
 
 def _restore(rows: list[_Row], order: dict[int, list[int]]) -> Operation:
     values: list[Value] = []
     blocks: list[Block] = []
     ops: list[Operation] = []
-    for name, home, _, types, properties, attributes, regions, _, location in rows:
+    for name, home, _, types, regions, _, location, properties, attributes in rows:
         op = Operation(
             name,
             (),
@@ -124,7 +129,7 @@ def _restore(rows: list[_Row], order: dict[int, list[int]]) -> Operation:
             blocks[home].append(op)
     for op, row in zip(ops, rows, strict=True):
         op._operands = [values[number] for number in row[2]]
-        op.successors = [blocks[number] for number in row[7] or ()]
+        op.successors = [blocks[number] for number in row[5] or ()]
         for index, value in enumerate(op._operands):
             value._uses[op, index] = None
     for number, flat in order.items():
