@@ -325,4 +325,4 @@ def _report(op: Operation, message: str, diagnostics: Diagnostics) -> None:
 
 
 for _name in SHAPES:
-    extend(f"stablehlo.{_name}", verify=_verifier(_name))
+    extend(_name if "." in _name else f"stablehlo.{_name}", verify=_verifier(_name))

@@ -15,6 +15,8 @@ HEAD = (
 )
 X, Y, S, K = "tensor<3x5xf32>", "tensor<5x3xf32>", "tensor<f32>", "tensor<i32>"
 CASES = [
+    (f'%0 = "chlo.erf"(%x, %x) : ({X}, {X}) -> {X}', "'chlo.erf' op requires a single operand"),
+    (f'%0:2 = "mhlo.topk"(%x) : ({X}) -> ({X}, {X})', "'mhlo.topk' op requires attribute 'k'"),
     (f"%0 = stablehlo.add %x, %y : ({X}, {Y}) -> {X}", "same shape for all operands and results"),
     (f"%0 = stablehlo.add %x, %x : ({X}, {X}) -> tensor<3x5xf64>", "the same element type"),
     (
@@ -241,7 +243,8 @@ def test_senseless_operations_are_reported(line: str, message: str) -> None:
     assert message in caught.value.diagnostics[0].message
     place = caught.value.diagnostics[0].location
     if "applies" not in line:  # such a reduce is located at its operands
-        assert (place.line, place.column) == (2, 8 if line.startswith("%") else 3)
+        name = min(line.find(start) for start in ('"', "stablehlo.") if start in line)
+        assert (place.line, place.column) == (2, 3 + name)
 
 
 @pytest.mark.parametrize(
@@ -288,8 +291,10 @@ COMPLEX = "complex type with 32/64-bit float elements"
         (
             "sign",
             "ui8",
-            f"2/4/8/16/32/64-bit signless integer or {FLOAT} or {COMPLEX} "
-            "or per-tensor integer quantized",
+            (
+                f"2/4/8/16/32/64-bit signless integer or {FLOAT} or {COMPLEX} "
+                "or per-tensor integer quantized"
+            ),
         ),
         ("convert", "tf32", f"{FLOAT} or bool or {INTEGER} or {COMPLEX}"),
     ],
