@@ -1,4 +1,4 @@
-"""The command line: ``emu run``, ``emu demo``, ``emu doctor`` and ``emu tiling``.
+"""The command line: ``emu run``, ``demo``, ``doctor``, ``tiling`` and ``sdy``.
 
 Only ``argparse`` is imported at the top, so that ``emu --help`` answers at once; each command
 imports what it needs. This module and those it calls for printing are the only ones that print.
@@ -32,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line,
         130 after Ctrl-C, and for ``emu run`` whatever the script asked for.
     """
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:2] == ["sdy", "opt"]:  # passes are options there, in an order that counts
+        return _sdy_opt(words[2:])
+    options = _parser().parse_args(words)
     try:
         status: int = options.command(options)
     except KeyboardInterrupt:
@@ -54,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(command=_doctor)
     _add_tiling(commands)
+    _add_sdy(commands)
     return parser
 
 
@@ -179,6 +183,40 @@ def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     tiling.set_defaults(command=_tiling)
 
 
+def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sdy = commands.add_parser(
+        "sdy",
+        help="propagate shardings through StableHLO, and explain them",
+        description="Shardy in Python: passes over modules of StableHLO with sdy shardings.",
+    )
+    tools = sdy.add_subparsers(required=True, metavar="TOOL")
+    tools.add_parser("opt", help="run passes on a module (emu sdy opt --help)", add_help=False)
+    why = tools.add_parser(
+        "explain",
+        help="say why values are sharded as they are",
+        description="For each axis of a value, the steps that brought it; for each axis that was "
+        "not taken, what cut it. Without --value: a line for each value.",
+    )
+    why.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="MLIR; - is standard input"
+    )
+    why.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        metavar="%NAME",
+        help="explain this value (repeatable)",
+    )
+    why.add_argument("--function", metavar="NAME", help="in which function it is (default: main)")
+    why.add_argument(
+        "--html", type=Path, metavar="OUT.html", help="write a page that shows it step by step"
+    )
+    why.add_argument(
+        "--pipeline", metavar="PASSES", help="what to run (default: sdy-propagation-pipeline)"
+    )
+    why.set_defaults(command=_sdy_explain)
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
@@ -292,6 +330,27 @@ def _tiling(options: argparse.Namespace) -> int:
         _complain(error)
         return USAGE
     return 0
+
+
+def _sdy_opt(arguments: list[str]) -> int:
+    from emu.sdy.tool.opt import run_opt
+
+    try:
+        return run_opt(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _sdy_explain(options: argparse.Namespace) -> int:
+    from emu.sdy.tool.explain import run_explain
+
+    return run_explain(
+        options.file,
+        values=options.value,
+        function=options.function,
+        html=options.html,
+        passes=options.pipeline,
+    )
 
 
 def _report(group: ExceptionGroup[Exception]) -> int:

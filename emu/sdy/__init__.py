@@ -1,1 +1,58 @@
-"""Shardy in Python: MLIR text, the sdy dialect, rules, propagation, explanations."""
+"""Shardy in Python: MLIR text, the sdy dialect, rules, propagation, explanations.
+
+    >>> import emu.sdy
+    >>> module = emu.sdy.parse(text)              # StableHLO with sdy shardings
+    >>> emu.sdy.run(module, "sdy-propagation-pipeline")
+    >>> print(module)
+    >>> print(emu.sdy.explain(text).value("%5")[0])
+
+Only what is asked for is imported.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from emu.sdy.explain import Explanation, ValueReport, explain
+    from emu.sdy.jax import from_jax
+    from emu.sdy.mlir import parse, to_text
+    from emu.sdy.mlir.diagnostics import MlirError, PassFailed
+    from emu.sdy.passes.run import run
+    from emu.sdy.rules import register as register_rule
+
+__all__ = [
+    "Explanation",
+    "MlirError",
+    "PassFailed",
+    "ValueReport",
+    "explain",
+    "from_jax",
+    "parse",
+    "register_rule",
+    "run",
+    "to_text",
+]
+
+_HOMES = {
+    "Explanation": ("emu.sdy.explain", "Explanation"),
+    "MlirError": ("emu.sdy.mlir.diagnostics", "MlirError"),
+    "PassFailed": ("emu.sdy.mlir.diagnostics", "PassFailed"),
+    "ValueReport": ("emu.sdy.explain", "ValueReport"),
+    "explain": ("emu.sdy.explain", "explain"),
+    "from_jax": ("emu.sdy.jax", "from_jax"),
+    "parse": ("emu.sdy.mlir", "parse"),
+    "register_rule": ("emu.sdy.rules", "register"),
+    "run": ("emu.sdy.passes.run", "run"),
+    "to_text": ("emu.sdy.mlir", "to_text"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value

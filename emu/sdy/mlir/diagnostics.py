@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -20,6 +20,7 @@ __all__ = [
     "PassFailed",
     "Severity",
     "UnknownLoc",
+    "fused",
 ]
 
 
@@ -85,6 +86,23 @@ class FusedLoc(Location):
 
 
 UNKNOWN = UnknownLoc()
+
+
+def fused(locations: Iterable[Location]) -> Location:
+    """The location of what comes from several places.
+
+    Fused ones without metadata among them are taken apart; unknown ones and
+    those that are there already do not count.
+    """
+    found: dict[Location, None] = {}
+    for location in locations:
+        if isinstance(location, FusedLoc) and not location.metadata:
+            found.update(dict.fromkeys(location.locations))
+        elif location != UNKNOWN:
+            found[location] = None
+    if len(found) <= 1:
+        return next(iter(found), UNKNOWN)
+    return FusedLoc(tuple(found))
 
 
 class Severity(Enum):

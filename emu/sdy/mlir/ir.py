@@ -202,8 +202,22 @@ class Operation:
 
     def erase_operand(self, index: int) -> None:
         """Remove one operand; those behind it move up."""
-        values = self._operands
-        self.set_operands(values[:index] + values[index + 1 :])
+        self.erase_operands([index])
+
+    def erase_operands(self, indices: Iterable[int]) -> None:
+        """Remove operands; those behind the first move up.
+
+        As in MLIR, the uses of those that move become the newest.
+        """
+        gone = set(indices)
+        first = min(gone, default=len(self._operands))
+        behind = self._operands[first:]
+        del self._operands[first:]
+        for index, value in enumerate(behind, first):
+            del value._uses[self, index]
+            if index not in gone:
+                value._uses[self, len(self._operands)] = None
+                self._operands.append(value)
 
     def drop_operands(self) -> None:
         """Use nothing any more."""

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
     Diagnostic,
@@ -29,7 +30,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
-from emu.sdy.mlir.registry import definition, is_defined, known_dialects
+from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
 from emu.sdy.mlir.scopes import Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
@@ -553,7 +554,12 @@ class _Pending(Location):
 
 
 def parse(
-    text: str, *, file: str = "-", verify: bool = True, allow_unregistered: bool = True
+    text: str,
+    *,
+    file: str = "-",
+    verify: bool = True,
+    allow_unregistered: bool = True,
+    diagnostics: Diagnostics | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -562,25 +568,32 @@ def parse(
         file: The name of the text in messages and locations.
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
+        diagnostics: Is told of each error as well. Default: nobody.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
     """
+    load_dialects()
+    took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
     try:
-        module = Parser(source, allow_unregistered=allow_unregistered).module()
+        with paused_collection():
+            module = Parser(source, allow_unregistered=allow_unregistered).module()
     except MlirError as error:
         # On its way out an error may have gathered others.
         emitted = error.diagnostics
+        for each in emitted:
+            took.emit(each)
         raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
     except RecursionError:
         found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
+        took.emit(found)
         raise MlirError(render(found, source), [found]) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
-        diagnostics = Diagnostics()
-        if not verify_operation(module, diagnostics):
-            emitted = diagnostics.emitted
+        start = len(took.emitted)
+        if not verify_operation(module, took):
+            emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module

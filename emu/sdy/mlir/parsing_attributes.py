@@ -86,7 +86,7 @@ class AttributeReader(TypeReader):
             return self._hash_attribute(token)
         if first == '"' and len(token) > 1:
             return self._string_attribute(token)
-        if first in _NUMBER_START:
+        if first in _NUMBER_START and token != "->":
             return self._number(token, type_)
         if first == "[":
             return self._array_of_attributes()
@@ -252,6 +252,8 @@ class AttributeReader(TypeReader):
             return found
         name, bracket, _ = token[1:].partition("<")
         dialect, dot, _mnemonic = name.partition(".")
+        if not bracket and not dot and self.tokens[self.index + 1] == "<":
+            return self._short_inside(dialect)
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
             self.index += 1
@@ -302,6 +304,17 @@ class AttributeReader(TypeReader):
         found = self._with(parse, match[1])
         self.expect(">")
         self._leave()
+        return found
+
+    def _short_inside(self, dialect: str) -> Attribute:
+        """Read ``#sdy<sharding …>`` inside another attribute."""
+        self.index += 2
+        mnemonic = self.keyword()
+        parse = attribute_parsers.get(f"{dialect}.{mnemonic}")
+        if parse is None:
+            self.fail(f"unknown attribute `{mnemonic}` in dialect `{dialect}`")
+        found = parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
+        self.expect(">")
         return found
 
     # Dense data and what passes as text

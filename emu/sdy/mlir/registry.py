@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "definition",
     "extend",
     "known_dialects",
+    "load_dialects",
 ]
 
 ParseOp = Callable[["Parser"], "Operation"]
@@ -88,6 +90,8 @@ class OpDefinition:
     defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
+_DIALECT_MODULES = ("emu.sdy.stablehlo", "emu.sdy.dialect.ops", "emu.sdy.dialect.verify")
+
 _definitions: dict[str, OpDefinition] = {}
 _nothing = OpDefinition("")
 
@@ -139,6 +143,15 @@ def extend(name: str, **changes: object) -> OpDefinition:
     """Change fields of a definition (a verifier kept in another module)."""
     _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]
     return _definitions[name]
+
+
+def load_dialects() -> None:
+    """Have the dialects define what they have; the parser calls it.
+
+    By name, because dialects stand above this package.
+    """
+    for name in _DIALECT_MODULES:
+        import_module(name)
 
 
 def definition(name: str) -> OpDefinition:

@@ -37,7 +37,7 @@ from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.registry import definition, is_defined
 from emu.sdy.mlir.types import Type
 
-__all__ = ["Pattern", "PatternSet", "Rewriter", "Worklist", "rewrite_greedily"]
+__all__ = ["Pattern", "PatternSet", "Rewrite", "Rewriter", "Worklist", "rewrite_greedily"]
 
 
 class Worklist:

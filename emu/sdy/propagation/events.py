@@ -37,38 +37,43 @@ class CutReason(Enum):
     BLOCKED = "the rule blocks propagation along the factor"
     NOT_TAKEN = "the tensor's own axes of the factor are not a prefix"
     RESULT_LIMITS = "a result stays shorter, so operands do not shard each other"
+    STRIDED = "the factor before it in the dimension is not cut up, so shards would be strided"
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An axis that a step did not bring to a tensor.
+    """An axis that another tensor has and that a step did not bring to a tensor.
 
+    Only the first such axis is told; without it, those behind it cannot come.
     Tensors are counted operands first, then results.
 
     Attributes:
         factor: The factor of the rule.
-        axis: The axis (or sub-axis) that was cut.
-        tensor: The tensor that would have got it, or None for all of them.
+        axis: The axis (or sub-axis) that was cut, or of which a part was.
+        tensor: The tensor that would have got it.
         reason: Why.
+        source: The first tensor that has the axis.
         other_tensor: The tensor on which the conflict lies, if one does.
         other_factor: The factor that has the axis there, if one does.
     """
 
     factor: int
     axis: AxisRef
-    tensor: int | None
+    tensor: int
     reason: CutReason
+    source: int
     other_tensor: int | None = None
     other_factor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """One visit of an operation, whether or not it changed a sharding.
+    """One visit of an operation that changed a sharding, or brought an axis no further.
 
     Attributes:
-        op: The operation visited.
-        kind: "op", "data_flow_edge", "barrier", "func_results" or "constraint".
+        op: The operation visited; for "func_results", the function.
+        kind: "op", "constraint", "barrier", "data_flow_edge",
+            "func_data_flow_edge" or "func_results".
         rule: Its rule.
         operands: The values that the rule calls operands, in its order.
         results: The values that the rule calls results.
@@ -77,6 +82,7 @@ class StepEvent:
         directions: By factor: the direction allowed in this round.
         cuts: What did not pass.
         round: Which round it is: user priority and op priority.
+        result_index: Which result of the function, for "func_results".
     """
 
     op: Operation
@@ -89,30 +95,33 @@ class StepEvent:
     directions: tuple[PropagationDirection, ...]
     cuts: tuple[Cut, ...]
     round: tuple[int, int]
+    result_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SeedEvent:
-    """A value got a sharding otherwise: from the text, a group, a constraint.
+    """A value has a sharding that no step brought.
 
     Attributes:
         value: The value.
         sharding: What it has now.
-        cause: "input", "constraint", "group 3", "manual computation" …
-        source: The value from which it comes, if one does.
+        cause: "given" in the module; "group 3", as the other members of a
+            sharding group have it; "priority 2", the turn of which it is now.
+        result_index: If it is the sharding of a function's result: which one;
+            ``value`` is what the function returns there.
     """
 
     value: Value
     sharding: TensorSharding
     cause: str
-    source: Value | None = None
+    result_index: int | None = None
 
 
 class Listener(Protocol):
     """Who wants to be told."""
 
     def step(self, event: StepEvent) -> None:
-        """A visit."""
+        """A visit that changed something, or met a conflict."""
 
     def seed(self, event: SeedEvent) -> None:
         """A sharding that no step brought."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from emu.sdy.dialect.attributes import (
     AxisRef,
@@ -136,7 +137,7 @@ class AxisLists:
     def add_sorted(self, axes: Sequence[AxisRef], what: str) -> Problem | None:
         """The same of a list that must be in the order of the mesh."""
         keys = [self._key(axis) for axis in axes]
-        if any(after < before for before, after in zip(keys, keys[1:], strict=False)):
+        if any(after < before for before, after in pairwise(keys)):
             return Problem(f"{what} axes are not ordered w.r.t. mesh")
         return self.add(axes)
 

@@ -1,0 +1,151 @@
+"""A reshard that an earlier one has done already is not done again.
+
+The values that two reshards start from need not be the same one, as long as
+both come from one *root* by reshapes and transposes, which move nothing between
+devices. The earlier reshard must come from the root by reshapes alone and cut
+the data in the same places. Then its result, reshaped to the root's type, goes
+through copies of the reshapes and transposes of the later one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
+from emu.sdy.dialect.shardings import find_mesh
+from emu.sdy.mlir.attributes import DenseArrayAttr
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.rewriting import Rewriter
+from emu.sdy.mlir.types import TensorType, Type
+
+__all__ = ["equal_reshard"]
+
+_RESHAPE = "stablehlo.reshape"
+_TRANSPOSE = "stablehlo.transpose"
+
+
+def equal_reshard(op: Operation, rewriter: Rewriter) -> bool:
+    """Use the result of an earlier reshard that does the same."""
+    start = op.operands[0]
+    root = _root(start)
+    wanted = _sharding_at_root(cast(TensorSharding, op.properties["sharding"]), start)
+    found = _earlier(root, wanted, op)
+    if found is None:
+        return False
+    if found.type != root.type:
+        reshape = Operation(_RESHAPE, [found], [root.type], location=op.location)
+        found = rewriter.insert_after_value(found, reshape).result
+    rewriter.replace(op, [_repeat_path(root, start, found, rewriter)])
+    return True
+
+
+def _moves_nothing(op: Operation | None) -> bool:
+    return op is not None and op.name in (_RESHAPE, _TRANSPOSE)
+
+
+def _root(value: Value) -> Value:
+    """What a value is before reshapes and transposes."""
+    op = value.defining_op
+    while op is not None and _moves_nothing(op):
+        value = op.operands[0]
+        op = value.defining_op
+    return value
+
+
+def _sharding_at_root(sharding: TensorSharding, value: Value) -> TensorSharding:
+    """The sharding with its dimensions as they were before the transposes.
+
+    Reshapes that keep the rank are passed; at one that does not the way ends.
+    """
+    op = value.defining_op
+    while op is not None:
+        if op.name == _TRANSPOSE:
+            order = cast(DenseArrayAttr, op.properties["permutation"]).values
+            dims = list(sharding.dims)
+            for dim, source in zip(sharding.dims, order, strict=True):
+                dims[source] = dim
+            sharding = sharding.with_dims(dims)
+        elif op.name != _RESHAPE or _rank(op.operands[0]) != _rank(op.result):
+            break
+        op = op.operands[0].defining_op
+    return sharding
+
+
+def _rank(value: Value) -> int:
+    return cast(TensorType, value.type).rank
+
+
+def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value | None:
+    """The result of an earlier reshard of the block that does what is wanted."""
+    pending, seen = [root], set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for user in value.users:
+            if user is current:
+                continue
+            if user.name == "sdy.reshard":
+                sharding = cast(TensorSharding, user.properties["sharding"])
+                if (
+                    _cuts_alike(sharding, user.result.type, wanted, current)
+                    and user.parent is current.parent
+                    and user.is_before(current)
+                ):
+                    return user.result
+            elif user.name == _RESHAPE:
+                pending.append(user.result)
+    return None
+
+
+def _cuts_alike(
+    sharding: TensorSharding, type_: Type, wanted: TensorSharding, current: Operation
+) -> bool:
+    """Whether both cut the elements, taken in row-major order, alike."""
+    wanted_type = current.result.type
+    if sharding == wanted and type_ == wanted_type:
+        return True
+    if sharding.mesh != wanted.mesh or sharding.replicated_axes != wanted.replicated_axes:
+        return False
+    if not isinstance(type_, TensorType) or not isinstance(wanted_type, TensorType):
+        return False
+    if type_.encoding is not None or wanted_type.encoding is not None:
+        return False
+    mesh = find_mesh(current, sharding.mesh)
+    if mesh is None or not type_.is_static or not wanted_type.is_static:
+        return False
+    return _strides(sharding, type_, mesh) == _strides(wanted, wanted_type, mesh)
+
+
+def _strides(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> list[tuple[AxisRef, int]]:
+    """By how many elements the next shard along each axis is away, ascending.
+
+    Sizes that do not divide are rounded up, so that only shardings that put the
+    same elements on a device compare equal.
+    """
+    strides: list[tuple[AxisRef, int]] = []
+    behind = 1
+    for dim, size in zip(reversed(sharding.dims), reversed(type_.static_shape), strict=True):
+        shards = math.prod(axis.size(mesh) for axis in dim.axes)
+        stride = behind * -(-size // shards)
+        for axis in reversed(dim.axes):
+            strides.append((axis, stride))
+            stride *= axis.size(mesh)
+        behind *= size
+    return sorted(strides, key=lambda entry: entry[1])
+
+
+def _repeat_path(root: Value, value: Value, found: Value, rewriter: Rewriter) -> Value:
+    """What makes ``value`` of ``root``, done again to what was found."""
+    path: list[Operation] = []
+    while value is not root:
+        op = cast(Operation, value.defining_op)
+        path.append(op)
+        value = op.operands[0]
+    for op in reversed(path):
+        copy = rewriter.insert_after_value(found, op.clone())
+        copy.set_operand(0, found)
+        found = copy.result
+    return found

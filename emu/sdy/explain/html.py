@@ -1,0 +1,102 @@
+"""Explanations as a page: the module with its shardings, drawn and steppable."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
+from emu.sdy.dialect.axes import pre_size
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.printing import stripped
+from emu.sdy.explain.names import place_of
+from emu.sdy.explain.page import PAGE
+from emu.sdy.explain.text import value_text
+from emu.sdy.mlir.types import TensorType
+from emu.sdy.propagation.events import StepEvent
+
+if TYPE_CHECKING:
+    from emu.sdy.explain.explanation import Explanation, ValueReport
+    from emu.sdy.mlir.ir import Operation, Value
+
+__all__ = ["page"]
+
+
+def page(explanation: Explanation) -> str:
+    """An HTML page that needs nothing else."""
+    reports = list(explanation)
+    numbers = {report.value: n for n, report in enumerate(reports)}
+    data = {
+        "values": [_value(report, explanation.original) for report in reports],
+        "steps": _steps(explanation, numbers),
+    }
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return PAGE.replace("/*DATA*/null", text)
+
+
+def _value(report: ValueReport, scope: Operation) -> dict[str, Any]:
+    return {
+        "name": report.name.name,
+        "function": report.name.function,
+        "operation": report.operation,
+        "type": str(report.type),
+        "shape": list(report.type.shape) if isinstance(report.type, TensorType) else [],
+        "place": report.place,
+        "before": _sharding(report.before, scope),
+        "after": _sharding(report.after, scope),
+        "refused": len(report.rejections),
+        "why": value_text(report),
+    }
+
+
+def _steps(explanation: Explanation, numbers: dict[Value, int]) -> list[dict[str, Any]]:
+    """The steps that changed a value of the text, with what they changed."""
+    found = []
+    for number, event in enumerate(explanation.recorder.steps):
+        if isinstance(event, StepEvent):
+            tensors = (*event.operands, *event.results)
+            changes = [
+                [numbers[value], _sharding(event.after[i], explanation.original)]
+                for i, value in enumerate(tensors)
+                if value in numbers and event.before[i] != event.after[i]
+            ]
+            what = event.op.name if event.kind == "op" else event.kind.replace("_", " ")
+            place, round_ = place_of(event.op.location), list(event.round)
+        else:
+            sharding = _sharding(event.sharding, explanation.original)
+            changes = [[numbers[event.value], sharding]] if event.value in numbers else []
+            what, place, round_ = event.cause, "", []
+        if changes:
+            found.append(
+                {"n": number, "what": what, "place": place, "round": round_, "changes": changes}
+            )
+    return found
+
+
+def _sharding(sharding: TensorSharding | None, scope: Operation) -> dict[str, Any] | None:
+    """What the page draws: for each dimension, how a device's number gives its shard.
+
+    An axis is ``[stride, size]``: the digit ``device // stride % size``, where
+    the device is counted by its position in the mesh.
+    """
+    if sharding is None:
+        return None
+    mesh = get_mesh(scope, sharding.mesh)
+    return {
+        "text": stripped(sharding),
+        "devices": mesh.total_size,
+        "ids": list(mesh.device_ids),
+        "dims": [_digits(dim, mesh) for dim in sharding.dims],
+    }
+
+
+def _digits(dim: DimensionSharding, mesh: Mesh) -> list[list[int]]:
+    digits = []
+    for axis in dim.axes:
+        index = mesh.axis_index(axis.name)
+        behind = math.prod(a.size for a in mesh.axes[index + 1 :])
+        size = axis.size(mesh)
+        inside = mesh.axes[index].size // (pre_size(axis) * size)
+        digits.append([behind * inside, size])
+    return digits

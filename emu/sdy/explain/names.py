@@ -1,0 +1,118 @@
+"""The names that values have in the text, carried through passes in locations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emu.sdy.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
+from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
+
+__all__ = ["ValueName", "function_of", "mark", "name_of", "place_of", "unmark"]
+
+_MARK = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueName:
+    """What a value is called.
+
+    Attributes:
+        function: The function in whose text it is, without "@".
+        name: ``%5``, ``%arg0``, ``%3#1``.
+    """
+
+    function: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} in @{self.function}" if self.function else self.name
+
+
+def mark(module: Operation, names: Mapping[Value, str]) -> None:
+    """Put the names of all values into the locations of what defines them."""
+    for op in module.walk():
+        function = function_of(op)
+        op.location = NameLoc(_marked(function, _op_name(op, names)), op.location)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    inner = op.symbol_name or "" if op.name == "func.func" else function
+                    mark_ = _marked(inner, names.get(argument, ""))
+                    argument.location = NameLoc(mark_, argument.location)
+
+
+def _op_name(op: Operation, names: Mapping[Value, str]) -> str:
+    return names.get(op.results[0], "").partition("#")[0] if op.results else ""
+
+
+def _marked(function: str, name: str) -> str:
+    return f"{_MARK}{function}{_MARK}{name}"
+
+
+def unmark(module: Operation) -> None:
+    """Take the names out of the locations again."""
+    for op in module.walk():
+        op.location = _without(op.location)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    argument.location = _without(argument.location)
+
+
+def _without(location: Location) -> Location:
+    while isinstance(location, NameLoc) and location.name.startswith(_MARK):
+        location = location.child
+    return location
+
+
+def function_of(op: Operation) -> str:
+    """The function that holds an operation, without "@"."""
+    holder = op if op.name == "func.func" else op.ancestor("func.func")
+    return (holder.symbol_name or "") if holder is not None else ""
+
+
+def name_of(value: Value) -> ValueName | None:
+    """The name of a value, or of that from which it was made."""
+    if isinstance(value, BlockArgument):
+        found = _find(value.location) or _from_holder(value.owner)
+        return found
+    if not isinstance(value, OpResult):
+        return None
+    found = _find(value.owner.location)
+    if found is None or len(value.owner.results) == 1:
+        return found
+    return ValueName(found.function, f"{found.name}#{value.index}")
+
+
+def _from_holder(block: Block) -> ValueName | None:
+    holder = block.parent_op
+    return _find(holder.location) if holder is not None else None
+
+
+def _find(location: Location) -> ValueName | None:
+    if isinstance(location, NameLoc):
+        if location.name.startswith(_MARK):
+            function, _, name = location.name[1:].partition(_MARK)
+            return ValueName(function, name) if name else None
+        return _find(location.child)
+    if isinstance(location, FusedLoc):
+        return next((n for n in map(_find, location.locations) if n is not None), None)
+    if isinstance(location, CallSiteLoc):
+        return _find(location.callee)
+    return None
+
+
+def place_of(location: Location) -> str:
+    """Where a reader finds it: ``file:line``, with the names JAX gives; "" if nowhere."""
+    location = _without(location)
+    if isinstance(location, FileLoc):
+        return f"{location.file}:{location.line}"
+    if isinstance(location, NameLoc):
+        inner = place_of(location.child)
+        return f"{location.name} ({inner})" if inner else location.name
+    if isinstance(location, CallSiteLoc):
+        return place_of(location.callee)
+    if isinstance(location, FusedLoc):
+        return next((p for p in map(place_of, location.locations) if p), "")
+    return "" if location == UNKNOWN else str(location)

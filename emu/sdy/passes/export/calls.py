@@ -1,0 +1,241 @@
+"""Functions and calls: out of named computations, and one function again for equal ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
+from emu.sdy.dialect.shardings import (
+    callee_name,
+    find_function,
+    fully_closed_like,
+    func_arg_shardings,
+    func_result_shardings,
+    get_sharding,
+    is_equivalent,
+    modify_arg_attributes,
+    original_func_name,
+    set_shardings,
+    sharding_per_value,
+)
+from emu.sdy.mlir.attributes import Attribute, StringAttr, SymbolRefAttr, TypeAttr
+from emu.sdy.mlir.ir import Operation, Region, Value
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.mlir.types import FunctionType
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
+from emu.sdy.passes.export.data_flow import shardings_of_edges
+
+__all__ = ["ExportNamedComputations", "InsertFuncCallReshards", "UnflattenCallGraph"]
+
+_EXECUTION_THREAD = "execution_thread"
+
+
+# Named computations
+
+
+@register
+@dataclass(frozen=True)
+class ExportNamedComputations(ModulePass):
+    """Make each ``sdy.named_computation`` a private function and a call of it.
+
+    The shardings of its edges, or else its own, become those of the function's
+    arguments and of the call's results. A name that is taken gets a number.
+    """
+
+    name: ClassVar[str] = "sdy-export-named-computations"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Export inner computations before the outer ones."""
+        table = SymbolTable(op)
+        results: list[Value] = []
+        computations = [
+            each for each in op.walk(post_order=True) if each.name == "sdy.named_computation"
+        ]
+        for computation in computations:
+            results += _export(computation, op, table).results
+        _remove_edges(results)
+
+
+def _export(computation: Operation, module: Operation, table: SymbolTable) -> Operation:
+    ins = _edge_or_own(computation, computation.body().arguments, "in_shardings")
+    outs = _edge_or_own(computation, computation.results, "out_shardings")
+    func = _outline(computation, ins)
+    module.body().append(func)
+    name = table.insert(func)
+    call = Operation(
+        "func.call",
+        computation.operands,
+        [result.type for result in computation.results],
+        properties={"callee": SymbolRefAttr(name)},
+        attributes={k: v for k, v in computation.attributes.items() if k != _EXECUTION_THREAD},
+        location=computation.location,
+    )
+    if outs is not None:
+        set_shardings(call, outs)
+    Place.before(computation).insert(call)
+    computation.replace_with(call.results)
+    return call
+
+
+def _edge_or_own(
+    computation: Operation, owners: Sequence[Value], name: str
+) -> TensorShardingPerValue | None:
+    if shardings := shardings_of_edges(owners):
+        return TensorShardingPerValue(tuple(shardings))
+    own = computation.properties.get(name)
+    return own if isinstance(own, TensorShardingPerValue) else None
+
+
+def _outline(computation: Operation, ins: TensorShardingPerValue | None) -> Operation:
+    """A function of the computation's body, which it loses."""
+    name = computation.properties["name"]
+    block = computation.body()
+    type_ = FunctionType(
+        tuple(argument.type for argument in block.arguments),
+        tuple(result.type for result in computation.results),
+    )
+    func = Operation(
+        "func.func",
+        properties={
+            "sym_name": name,
+            "function_type": TypeAttr(type_),
+            "sym_visibility": StringAttr("private"),
+        },
+        attributes={ORIGINAL_FUNC_NAME: name},
+        location=computation.location,
+    )
+    func.add_region(Region()).take_body(computation.regions[0])
+    old = block.terminator
+    block.append(Operation("func.return", old.operands, location=old.location))
+    old.erase()
+    _remove_edges(block.arguments)
+    if ins is not None:
+        shardings = ins.shardings
+
+        def put(entries: dict[str, Attribute], index: int) -> None:
+            entries[SHARDING] = shardings[index]
+
+        modify_arg_attributes(func, put)
+    if _EXECUTION_THREAD in computation.attributes:
+        func.attributes[_EXECUTION_THREAD] = computation.attributes[_EXECUTION_THREAD]
+    return func
+
+
+def _remove_edges(values: Iterable[Value]) -> None:
+    for value in values:
+        users = value.users
+        if users and users[0].name == "sdy.data_flow_edge":
+            users[0].replace_with([value])
+
+
+# One function for equal ones
+
+_Key = tuple[str, Attribute | None, TensorShardingPerValue | None, TensorShardingPerValue | None]
+
+
+class _Keys:
+    """What functions are told apart by: origin, manual axes, shardings."""
+
+    def __init__(self, table: SymbolTable) -> None:
+        self._table = table
+        self._keys: dict[Operation, _Key] = {}
+
+    def full(self, func: Operation) -> _Key:
+        """The key with shardings."""
+        key = self._keys.get(func)
+        if key is None:
+            ins = func_arg_shardings(func, self._table)
+            outs = func_result_shardings(func, self._table)
+            key = self._keys[func] = (*self.origin(func)[:2], ins, outs)
+        return key
+
+    def origin(self, func: Operation) -> _Key:
+        """The key without shardings."""
+        return (original_func_name(func), func.attributes.get(FUNC_MANUAL_AXES), None, None)
+
+
+@register
+@dataclass(frozen=True)
+class UnflattenCallGraph(ModulePass):
+    """Let calls of copies of a function, sharded alike, call one of them.
+
+    Attributes:
+        dedup_functions_fully: Keep one copy whatever the shardings: the one
+            with those that most calls have.
+    """
+
+    name: ClassVar[str] = "sdy-unflatten-call-graph"
+
+    dedup_functions_fully: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Choose the copies, and change the calls."""
+        table = SymbolTable(op)
+        keys = _Keys(table)
+        key_of = keys.origin if self.dedup_functions_fully else keys.full
+        calls = [each for each in op.walk(post_order=True) if each.name == "func.call"]
+        callees = [find_function(table, callee_name(call)) for call in calls]
+        chosen: dict[_Key, Operation] = {}
+        for func in callees:
+            chosen.setdefault(key_of(func), func)
+        if self.dedup_functions_fully:
+            counts: Counter[_Key] = Counter()
+            for func in callees:
+                counts[keys.full(func)] += 1
+                best = chosen[key_of(func)]
+                if counts[keys.full(func)] > counts[keys.full(best)]:
+                    chosen[key_of(func)] = func
+        names = {key: func.symbol_name or "" for key, func in chosen.items()}
+        for call, func in zip(calls, callees, strict=True):
+            call.properties["callee"] = SymbolRefAttr(names[key_of(func)])
+        for each in op.walk():
+            if each.name == "func.func":
+                each.attributes.pop(ORIGINAL_FUNC_NAME, None)
+                each.attributes.pop(FUNC_MANUAL_AXES, None)
+
+
+# Reshards of what calls give
+
+
+@register
+@dataclass(frozen=True)
+class InsertFuncCallReshards(ModulePass):
+    """Reshard what a call gives where its function gives it otherwise."""
+
+    name: ClassVar[str] = "sdy-insert-func-call-reshards"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Give calls their functions' result shardings, and reshard behind them."""
+        table = SymbolTable(op)
+        by_func: dict[Operation, TensorShardingPerValue | None] = {}
+        for call in op.walk(post_order=True):
+            if call.name != "func.call":
+                continue
+            func = find_function(table, callee_name(call))
+            if func not in by_func:
+                by_func[func] = func_result_shardings(func, table)
+            shardings = by_func[func]
+            if shardings is None:
+                own = sharding_per_value(call)
+                shardings = None if own is None else fully_closed_like(own)
+            if shardings is not None:
+                _reshard_results(call, shardings)
+
+
+def _reshard_results(call: Operation, shardings: TensorShardingPerValue) -> None:
+    for given, result in zip(shardings.shardings, call.results, strict=True):
+        wanted = get_sharding(result)
+        if is_equivalent(given, wanted):
+            continue
+        if wanted is None:
+            wanted = TensorSharding.fully_closed(given.rank, given.mesh)
+        added = reshard(result, wanted)
+        # Right behind the call each time, so that the last result's comes first.
+        Place.after(call).insert(added)
+        replace_other_uses(result, added)
+    set_shardings(call, shardings)

@@ -1,0 +1,130 @@
+"""Passes that remove what only propagation, or nobody any more, needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.names import (
+    BLOCK_ARG_PROPAGATION_EDGES,
+    BLOCK_ARG_SHARDING_ORIGINS,
+    PROPAGATION_EDGES,
+    RESULT_PROPAGATION_EDGES,
+    RESULT_SHARDING_ORIGINS,
+    SHARDING,
+    SHARDING_ORIGINS,
+)
+from emu.sdy.dialect.shardings import (
+    modify_arg_attributes,
+    modify_result_attributes,
+    remove_sharding_rules,
+)
+from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.passes.base import FunctionPass, ModulePass, Session, register
+from emu.sdy.passes.walker import Place, transform_shardings
+
+__all__ = [
+    "CloseShardings",
+    "DropShardingAndMesh",
+    "DropShardingRules",
+    "RemovePropagationDebugInfo",
+    "RemoveShardingGroups",
+]
+
+_DEBUG_ATTRIBUTES = (
+    PROPAGATION_EDGES,
+    BLOCK_ARG_PROPAGATION_EDGES,
+    RESULT_PROPAGATION_EDGES,
+    SHARDING_ORIGINS,
+    BLOCK_ARG_SHARDING_ORIGINS,
+    RESULT_SHARDING_ORIGINS,
+)
+
+
+def _remove_from_function(func: Operation, names: tuple[str, ...]) -> None:
+    def remove(entries: dict[str, Attribute], _index: int) -> None:
+        for name in names:
+            entries.pop(name, None)
+
+    modify_arg_attributes(func, remove)
+    modify_result_attributes(func, remove)
+
+
+@register
+@dataclass(frozen=True)
+class CloseShardings(ModulePass):
+    """Close all dimensions and drop replicated axes: propagation is over."""
+
+    name: ClassVar[str] = "sdy-close-shardings"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Close every sharding of the module."""
+        transform_shardings(op, _closed)
+
+
+def _closed(sharding: TensorSharding, _place: Place) -> TensorSharding:
+    if not sharding.replicated_axes and sharding.is_fully_closed:
+        return sharding
+    return sharding.closed()
+
+
+@register
+@dataclass(frozen=True)
+class RemoveShardingGroups(ModulePass):
+    """Remove ``sdy.sharding_group`` operations."""
+
+    name: ClassVar[str] = "sdy-remove-sharding-groups"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Erase them."""
+        for each in op.walk():
+            if each.name == "sdy.sharding_group":
+                each.erase()
+
+
+@register
+@dataclass(frozen=True)
+class DropShardingRules(FunctionPass):
+    """Remove sharding rules, but those that the user gave."""
+
+    name: ClassVar[str] = "sdy-drop-sharding-rules"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Remove the attributes."""
+        remove_sharding_rules(op)
+
+
+@register
+@dataclass(frozen=True)
+class RemovePropagationDebugInfo(ModulePass):
+    """Remove origins of shardings and edges of propagation."""
+
+    name: ClassVar[str] = "sdy-remove-propagation-debug-info"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Remove the attributes; those of functions are on their arguments and results."""
+        for each in op.walk():
+            if each.name == "func.func":
+                _remove_from_function(each, _DEBUG_ATTRIBUTES)
+            elif each.attributes:
+                for name in _DEBUG_ATTRIBUTES:
+                    each.attributes.pop(name, None)
+
+
+@register
+@dataclass(frozen=True)
+class DropShardingAndMesh(ModulePass):
+    """Remove meshes and all ``sdy.sharding`` attributes."""
+
+    name: ClassVar[str] = "sdy-drop-sharding-and-mesh"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Remove them."""
+        for each in op.walk():
+            each.attributes.pop(SHARDING, None)
+            if each.name == "func.func":
+                _remove_from_function(each, (SHARDING,))
+            elif each.name == "sdy.mesh":
+                each.erase()

@@ -1,0 +1,120 @@
+"""``sdy-reshard-to-collectives``: reshards become collectives of ``sdy``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import (
+    AllToAllParamList,
+    ListOfAxisRefLists,
+    TensorSharding,
+)
+from emu.sdy.dialect.shardings import (
+    get_mesh,
+    get_or_create_sharding,
+    is_equivalent,
+    sharding_bypassing_barriers,
+)
+from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.mlir.types import TensorType
+from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.export.building import collective
+from emu.sdy.passes.export.collective_plan import Step, plan
+from emu.sdy.passes.export.conversion import Conversion
+
+__all__ = ["ReshardToCollectives"]
+
+_AXES = {"sdy.all_gather": "gathering_axes", "sdy.all_slice": "slicing_axes"}
+
+
+@register
+@dataclass(frozen=True)
+class ReshardToCollectives(FunctionPass):
+    """Replace reshards by collectives.
+
+    A reshard from one mesh to another stays, unless the two differ in the
+    order of devices only.
+
+    Attributes:
+        keep_redundant_reshards: Keep those that change nothing; else they go.
+    """
+
+    name: ClassVar[str] = "sdy-reshard-to-collectives"
+
+    keep_redundant_reshards: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Replace each reshard."""
+        module = op.parent_op
+        if module is None:
+            raise ValueError(f"{op.name} is in no module")
+        table = SymbolTable(module)
+        conversion = Conversion()
+        for each in op.walk():
+            if each.name == "sdy.reshard" and not self._stays(each, table):
+                _convert(each, conversion, table)
+        conversion.finish()
+
+    def _stays(self, op: Operation, table: SymbolTable) -> bool:
+        source = sharding_bypassing_barriers(op.operands[0])
+        target = _target(op)
+        if self.keep_redundant_reshards and _equivalent(source, target):
+            return True
+        if target.is_fully_replicated or source is None:
+            return False
+        return not _on_one_mesh(source, target, table)
+
+
+def _target(op: Operation) -> TensorSharding:
+    sharding = op.properties.get("sharding")
+    assert isinstance(sharding, TensorSharding)
+    return sharding
+
+
+def _equivalent(source: TensorSharding | None, target: TensorSharding) -> bool:
+    return target.is_fully_replicated if source is None else is_equivalent(source, target)
+
+
+def _on_one_mesh(source: TensorSharding, target: TensorSharding, table: SymbolTable) -> bool:
+    if source.mesh == target.mesh:
+        return True
+    mesh = get_mesh(table, source.mesh)
+    return mesh.equals(get_mesh(table, target.mesh), ignore_device_ids=True)
+
+
+def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> None:
+    given = conversion.current(op.operands[0])
+    value = _behind_barriers(given)
+    target = _target(op)
+    source = get_or_create_sharding(value, target.mesh)
+    if target.is_fully_replicated:
+        if source.is_fully_replicated:
+            conversion.replace(op, given)
+            return
+        # Gathering needs no other mesh than it comes from.
+        target = TensorSharding.fully_closed(source.rank, source.mesh)
+    type_ = op.result.type
+    shape = type_.shape if isinstance(type_, TensorType) else ()
+    for step in plan(source, target, get_mesh(table, source.mesh), shape):
+        made = collective(step.op, value, step.sharding, _properties(step), op.location)
+        conversion.insert(op, made)
+        value = made.result
+    conversion.replace(op, value)
+
+
+def _behind_barriers(value: Value) -> Value:
+    op = value.defining_op
+    while op is not None and op.name == "sdy.propagation_barrier":
+        value = op.operands[0]
+        op = value.defining_op
+    return value
+
+
+def _properties(step: Step) -> dict[str, Attribute]:
+    if step.param is not None:
+        return {"params": AllToAllParamList((step.param,))}
+    name = _AXES.get(step.op)
+    return {} if name is None else {name: ListOfAxisRefLists(step.axes)}

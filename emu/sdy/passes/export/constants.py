@@ -1,0 +1,52 @@
+"""Merging constants that were split for propagation and ended up alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.tensors import is_scalar
+from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.ir import Operation, Region, Value
+from emu.sdy.mlir.types import Type
+from emu.sdy.passes.base import FunctionPass, Session, register
+
+__all__ = ["ConstantOrScalarMerger"]
+
+_CONSTANTS = frozenset({"sdy.constant", "stablehlo.constant"})
+
+_Key = tuple[frozenset[tuple[str, Attribute]], Region | None, Type | None, Value | None]
+
+
+@register
+@dataclass(frozen=True)
+class ConstantOrScalarMerger(FunctionPass):
+    """Merge equal constants, and equal broadcasts of a scalar.
+
+    Import splits constants so that their uses do not shard each other. Those
+    that got equal shardings become one again, if they are in one region: the
+    attributes are the key, and the sharding is one of them.
+    """
+
+    name: ClassVar[str] = "sdy-constant-or-scalar-merger"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Keep the first of each kind."""
+        first: dict[_Key, Operation] = {}
+        for each in op.walk(post_order=True):
+            key = _key(each)
+            if key is not None and (kept := first.setdefault(key, each)) is not each:
+                each.replace_with(kept.results)
+
+
+def _key(op: Operation) -> _Key | None:
+    is_constant = op.name in _CONSTANTS
+    if not is_constant and (
+        op.name != "stablehlo.broadcast_in_dim" or not is_scalar(op.operands[0])
+    ):
+        return None
+    attributes = frozenset((*op.properties.items(), *op.attributes.items()))
+    region = op.parent.parent if op.parent is not None else None
+    if is_constant:
+        return (attributes, region, None, None)
+    return (attributes, region, op.result.type, op.operands[0])

@@ -1,0 +1,37 @@
+"""Constraints, which propagation obeys, become reshards, which happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.export.conversion import Conversion
+
+__all__ = ["ShardingConstraintToReshard"]
+
+
+@register
+@dataclass(frozen=True)
+class ShardingConstraintToReshard(FunctionPass):
+    """Make each ``sdy.sharding_constraint`` an ``sdy.reshard``."""
+
+    name: ClassVar[str] = "sdy-sharding-constraint-to-reshard"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Replace them."""
+        conversion = Conversion()
+        for each in op.walk():
+            if each.name == "sdy.sharding_constraint":
+                reshard = Operation(
+                    "sdy.reshard",
+                    [conversion.current(each.operands[0])],
+                    [each.result.type],
+                    properties={"sharding": each.properties["sharding"]},
+                    attributes=each.attributes,
+                    location=each.location,
+                )
+                conversion.insert(each, reshard)
+                conversion.replace(each, reshard.result)
+        conversion.finish()

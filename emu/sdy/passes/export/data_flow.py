@@ -1,0 +1,114 @@
+"""Taking edges of data flow out again, shardings to where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import PropagationEdges, TensorSharding
+from emu.sdy.dialect.dataflow import (
+    data_flow_edge_of,
+    edge_owners,
+    is_data_flow_op,
+    set_edge_owner_shardings,
+)
+from emu.sdy.dialect.names import (
+    BLOCK_ARG_PROPAGATION_EDGES,
+    BLOCK_ARG_SHARDING_ORIGINS,
+    PROPAGATION_EDGES,
+    RESULT_PROPAGATION_EDGES,
+    RESULT_SHARDING_ORIGINS,
+    SHARDING_ORIGINS,
+)
+from emu.sdy.dialect.shardings import get_sharding, set_sharding, tensor_rank
+from emu.sdy.mlir.attributes import ArrayAttr, Attribute, DictAttr
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.passes.base import FunctionPass, Session, register
+
+__all__ = ["SinkDataFlowEdges", "SinkFuncDataFlowEdges", "shardings_of_edges"]
+
+
+def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
+    """The shardings of the owners' edges; open ones where there are none.
+
+    Empty if no edge has a sharding.
+    """
+    edges = [data_flow_edge_of(owner) for owner in owners]
+    held = [edge.properties.get("sharding") if edge is not None else None for edge in edges]
+    shardings = [s if isinstance(s, TensorSharding) else None for s in held]
+    mesh = next((s.mesh for s in shardings if s is not None), None)
+    if mesh is None:
+        return []
+    return [
+        TensorSharding.fully_open(tensor_rank(owner), mesh) if sharding is None else sharding
+        for sharding, owner in zip(shardings, owners, strict=True)
+    ]
+
+
+@register
+@dataclass(frozen=True)
+class SinkDataFlowEdges(FunctionPass):
+    """Remove ``sdy.data_flow_edge``; their shardings go to the edges' owners.
+
+    Attributes:
+        sink_debug_sharding_origins: Keep origins of shardings, on the operation
+            that owns the edge.
+        sink_debug_propagation_edge_sharding: The same for steps of propagation.
+    """
+
+    name: ClassVar[str] = "sdy-sink-data-flow-edges"
+
+    sink_debug_sharding_origins: bool = False
+    sink_debug_propagation_edge_sharding: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Visit each operation before its edges, which are inside or behind it."""
+        for each in op.walk():
+            if each.name == "sdy.data_flow_edge":
+                each.replace_with(each.operands)
+            elif is_data_flow_op(each):
+                arguments, results = edge_owners(each)
+                self._sink(each, arguments, is_argument=True)
+                self._sink(each, results, is_argument=False)
+
+    def _sink(self, op: Operation, owners: Sequence[Value], *, is_argument: bool) -> None:
+        if shardings := shardings_of_edges(owners):
+            set_edge_owner_shardings(op, shardings, arguments=is_argument)
+        edges = [edge for owner in owners if (edge := data_flow_edge_of(owner)) is not None]
+        if self.sink_debug_sharding_origins:
+            origins = [edge.attributes.get(SHARDING_ORIGINS) for edge in edges]
+            name = BLOCK_ARG_SHARDING_ORIGINS if is_argument else RESULT_SHARDING_ORIGINS
+            op.attributes[name] = _array([o for o in origins if isinstance(o, DictAttr)])
+        if self.sink_debug_propagation_edge_sharding:
+            steps = [edge.attributes.get(PROPAGATION_EDGES) for edge in edges]
+            name = BLOCK_ARG_PROPAGATION_EDGES if is_argument else RESULT_PROPAGATION_EDGES
+            op.attributes[name] = _array(
+                [s for s in steps if isinstance(s, PropagationEdges) and s.steps]
+            )
+
+
+def _array(elements: Sequence[Attribute]) -> ArrayAttr:
+    return ArrayAttr(tuple(elements))
+
+
+@register
+@dataclass(frozen=True)
+class SinkFuncDataFlowEdges(FunctionPass):
+    """Remove ``sdy.func_data_flow_edge``; their shardings go to what they stand behind."""
+
+    name: ClassVar[str] = "sdy-sink-func-data-flow-edges"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Replace each edge by its operand."""
+        for each in op.walk():
+            if each.name != "sdy.func_data_flow_edge":
+                continue
+            operand = each.operands[0]
+            sharding = get_sharding(each.result)
+            before = get_sharding(operand)
+            if sharding is not None:
+                set_sharding(operand, sharding)
+            elif before is not None:
+                set_sharding(operand, TensorSharding.fully_open(before.rank, before.mesh))
+            each.replace_with([operand])

@@ -1,0 +1,61 @@
+"""Leaving out collectives that a compiler's own collective matmul puts in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.shardings import get_sharding, set_shardings
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.passes.base import FunctionPass, Session, register
+
+__all__ = ["RemoveAllGatherReduceScatterForCMV1"]
+
+_DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
+
+
+@register
+@dataclass(frozen=True)
+class RemoveAllGatherReduceScatterForCMV1(FunctionPass):
+    """Remove all-gathers that only a dot uses, and reduce-scatters of a dot.
+
+    What the compiler then sees is a dot whose operands, or whose result, are
+    sharded: it overlaps the communication with the multiplication. A dot that
+    lost an all-gather keeps its reduce-scatter.
+    """
+
+    name: ClassVar[str] = "sdy-remove-all-gather-reduce-scatter-for-cmv1"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Collect first, since operations that go may have users that look at them."""
+        removed: list[Operation] = []
+        for dot in op.walk(post_order=True):
+            if dot.name in _DOTS:
+                gathers = [gather for value in dot.operands if (gather := _gather(value))]
+                removed += gathers
+                if not gathers and (scatter := _scatter(dot)) is not None:
+                    sharding = get_sharding(scatter.result)
+                    set_shardings(dot, () if sharding is None else (sharding,))
+                    removed.append(scatter)
+        for each in removed:
+            each.replace_with(each.operands[:1])
+
+
+def _gather(value: Value) -> Operation | None:
+    """The all-gather that gives a value to its only user, or None."""
+    op = value.defining_op
+    return op if op is not None and op.name == "sdy.all_gather" and value.has_one_use else None
+
+
+def _scatter(dot: Operation) -> Operation | None:
+    """The reduce-scatter that is the only user of a dot, or None.
+
+    The dot's partial sums may not be left to others by its own sharding.
+    """
+    if not dot.result.has_one_use:
+        return None
+    (user,) = dot.result.users
+    sharding = get_sharding(dot.result)
+    if user.name != "sdy.reduce_scatter" or (sharding is not None and sharding.unreduced_axes):
+        return None
+    return user

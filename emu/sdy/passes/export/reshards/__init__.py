@@ -1,0 +1,1 @@
+"""Reshards that make every operation's operands and results agree."""

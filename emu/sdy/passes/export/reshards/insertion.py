@@ -1,0 +1,325 @@
+"""``sdy-insert-explicit-reshards``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import AxisRef, Mesh, OpShardingRule, TensorSharding
+from emu.sdy.dialect.dataflow import (
+    When,
+    body_terminator,
+    edge_owner_sharding,
+    edge_owners,
+    edge_sources,
+    is_data_flow_op,
+    transform_target_sharding,
+)
+from emu.sdy.dialect.shardings import (
+    callee_name,
+    common_mesh_name,
+    find_function,
+    first_mesh_or_name,
+    fully_closed_like,
+    func_arg_shardings,
+    func_result_sharding,
+    get_mesh,
+    get_or_create_sharding,
+    get_sharding,
+    get_shardings,
+    is_equivalent,
+    set_sharding,
+    sharding_bypassing_barriers,
+    static_shape,
+)
+from emu.sdy.mlir.ir import Operation, Use, Value
+from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
+from emu.sdy.passes.export.reshards.common_axes import common_axes, compatible_axes_of_factor
+from emu.sdy.passes.export.reshards.special import axes_of_reshape, reshard_dot_result
+from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
+from emu.sdy.propagation.projection import Axes, Projection, project
+from emu.sdy.rules import get_or_create
+
+__all__ = ["InsertExplicitReshards"]
+
+_DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
+
+
+@register
+@dataclass(frozen=True)
+class InsertExplicitReshards(FunctionPass):
+    """Insert reshards so that each operation's tensors are sharded compatibly.
+
+    Compatible means that the operation works on shards; it may still have to
+    add up partial sums (for which all-reduces are inserted too) or exchange
+    borders.
+
+    Attributes:
+        enable_full_version: Do so for all operations. Otherwise it is done for
+            calls, for ragged dots, and for concatenations whose operands and
+            result differ; results of dots are resharded where that is better
+            than to reshard an operand; and partial sums are added up where
+            shardings mention them.
+    """
+
+    name: ClassVar[str] = "sdy-insert-explicit-reshards"
+
+    enable_full_version: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Visit inner operations before outer ones, and what is returned last."""
+        module = op.parent_op
+        if module is None:
+            raise ValueError(f"{op.name} is in no module")
+        inserter = _Inserter(SymbolTable(module), session, full=self.enable_full_version)
+        for each in op.walk(post_order=True):
+            if each is not op:
+                inserter.visit(each)
+        if op.regions[0].blocks:
+            inserter.visit_returned(op)
+
+
+class _Inserter:
+    def __init__(self, table: SymbolTable, session: Session, *, full: bool) -> None:
+        self._table = table
+        self._session = session
+        self._full = full
+        self._reducer = Reducer(table, session)
+
+    # Kinds of operations
+
+    def visit(self, op: Operation) -> None:
+        """Insert what one operation needs."""
+        if definition(op.name).terminator:
+            return
+        if is_data_flow_op(op):
+            self._visit_data_flow(op)
+        elif op.name == "func.call":
+            self._visit_call(op)
+        elif op.name != "sdy.reshard" or not self._reducer.convert_reshard(op):
+            self._reducer.add_up_operands(op)
+            self._visit_with_rule(op)
+
+    def visit_returned(self, func: Operation) -> None:
+        """Make what a function returns what its results say."""
+        terminator = body_terminator(func)
+        place = Place.before(terminator)
+        for index in range(len(terminator.operands)):
+            target = func_result_sharding(func, index)
+            self._bring_to((terminator, index), target, place, full=self._full)
+
+    def _visit_data_flow(self, op: Operation) -> None:
+        arguments, results = edge_owners(op)
+        for owner in (*results, *arguments):
+            target = edge_owner_sharding(op, owner)
+            if target is not None:
+                target = transform_target_sharding(op, owner, target, When.BEFORE_EDGE_PROPAGATION)
+            for use in edge_sources(op, owner):
+                self._bring_to(use, target, None, full=self._full)
+
+    def _visit_call(self, op: Operation) -> None:
+        # In full also without the option: several calls share one function.
+        func = find_function(self._table, callee_name(op))
+        wanted = func_arg_shardings(func, self._table)
+        if wanted is None:
+            mesh = first_mesh_or_name(map(get_sharding, op.operands), self._table)
+            if mesh is None:
+                return
+            wanted = fully_closed_like(op.operands, mesh)
+        for index, target in enumerate(wanted.shardings):
+            self._bring_to((op, index), target, None, full=True)
+
+    def _bring_to(
+        self, use: Use, target: TensorSharding | None, place: Place | None, *, full: bool
+    ) -> None:
+        """Make an operand what the other end of an edge is.
+
+        Without ``place``, right behind where the operand comes to be.
+        """
+        user, index = use
+        value = user.operands[index]
+        if place is None:
+            place = Place.after_value(value)
+        source = get_sharding(value)
+        if source is not None:
+            source = self._reducer.add_up(use, source, target, place)
+        made = self._reducer.make_unreduced(use, target, place)
+        if made is not None:
+            source = made
+        if full and not _equivalent(source, target):
+            if target is None:
+                assert source is not None
+                target = TensorSharding.fully_closed(source.rank, source.mesh)
+            user.set_operand(index, place.insert(reshard(user.operands[index], target)).result)
+
+    # Operations with a rule
+
+    def _visit_with_rule(self, op: Operation) -> None:
+        rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
+        if rule is None or rule.is_custom:
+            return
+        full = self._full or _is_always_full(op)
+        if not full and op.name not in _DOTS and not _is_unreduced(op):
+            return
+        ins = [sharding_bypassing_barriers(value) for value in op.operands]
+        outs = [sharding_bypassing_barriers(value) for value in op.results]
+        found = self._mesh(ins, outs)
+        if found is None:
+            return
+        mesh_name, mesh = found
+        projection = project(rule, ins, outs, mesh, closed_if_missing=True)
+        rewrite = _Rewrite(op, rule, projection, mesh_name, mesh, self._table)
+        if full:
+            common = rewrite.reshard(ins, outs)
+            reduction = [axis for factor in rule.reduction for axis in common[factor]]
+        else:
+            if op.name in _DOTS and outs[0] is not None:
+                reshard_dot_result(op, projection, outs[0], rule, mesh_name, mesh)
+            reduction = self._unreduced_reduction(op, rule, projection)
+        if reduction and op.results:
+            reduce_results(op, reduction, mesh_name, mesh)
+
+    def _unreduced_reduction(
+        self, op: Operation, rule: OpShardingRule, projection: Projection
+    ) -> list[AxisRef]:
+        """The axes of reduction factors, if a result says that it is unreduced."""
+        axes: list[AxisRef] = []
+        if _is_unreduced(op):
+            for factor in rule.reduction:
+                of_factor = compatible_axes_of_factor(projection, factor)
+                if of_factor is None:
+                    raise self._reducer.fail(
+                        op,
+                        "the result has unreduced axes while the operand has "
+                        "incompatible sharding along reduction factors.",
+                    )
+                axes += of_factor
+        return axes
+
+    def _mesh(
+        self, ins: Sequence[TensorSharding | None], outs: Sequence[TensorSharding | None]
+    ) -> tuple[str, Mesh] | None:
+        """The mesh that cuts most of the tensors; None if there is none in common.
+
+        Meshes that differ in the order of devices only are in common.
+        """
+        default = common_mesh_name([*ins, *outs], self._table, ignore_device_ids=True)
+        if default is None:
+            return None
+        mesh = get_mesh(self._table, default)
+        if mesh.is_maximal:
+            return None
+        counts: dict[str, int] = {}
+        best, best_count = default, 0
+        for sharding in (*ins, *outs):
+            if sharding is not None and not sharding.is_fully_replicated:
+                name = sharding.mesh_name
+                counts[name] = count = counts.get(name, 0) + 1
+                if count > best_count:
+                    best, best_count = name, count
+        return best, mesh if best == default else get_mesh(self._table, best)
+
+
+def _equivalent(sharding: TensorSharding | None, other: TensorSharding | None) -> bool:
+    if sharding is None:
+        return other is None or other.is_fully_replicated
+    return is_equivalent(sharding, other)
+
+
+def _is_unreduced(op: Operation) -> bool:
+    if not op.results:
+        return False
+    sharding = get_sharding(op.results[0])
+    return sharding is not None and bool(sharding.unreduced_axes)
+
+
+def _is_always_full(op: Operation) -> bool:
+    if op.name == "mhlo.ragged_dot":
+        return True
+    if op.name != "stablehlo.concatenate":
+        return False
+    # If all are alike, but cut along the dimension in which they are
+    # concatenated, reshards would be needed too; they are left to the compiler.
+    result = get_sharding(op.results[0])
+    return any(get_sharding(value) != result for value in op.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Reshards around one operation."""
+
+    op: Operation
+    rule: OpShardingRule
+    projection: Projection
+    mesh_name: str
+    mesh: Mesh
+    table: SymbolTable
+
+    def reshard(
+        self, ins: Sequence[TensorSharding | None], outs: Sequence[TensorSharding | None]
+    ) -> list[Axes]:
+        """Make operands and results agree; gives the axes by factor."""
+        projection = self.projection
+        overflow = [tensor.has_overflow for tensor in projection.tensors]
+        if any(overflow) and self.op.name == "stablehlo.reshape":
+            return self._reshard_reshape(outs)
+        sizes = [_elements(value) for value in (*self.op.operands, *self.op.results)]
+        common = common_axes(projection, self.rule, sizes, self.mesh)
+        changed = overflow
+        for factor, axes in enumerate(common):
+            updated = projection.update(factor, axes)
+            changed = [a or b for a, b in zip(changed, updated, strict=True)]
+        self._insert(ins, outs, changed)
+        return common
+
+    def _reshard_reshape(self, outs: Sequence[TensorSharding | None]) -> list[Axes]:
+        chosen = axes_of_reshape(self.projection, self.rule, self.mesh_name, self.mesh)
+        operand = self.op.operands[0]
+        changed = [
+            not _equivalent(get_sharding(operand), chosen.operand),
+            not _equivalent(chosen.result, outs[0]),
+        ]
+        self._insert(get_shardings([operand]), outs, changed)
+        return chosen.common
+
+    def _insert(
+        self,
+        ins: Sequence[TensorSharding | None],
+        outs: Sequence[TensorSharding | None],
+        changed: Sequence[bool],
+    ) -> None:
+        """Reshard the tensors that changed or that order devices otherwise."""
+        op, sizes = self.op, self.rule.factor_sizes
+        place = Place.before(op)
+        for index, sharding in enumerate(ins):
+            if changed[index] or self._orders_devices_otherwise(sharding):
+                tensor, mapping = self.projection.operands[index], self.rule.operands[index]
+                new = tensor.sharding(mapping, sizes, self.mesh_name, self.mesh)
+                op.set_operand(index, place.insert(reshard(op.operands[index], new)).result)
+        place = Place.after(op)
+        for index, sharding in enumerate(outs):
+            if changed[len(ins) + index] or self._orders_devices_otherwise(sharding):
+                tensor, mapping = self.projection.results[index], self.rule.results[index]
+                new = tensor.sharding(mapping, sizes, self.mesh_name, self.mesh)
+                result = op.results[index]
+                old = get_or_create_sharding(result, self.mesh_name, closed_if_missing=True)
+                added = reshard(result, old)
+                place.insert(added)
+                replace_other_uses(result, added)
+                set_sharding(result, new)
+
+    def _orders_devices_otherwise(self, sharding: TensorSharding | None) -> bool:
+        if sharding is None or sharding.mesh == self.mesh_name or sharding.is_fully_replicated:
+            return False
+        return get_mesh(self.table, sharding.mesh).device_ids != self.mesh.device_ids
+
+
+def _elements(value: Value) -> int:
+    """The number of elements; 0 where it is not known."""
+    shape = static_shape(value.type)
+    return 0 if shape is None else math.prod(shape)

@@ -1,0 +1,169 @@
+"""Operations whose reshards are chosen in a way of their own: dot, and reshape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    Mesh,
+    OpShardingRule,
+    TensorMapping,
+    TensorSharding,
+)
+from emu.sdy.dialect.axes import lists_overlap
+from emu.sdy.dialect.shardings import set_sharding, static_shape
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
+from emu.sdy.propagation.projection import (
+    Axes,
+    Projection,
+    TensorFactors,
+    distribute_axes,
+    project,
+)
+
+__all__ = ["axes_of_reshape", "reshard_dot_result"]
+
+
+# Dot
+
+
+def reshard_dot_result(
+    op: Operation,
+    projection: Projection,
+    wanted: TensorSharding,
+    rule: OpShardingRule,
+    mesh_name: str,
+    mesh: Mesh,
+) -> None:
+    """Let a dot give what its operands ask for, and reshard that.
+
+    This is done where the operands agree, one dimension of the result differs
+    from its operand's, that operand is not smaller than the result, and the
+    result is cut there along the contracted axes. Then what would be a reshard
+    of an operand, or a reduce-scatter that leaves less of the matmul sharded, is
+    an all-reduce and a reshard of the result.
+    """
+    conflict = _dot_conflict(op, projection, rule)
+    if conflict is None:
+        return
+    factor, axes = conflict
+    result = projection.results[0]
+    result.update(factor, axes, result.factors[factor].overflow_axes)
+    value = op.results[0]
+    set_sharding(value, result.sharding(rule.results[0], rule.factor_sizes, mesh_name, mesh))
+    added = reshard(value, wanted)
+    Place.after(op).insert(added)
+    replace_other_uses(value, added)
+
+
+def _dot_conflict(
+    op: Operation, projection: Projection, rule: OpShardingRule
+) -> tuple[int, Axes] | None:
+    """The factor in which the result alone differs, and the operands' axes for it."""
+    lhs, rhs = projection.operands[:2]
+    result = projection.results[0]
+    lhs_size, rhs_size = _elements(op.operands[0]), _elements(op.operands[1])
+    conflict: tuple[int, Axes] | None = None
+    reduction: list[AxisRef] = []
+    seen: list[AxisRef] = []
+    for factor in range(len(rule.factor_sizes)):
+        left, right = lhs.factors.get(factor), rhs.factors.get(factor)
+        if left is not None and right is not None:
+            axes, size = left.axes, max(lhs_size, rhs_size)
+            if axes != right.axes:
+                return None
+            if factor in rule.reduction:
+                reduction += axes
+                continue
+        else:
+            one = left if left is not None else right
+            if one is None:
+                continue
+            axes, size = one.axes, lhs_size if left is not None else rhs_size
+            if lists_overlap(axes, seen):
+                return None
+            seen += axes
+        if result.factors[factor].axes != axes:
+            if not axes or conflict is not None or _elements(op.results[0]) > size:
+                return None
+            conflict = (factor, axes)
+    if conflict is None:
+        return None
+    held = result.factors[conflict[0]].axes
+    return conflict if held and held == tuple(reduction) else None
+
+
+def _elements(value: Value) -> int:
+    return math.prod(static_shape(value.type) or ())
+
+
+# Reshape
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeAxes:
+    """What a reshape with overflow axes works along.
+
+    Attributes:
+        common: The axes by factor.
+        operand: The sharding that the operand should have.
+        result: The sharding that the result should have.
+    """
+
+    common: list[Axes]
+    operand: TensorSharding
+    result: TensorSharding
+
+
+def axes_of_reshape(
+    projection: Projection, rule: OpShardingRule, mesh_name: str, mesh: Mesh
+) -> ReshapeAxes:
+    """Choose axes for a reshape of which a tensor has overflow axes.
+
+    All axes of the tensor that is cut more are handed out anew on both sides;
+    what both sides then have in common stays.
+    """
+    operand, result = projection.operands[0], projection.results[0]
+    more = operand if operand.sharded_size(mesh) >= result.sharded_size(mesh) else result
+    axes = tuple(
+        axis
+        for factor in sorted(more.factors)
+        for axis in (*more.factors[factor].axes, *more.factors[factor].overflow_axes)
+    )
+    sizes = rule.factor_sizes
+    _hand_out(operand, rule.operands[0], sizes, axes, mesh)
+    _hand_out(result, rule.results[0], sizes, axes, mesh)
+
+    def shardings() -> tuple[TensorSharding, TensorSharding]:
+        return (
+            operand.sharding(rule.operands[0], sizes, mesh_name, mesh),
+            result.sharding(rule.results[0], sizes, mesh_name, mesh),
+        )
+
+    # There and back again, since not every list of factors makes a sharding.
+    before, after = shardings()
+    common = project(rule, [before], [after], mesh).common_prefix_axes(len(sizes))
+    for factor, chosen in enumerate(common):
+        projection.update(factor, chosen)
+    return ReshapeAxes(common, *shardings())
+
+
+def _hand_out(
+    tensor: TensorFactors,
+    mapping: TensorMapping,
+    factor_sizes: Sequence[int],
+    axes: Axes,
+    mesh: Mesh,
+) -> None:
+    """Hand out axes to all factors of a tensor, forgetting those that they have."""
+    # Behind a factor with overflow axes there may be some that it does not know.
+    factors = [f for dim in mapping.dims for f in dim.factors if f in tensor.factors]
+    empty = [replace(tensor.factors[f], axes=(), overflow_axes=()) for f in factors]
+    if not factors:
+        return
+    new = distribute_axes(empty, [factor_sizes[f] for f in factors], axes, mesh)
+    tensor.factors.update(zip(factors, new, strict=True))

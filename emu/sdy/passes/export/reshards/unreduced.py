@@ -1,0 +1,230 @@
+"""Partial sums: adding them up where they are needed, and making them.
+
+A tensor that is unreduced along an axis is the sum of what the devices along
+it hold. Where a user does not take it so, an all-reduce adds it up. Where a
+user wants a tensor unreduced that is replicated or sharded along the axis, one
+of ``sdy.replicated_to_unreduced`` and ``sdy.sharded_to_unreduced`` makes it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    AxisRefList,
+    DimensionSharding,
+    ListOfAxisRefLists,
+    Mesh,
+    TensorSharding,
+)
+from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge, suffix_without_overlap
+from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
+from emu.sdy.mlir.diagnostics import PassFailed
+from emu.sdy.mlir.ir import Operation, Use, Value
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.passes.base import Session
+from emu.sdy.passes.export.building import (
+    Place,
+    collective,
+    location_of,
+    replace_other_uses,
+    reshard,
+)
+from emu.sdy.propagation.projection import Prefix, list_prefix
+
+__all__ = ["Reducer", "reduce_results"]
+
+
+def reduce_results(
+    op: Operation, reduction_axes: Sequence[AxisRef], mesh_name: str, mesh: Mesh
+) -> None:
+    """Add up what an operation gives over the axes of its reduction factors.
+
+    Axes along which the results stay unreduced are left out.
+    """
+    unreduced = _unreduced_axes(get_sharding(op.results[0]))
+    axes = axis_set_difference(reduction_axes, unreduced, mesh)
+    if not axes:
+        return
+    reduction = AxisRefList(tuple(sort_and_merge(axes, mesh)))
+    place = Place.after(op)
+    for result in op.results:
+        sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
+        added = collective("sdy.all_reduce", result, sharding, {"reduction_axes": reduction})
+        place.insert(added)
+        replace_other_uses(result, added)
+
+
+def _unreduced_axes(sharding: TensorSharding | None) -> tuple[AxisRef, ...]:
+    return () if sharding is None else sharding.unreduced_axes
+
+
+class Reducer:
+    """Inserts operations that make or reduce partial sums."""
+
+    def __init__(self, table: SymbolTable, session: Session) -> None:
+        self._table = table
+        self._session = session
+
+    def fail(self, op: Operation, message: str) -> PassFailed:
+        """Report an error; gives what is to be raised."""
+        self._session.diagnostics.error(op.location, message)
+        return PassFailed(message)
+
+    def add_up(
+        self, use: Use, source: TensorSharding, target: TensorSharding | None, place: Place
+    ) -> TensorSharding:
+        """All-reduce an operand along the axes that the user does not take unreduced.
+
+        Returns:
+            The sharding of the operand then.
+        """
+        if not source.unreduced_axes:
+            return source
+        user, index = use
+        mesh = get_mesh(self._table, source.mesh)
+        if target is not None and mesh != get_mesh(self._table, target.mesh):
+            raise self.fail(
+                user, "source and user shardings have different meshes for unreduced axes."
+            )
+        axes = axis_set_difference(source.unreduced_axes, _unreduced_axes(target), mesh)
+        if not axes:
+            return source
+        sharding = source.with_unreduced(axis_set_difference(source.unreduced_axes, axes, mesh))
+        added = collective(
+            "sdy.all_reduce",
+            user.operands[index],
+            sharding,
+            {"reduction_axes": AxisRefList(tuple(axes))},
+        )
+        user.set_operand(index, place.insert(added).result)
+        return sharding
+
+    def add_up_operands(self, op: Operation) -> None:
+        """`add_up` every operand as the results are, which must all be alike."""
+        operands = [get_sharding(value) for value in op.operands]
+        if len(op.results) != 1:
+            self._check_results(op, operands)
+        if any(sharding is not None and sharding.unreduced_axes for sharding in operands):
+            target = get_sharding(op.results[0])
+            place = Place.before(op)
+            for index, source in enumerate(operands):
+                if source is not None:
+                    self.add_up((op, index), source, target, place)
+
+    def _check_results(self, op: Operation, operands: Sequence[TensorSharding | None]) -> None:
+        if not op.results:
+            if any(map(_unreduced_axes, operands)):
+                raise self.fail(
+                    op,
+                    "Some operands have unreduced axes but the operation has no results. ",
+                )
+            return
+        first, *others = [_unreduced_axes(get_sharding(result)) for result in op.results]
+        if any(axes != first for axes in others):
+            raise self.fail(op, "Unreduced axes mismatch between results for multi-result op.")
+
+    def make_unreduced(
+        self, use: Use, target: TensorSharding | None, place: Place
+    ) -> TensorSharding | None:
+        """Make an operand unreduced along axes along which ``target`` is.
+
+        Axes that cut dimensions in the operand and not in the target come from
+        there, the others from replication. A reshard may come first.
+
+        Returns:
+            The sharding of the operand then, or None if nothing was to do.
+        """
+        user, index = use
+        value = user.operands[index]
+        source = get_sharding(value)
+        if source is None or target is None or not target.unreduced_axes:
+            return None
+        mesh = get_mesh(self._table, source.mesh)
+        if mesh != get_mesh(self._table, target.mesh):
+            raise self.fail(
+                user,
+                "Input and output shardings have different meshes. The result has "
+                "non-empty unreduced axes.",
+            )
+        new = axis_set_difference(target.unreduced_axes, source.unreduced_axes, mesh)
+        if not new:
+            return None
+        if axis_set_difference(source.unreduced_axes, target.unreduced_axes, mesh):
+            raise self.fail(
+                user,
+                "Both input and output have unreduced axes that does not appear in the other.",
+            )
+        result, sharding = _make_unreduced(value, source, target, new, mesh, place)
+        user.set_operand(index, result)
+        return sharding
+
+    def convert_reshard(self, op: Operation) -> bool:
+        """Replace a reshard that makes its operand unreduced; gives whether it did."""
+        sharding = op.properties.get("sharding")
+        assert isinstance(sharding, TensorSharding)
+        if self.make_unreduced((op, 0), sharding, Place.before(op)) is None:
+            return False
+        op.replace_with(op.operands)
+        return True
+
+
+def _make_unreduced(
+    value: Value,
+    source: TensorSharding,
+    target: TensorSharding,
+    new: Sequence[AxisRef],
+    mesh: Mesh,
+    place: Place,
+) -> tuple[Value, TensorSharding]:
+    """Reshard, then what was replicated, then what was sharded, as far as needed."""
+    freed: list[tuple[AxisRef, ...]] = []
+    dims: list[DimensionSharding] = []
+    aligned = True
+    for old, wanted in zip(source.dims, target.dims, strict=True):
+        taken, fits = _freed_axes(old.axes, wanted.axes, new, mesh)
+        freed.append(taken)
+        dims.append(old if taken else wanted)
+        aligned = aligned and fits
+    result, sharding = value, source
+    location = location_of(value)
+    if not aligned:
+        sharding = source.with_dims(dims)
+        result = place.insert(reshard(value, sharding)).result
+    sharded = [axis for axes in freed for axis in axes]
+    replicated = axis_set_difference(new, sharded, mesh)
+    if replicated:
+        unreduced = sort_and_merge([*source.unreduced_axes, *replicated], mesh)
+        sharding = TensorSharding(
+            source.mesh, tuple(dims), target.replicated_axes, tuple(unreduced)
+        )
+        axes = AxisRefList(tuple(replicated))
+        made = collective("sdy.replicated_to_unreduced", result, sharding, {"axes": axes}, location)
+        result = place.insert(made).result
+    if sharded:
+        sharding = target
+        per_dim = ListOfAxisRefLists(tuple(freed))
+        made = collective("sdy.sharded_to_unreduced", result, sharding, {"axes": per_dim}, location)
+        result = place.insert(made).result
+    return result, sharding
+
+
+def _freed_axes(
+    old: Sequence[AxisRef], wanted: Sequence[AxisRef], new: Sequence[AxisRef], mesh: Mesh
+) -> tuple[tuple[AxisRef, ...], bool]:
+    """The axes at the end of ``old`` that become unreduced.
+
+    Also whether the dimension needs no reshard before.
+    """
+    prefix = list_prefix(wanted, old)
+    if prefix is not Prefix.STRICT:
+        return (), prefix is Prefix.EQUAL
+    rest = list(old[len(wanted) :])
+    if wanted and wanted[-1] != old[len(wanted) - 1]:
+        suffix = suffix_without_overlap(old[len(wanted) - 1], wanted[-1], mesh)
+        if suffix is not None:
+            rest.insert(0, suffix)
+    if axis_set_difference(rest, new, mesh):
+        return (), False
+    return tuple(rest), True

@@ -1,0 +1,166 @@
+"""Passes that know no dialect: MLIR's own, as far as pipelines here need them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.canonicalize import canonicalization_patterns
+from emu.sdy.mlir.attributes import (
+    ArrayAttr,
+    Attribute,
+    DialectAttr,
+    DictAttr,
+    RawAttr,
+    StringAttr,
+    SymbolRefAttr,
+)
+from emu.sdy.mlir.cse import eliminate_common_subexpressions
+from emu.sdy.mlir.diagnostics import UNKNOWN, PassFailed
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.registry import definition, known_dialects
+from emu.sdy.mlir.rewriting import rewrite_greedily
+from emu.sdy.passes.base import ModulePass, Session, register
+
+__all__ = ["Canonicalize", "Cse", "StripDebuginfo", "SymbolDce"]
+
+
+@register
+@dataclass(frozen=True)
+class Canonicalize(ModulePass):
+    """Rewrite until nothing gets simpler; drop what nothing uses.
+
+    Attributes:
+        top_down: Whether operations are first met in program order. Pipelines
+            that MLIR builds by a program, as Shardy's export pipeline, have
+            False here; those given as text have True.
+        max_iterations: How often to start over.
+        enable_patterns: Labels of patterns; if there are any, no others.
+        disable_patterns: Labels of patterns that are not tried.
+    """
+
+    name: ClassVar[str] = "canonicalize"
+    top_down: bool = True
+    max_iterations: int = 10
+    enable_patterns: tuple[str, ...] = ()
+    disable_patterns: tuple[str, ...] = ()
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Canonicalise what is in an operation."""
+        patterns = canonicalization_patterns(self.enable_patterns, self.disable_patterns)
+        for region in op.regions:
+            rewrite_greedily(
+                region, patterns, top_down=self.top_down, max_iterations=self.max_iterations
+            )
+
+
+@register
+@dataclass(frozen=True)
+class Cse(ModulePass):
+    """Of operations that compute the same, keep the first."""
+
+    name: ClassVar[str] = "cse"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Look at all that is in an operation."""
+        eliminate_common_subexpressions(op)
+
+
+@register
+@dataclass(frozen=True)
+class StripDebuginfo(ModulePass):
+    """Forget where everything is from."""
+
+    name: ClassVar[str] = "strip-debuginfo"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Make all locations unknown."""
+        for inner in op.walk():
+            inner.location = UNKNOWN
+        for block in op.walk_blocks():
+            for argument in block.arguments:
+                argument.location = UNKNOWN
+
+
+# Symbols that nothing needs
+
+_SYMBOL = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w.$-]+)')
+
+
+def _symbols_of(attribute: Attribute) -> Iterator[str]:
+    """The names of symbols in an attribute, also where it is kept as text."""
+    if isinstance(attribute, SymbolRefAttr):
+        yield attribute.root
+    elif isinstance(attribute, ArrayAttr):
+        for each in attribute.elements:
+            yield from _symbols_of(each)
+    elif isinstance(attribute, DictAttr):
+        for _, each in attribute.entries:
+            yield from _symbols_of(each)
+    elif isinstance(attribute, TensorSharding):
+        if isinstance(attribute.mesh, str):
+            yield attribute.mesh
+    elif isinstance(attribute, TensorShardingPerValue):
+        for sharding in attribute.shardings:
+            yield from _symbols_of(sharding)
+    elif isinstance(attribute, DialectAttr | RawAttr):
+        text = attribute.body if isinstance(attribute, DialectAttr) else attribute.text
+        for name in _SYMBOL.findall(text):
+            yield name.strip('"')
+
+
+def _may_hold_symbols(op: Operation) -> bool:
+    """Whether nobody knows if names inside it are those of the module."""
+    return (
+        len(op.regions) == 1 and not definition(op.name).name and op.dialect not in known_dialects
+    )
+
+
+def _is_discardable(op: Operation) -> bool:
+    visibility = op.attribute("sym_visibility")
+    return (
+        definition(op.name).symbol
+        and isinstance(visibility, StringAttr)
+        and visibility.value in ("private", "nested")
+    )
+
+
+@register
+@dataclass(frozen=True)
+class SymbolDce(ModulePass):
+    """Erase the private symbols that no other operation that stays names."""
+
+    name: ClassVar[str] = "symbol-dce"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Erase what is dead among a module's operations."""
+        symbols = {each.symbol_name: each for each in op.body() if each.symbol_name is not None}
+        pending = [each for each in op.body() if not _is_discardable(each)]
+        live = set(pending)
+        while pending:
+            each = pending.pop()
+            for name in self._named_in(each, session):
+                found = symbols.get(name)
+                if found is not None and found not in live:
+                    live.add(found)
+                    pending.append(found)
+        for each in op.body():
+            if each not in live:
+                each.erase()
+
+    def _named_in(self, top: Operation, session: Session) -> set[str]:
+        names: set[str] = set()
+        for op in top.walk():
+            if _may_hold_symbols(op):
+                session.diagnostics.error(
+                    top.location,
+                    "operation contains potentially unknown symbol table, meaning that we "
+                    "can't reliable compute symbol uses",
+                )
+                raise PassFailed(f"{self.name}: {op.name} may be a symbol table")
+            for attribute in (*op.properties.values(), *op.attributes.values()):
+                names.update(_symbols_of(attribute))
+        return names

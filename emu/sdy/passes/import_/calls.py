@@ -1,0 +1,177 @@
+"""Calls: the call graph made a tree, calls made named computations, order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.functions import (
+    callee_name,
+    clone_function_recursively,
+    find_function,
+    func_arg_shardings,
+    func_result_shardings,
+    iterate_funcs,
+    original_func_name,
+    walk_calls,
+)
+from emu.sdy.mlir.attributes import Attribute, StringAttr, SymbolRefAttr
+from emu.sdy.mlir.ir import Operation, Region
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.import_.data_flow_edges import add_edges_of
+
+__all__ = [
+    "FlattenCallGraph",
+    "ImportFuncCalls",
+    "PreOrderFuncs",
+    "PropagateShardingFromFuncToCall",
+]
+
+SHARDING = "sdy.sharding"
+EXECUTION_THREAD = "execution_thread"
+
+
+def set_callee(call: Operation, name: str) -> None:
+    """Make a call name another function."""
+    call.properties["callee"] = SymbolRefAttr(name)
+
+
+def _calls(root: Operation) -> Iterator[Operation]:
+    return (op for op in root.walk(post_order=True) if op.name == "func.call")
+
+
+@register
+@dataclass(frozen=True)
+class FlattenCallGraph(ModulePass):
+    """Give every call a function of its own, by copying.
+
+    The first call of a function keeps it; each further one gets a copy, and
+    the copy's calls get copies in turn.
+    """
+
+    name: ClassVar[str] = "sdy-flatten-call-graph"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Flatten a module's call graph."""
+        table = SymbolTable(op)
+        called: set[str] = set()
+        for call in walk_calls(op):
+            function = find_function(table, callee_name(call))
+            name = callee_name(call)
+            if name in called:
+                copy = clone_function_recursively(function, table)
+                set_callee(call, table.insert(copy))
+            called.add(name)
+
+
+@register
+@dataclass(frozen=True)
+class ImportFuncCalls(ModulePass):
+    """Turn each call into an ``sdy.named_computation`` that holds the body.
+
+    The first call of a function takes its body, further ones copy it (and a
+    warning says so); the functions called are gone afterwards.
+
+    Attributes:
+        add_data_flow_edges_on_named_computations: Also insert the edges of all
+            named computations.
+    """
+
+    name: ClassVar[str] = "sdy-import-func-calls"
+
+    add_data_flow_edges_on_named_computations: bool = True
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Import the calls of a module."""
+        table = SymbolTable(op)
+        moved: dict[str, Region] = {}
+        warned = False
+        for call in walk_calls(op):
+            name = callee_name(call)
+            if name in moved and not warned:
+                warned = True
+                session.diagnostics.warning(
+                    call.location,
+                    f"function @{name} has multiple call ops, we need to clone the function "
+                    "body for each call",
+                )
+            _import_call(call, find_function(table, callee_name(call)), table, moved)
+        for name in moved:
+            function = table.lookup(name)
+            if function is not None:
+                table.erase(function)
+        if self.add_data_flow_edges_on_named_computations:
+            add_edges_of(op, "sdy.named_computation")
+
+
+def _import_call(
+    call: Operation, function: Operation, table: SymbolTable, moved: dict[str, Region]
+) -> None:
+    name = callee_name(call)
+    properties: dict[str, Attribute] = {"name": StringAttr(original_func_name(function))}
+    ins = func_arg_shardings(function, table)
+    if ins is not None:
+        properties["in_shardings"] = ins
+    outs = call.attributes.get(SHARDING)
+    if outs is not None:
+        properties["out_shardings"] = outs
+    attributes = {key: value for key, value in call.attributes.items() if key != SHARDING}
+    thread = function.attributes.get(EXECUTION_THREAD)
+    if thread is not None:
+        attributes[EXECUTION_THREAD] = thread
+    named = Operation(
+        "sdy.named_computation",
+        call.operands,
+        [result.type for result in call.results],
+        properties=properties,
+        attributes=attributes,
+        location=call.location,
+    )
+    block = call.parent
+    assert block is not None  # a call was found inside a function
+    block.insert_before(call, named)
+    if name in moved:
+        named.add_region(moved[name].clone({}))
+    else:
+        region = named.add_region()
+        region.take_body(function.regions[0])
+        for body in region.blocks:
+            terminator = body.terminator
+            body.append(Operation("sdy.return", terminator.operands, location=terminator.location))
+            terminator.erase()
+        moved[name] = region
+    call.replace_with(named.results)
+
+
+@register
+@dataclass(frozen=True)
+class PropagateShardingFromFuncToCall(ModulePass):
+    """Give calls without result shardings those of the function's results."""
+
+    name: ClassVar[str] = "sdy-propagate-sharding-from-func-to-call"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Complete the calls of a module."""
+        table = SymbolTable(op)
+        for call in _calls(op):
+            function = find_function(table, callee_name(call))
+            if SHARDING not in call.attributes:
+                shardings = func_result_shardings(function, table)
+                if shardings is not None:
+                    call.attributes[SHARDING] = shardings
+
+
+@register
+@dataclass(frozen=True)
+class PreOrderFuncs(ModulePass):
+    """Put callers before the functions they call."""
+
+    name: ClassVar[str] = "sdy-pre-order-funcs"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Order the functions of a module."""
+        body = op.body()
+        for function in list(iterate_funcs(op, pre_order=True)):
+            body.append(function.detach())

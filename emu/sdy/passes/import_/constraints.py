@@ -1,0 +1,174 @@
+"""Sharding constraints that dictate the sharding of what they constrain.
+
+A constraint propagates like any other sharding, but that it is *closed* does
+not propagate. Where a closed constraint plainly means its input (nothing else
+constrains that), the sharding is copied to the input, closed dimensions and
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.dataflow import edge_of_target
+from emu.sdy.dialect.shardings import (
+    get_or_create_sharding,
+    get_sharding,
+    set_sharding,
+    shardable_value,
+)
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.import_.data_flow_edges import insert_after_value, replace_uses_except
+from emu.sdy.rules import get_or_create
+
+__all__ = ["ApplyShardingConstraints"]
+
+_CONSTRAINT = "sdy.sharding_constraint"
+_MANUAL = "sdy.manual_computation"
+
+
+@register
+@dataclass(frozen=True)
+class ApplyShardingConstraints(ModulePass):
+    """Copy closed constraints to their inputs, where they are the only ones.
+
+    The input must have no sharding yet, and no other constraint (or in-sharding
+    of a manual computation) on it may differ. An input that is the target of a
+    data-flow edge is not touched; the constraint takes over its uses instead.
+    Of a chain of constraints, the last one takes over the later uses of the
+    input.
+    """
+
+    name: ClassVar[str] = "sdy-apply-sharding-constraints"
+
+    debug_sharding_origins: bool = False
+    debug_propagation_edge_sharding: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Apply the constraints of a module."""
+        for each in op.walk(post_order=True):
+            if each.name == _CONSTRAINT:
+                _apply_constraint_op(each, session)
+            elif each.name == _MANUAL:
+                _apply_in_shardings(each, session)
+
+
+def _apply_constraint_op(constraint: Operation, session: Session) -> None:
+    source = constraint.operands[0]
+    tail = _tail_of_chain(constraint)
+    if tail is not None:
+        last = tail
+
+        def later(user: Operation, _: int) -> bool:
+            return (
+                user is not constraint
+                and user.name != "func.return"
+                and user.parent is last.parent
+                and last.is_before(user)
+            )
+
+        source.replace_uses_where(tail.result, later)
+
+    def moved() -> Operation:
+        return insert_after_value(source, constraint.detach())
+
+    _apply(constraint, source, _sharding_of(constraint), moved, session)
+
+
+def _sharding_of(constraint: Operation) -> TensorSharding:
+    sharding = constraint.properties["sharding"]
+    assert isinstance(sharding, TensorSharding)  # the verifier looked
+    return sharding
+
+
+def _in_shardings(manual: Operation) -> tuple[TensorSharding, ...]:
+    found = manual.properties["in_shardings"]
+    assert isinstance(found, TensorShardingPerValue)  # the verifier looked
+    return found.shardings
+
+
+def _apply_in_shardings(manual: Operation, session: Session) -> None:
+    def new_constraint(value: Value, sharding: TensorSharding) -> Operation:
+        constraint = Operation(
+            _CONSTRAINT,
+            [value],
+            [value.type],
+            properties={"sharding": sharding},
+            location=manual.location,
+        )
+        return insert_after_value(value, constraint)
+
+    for value, sharding in zip(manual.operands, _in_shardings(manual), strict=True):
+        _apply(
+            manual,
+            value,
+            sharding,
+            partial(new_constraint, value, sharding),
+            session,
+        )
+
+
+def _apply(
+    op: Operation,
+    source: Value,
+    sharding: TensorSharding,
+    constraint_after_source: Callable[[], Operation],
+    session: Session,
+) -> None:
+    """Copy ``sharding`` to ``source``, or let a constraint take over its uses."""
+    if not _dictates(source, sharding):
+        return
+    defining = source.defining_op
+    from_edge = defining is not None and defining.name == "sdy.data_flow_edge"
+    if not from_edge and edge_of_target(source) is None:
+        get_or_create(op, diagnostics=session.diagnostics)  # leaves the rule on the operation
+        set_sharding(source, sharding)
+        return
+    # The edge's sharding would hold for all its targets.
+    constraint = constraint_after_source()
+    replace_uses_except(source, constraint.result, constraint)
+    if sharding.unreduced_axes:
+        # Unreduced axes do not propagate from the constraint to the source.
+        own = get_or_create_sharding(source, sharding.mesh)
+        set_sharding(source, replace(own, unreduced_axes=sharding.unreduced_axes))
+
+
+def _dictates(source: Value, sharding: TensorSharding) -> bool:
+    if shardable_value(source) is None or get_sharding(source) is not None:
+        return False
+    return sharding.is_fully_closed and not any(
+        (user.name == _CONSTRAINT and _sharding_of(user) != sharding)
+        or (user.name == _MANUAL and _in_shardings(user)[index] != sharding)
+        for user, index in source.uses
+    )
+
+
+def _is_constrained(value: Value, exception: Operation | None = None) -> bool:
+    return any(
+        user.name in (_CONSTRAINT, _MANUAL) and user is not exception for user in value.users
+    )
+
+
+def _tail_of_chain(head: Operation) -> Operation | None:
+    """The last of the constraints that follow ``head``, each the only use.
+
+    None unless ``head`` is the first, its input has no sharding and no other
+    constraint, at least one follows, and nothing constrains the last.
+    """
+    source = head.operands[0]
+    defining = source.defining_op
+    if defining is not None and defining.name == _CONSTRAINT:
+        return None
+    if get_sharding(source) is not None or _is_constrained(source, head):
+        return None
+    tail = head
+    while tail.result.has_one_use and (user := tail.result.users[0]).name == _CONSTRAINT:
+        tail = user
+    if tail is head or _is_constrained(tail.result):
+        return None
+    return tail

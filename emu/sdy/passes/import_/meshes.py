@@ -1,0 +1,195 @@
+"""Meshes: inlined ones become symbols and back; axes of size one are dropped."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
+from emu.sdy.dialect.meshes import get_mesh, inline_mesh
+from emu.sdy.mlir.attributes import (
+    ArrayAttr,
+    DenseElementsAttr,
+    DictAttr,
+    IntegerAttr,
+    StringAttr,
+)
+from emu.sdy.mlir.diagnostics import Location
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.mlir.types import IntegerType, TensorType
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
+from emu.sdy.passes.walker import Place, transform_shardings
+
+__all__ = ["InlineMeshes", "LiftInlinedMeshes", "RemoveSizeOneAxes"]
+
+_I64 = IntegerType(64)
+_STABLEHLO_MESH = "stablehlo.mesh"
+_COLLECTIVES = (
+    "stablehlo.all_gather",
+    "stablehlo.all_reduce",
+    "stablehlo.reduce_scatter",
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+)
+
+
+def _mesh_ops(module: Operation) -> list[Operation]:
+    return [op for op in module.body() if op.name == "sdy.mesh"]
+
+
+def _mesh_of(op: Operation) -> Mesh:
+    mesh = op.properties["mesh"]
+    assert isinstance(mesh, Mesh)  # the verifier looked
+    return mesh
+
+
+@register
+@dataclass(frozen=True)
+class LiftInlinedMeshes(ModulePass):
+    """Replace meshes written inside shardings by symbols, one a mesh.
+
+    Meshes that are there twice become one. A new one is called ``mesh``,
+    ``maximal_mesh_<device>`` or ``empty_mesh``, with a number where the name
+    is taken. Every mesh gets the attribute ``stablehlo.mesh``.
+    """
+
+    name: ClassVar[str] = "sdy-lift-inlined-meshes"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Lift the meshes of a module."""
+        lifting = _Lifting(op)
+        transform_shardings(op, lifting.sharding)
+        for name in _COLLECTIVES:
+            for collective in op.walk(post_order=True):
+                if collective.name == name:
+                    lifting.replica_groups(collective)
+        for mesh_op in _mesh_ops(op):
+            if _STABLEHLO_MESH not in mesh_op.attributes:
+                mesh_op.attributes[_STABLEHLO_MESH] = _as_stablehlo(_mesh_of(mesh_op))
+
+
+class _Lifting:
+    """The meshes of a module while they are lifted.
+
+    ``new_name`` maps a mesh, or the name of a duplicate that was dropped, to
+    the name that stands for it now.
+    """
+
+    def __init__(self, module: Operation) -> None:
+        self._module = module
+        self._table = SymbolTable(module)
+        self._new_name: dict[str | Mesh | StablehloMesh, str] = {}
+        last: Operation | None = None
+        for op in _mesh_ops(module):
+            name = op.symbol_name
+            assert name is not None  # the verifier looked
+            kept = self._new_name.setdefault(_mesh_of(op), name)
+            if kept != name:
+                self._new_name[name] = kept
+                self._table.erase(op)
+            else:
+                last = op
+        # New meshes go behind the last one, or to the front of the module.
+        self._place = module.body().first if last is None else last.next_op
+
+    def sharding(self, sharding: TensorSharding, _: Place) -> TensorSharding:
+        name = self._lifted(sharding.mesh, self._module.location)
+        return sharding if name is None else replace(sharding, mesh=name)
+
+    def replica_groups(self, op: Operation) -> None:
+        found = replica_groups_of(op)
+        if found is not None:
+            name = self._lifted(found.mesh, op.location)
+            if name is not None:
+                op.properties["replica_groups"] = found.with_mesh(name)
+
+    def _lifted(self, mesh: str | Mesh | StablehloMesh, location: Location) -> str | None:
+        """The name that now stands for a mesh; None if its name stays."""
+        name = self._new_name.get(mesh)
+        if name is None and not isinstance(mesh, str):
+            name = self._new_name[mesh] = self._insert(mesh, location)
+        return name
+
+    def _insert(self, mesh: Mesh | StablehloMesh, location: Location) -> str:
+        written = mesh if isinstance(mesh, Mesh) else mesh.mesh
+        name = "mesh"
+        if isinstance(mesh, Mesh) and mesh.is_maximal:
+            name = f"maximal_mesh_{mesh.device_ids[0]}"
+        elif isinstance(mesh, Mesh) and mesh.is_empty:
+            name = "empty_mesh"
+        op = Operation(
+            "sdy.mesh",
+            properties={"sym_name": StringAttr(name), "mesh": written},
+            location=location,
+        )
+        self._module.body().insert_before(self._place, op)
+        return self._table.insert(op)
+
+
+def _as_stablehlo(mesh: Mesh) -> DictAttr:
+    axes = [
+        DictAttr.of({"name": StringAttr(axis.name), "size": IntegerAttr(axis.size, _I64)})
+        for axis in mesh.axes
+    ]
+    entries = {"axes": ArrayAttr(tuple(axes))}
+    if not mesh.device_ids:
+        return DictAttr.of(entries)
+    ids = mesh.device_ids
+    splat = len(set(ids)) == 1
+    kept = ids[:1] if splat else ids
+    data = struct.pack(f"<{len(kept)}q", *kept)
+    dense = DenseElementsAttr(data, TensorType((len(ids),), _I64), splat)
+    return DictAttr.of({**entries, "device_ids": dense})
+
+
+@register
+@dataclass(frozen=True)
+class InlineMeshes(ModulePass):
+    """Write meshes inside the shardings instead of their names; drop all symbols."""
+
+    name: ClassVar[str] = "sdy-inline-meshes"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Inline the meshes of a module."""
+        table = SymbolTable(op)
+
+        transform_shardings(op, lambda sharding, _: inline_mesh(table, sharding))
+        for mesh_op in _mesh_ops(op):
+            table.erase(mesh_op)
+
+
+@register
+@dataclass(frozen=True)
+class RemoveSizeOneAxes(ModulePass):
+    """Drop axes of size one from all shardings; the meshes keep them."""
+
+    name: ClassVar[str] = "sdy-remove-size-one-axes"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Drop them in a module."""
+        if not any(axis.size == 1 for mesh in _mesh_ops(op) for axis in _mesh_of(mesh).axes):
+            return
+        table = SymbolTable(op)
+
+        def drop(sharding: TensorSharding, _: Place) -> TensorSharding:
+            return _without_size_one(sharding, get_mesh(table, sharding.mesh))
+
+        transform_shardings(op, drop)
+
+
+def _without_size_one(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
+    def kept(axes: tuple[AxisRef, ...]) -> tuple[AxisRef, ...]:
+        return tuple(axis for axis in axes if axis.size(mesh) != 1)
+
+    dims = []
+    for dim in sharding.dims:
+        axes = kept(dim.axes)
+        # An empty closed dimension may not have a priority.
+        priority = dim.priority if axes or not dim.is_closed else None
+        dims.append(DimensionSharding(axes, dim.is_closed, priority))
+    return TensorSharding(
+        sharding.mesh, tuple(dims), kept(sharding.replicated_axes), kept(sharding.unreduced_axes)
+    )

@@ -1,0 +1,36 @@
+"""``sdy-populate-op-sharding-rules``: write every operation's rule onto it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.rules import get_or_create
+
+__all__ = ["PopulateOpShardingRules"]
+
+
+@register
+@dataclass(frozen=True)
+class PopulateOpShardingRules(FunctionPass):
+    """Sets ``sdy.sharding_rule`` where it is missing and a rule is known.
+
+    Attributes:
+        conservative_propagation: Make rules by which only factors that divide
+            dimensions shard them.
+    """
+
+    name: ClassVar[str] = "sdy-populate-op-sharding-rules"
+
+    conservative_propagation: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Go through a function, inner operations first."""
+        for each in op.walk(post_order=True):
+            get_or_create(
+                each,
+                conservative=self.conservative_propagation,
+                diagnostics=session.diagnostics,
+            )

@@ -1,0 +1,210 @@
+"""The four passes that propagate shardings, each on top of the one before.
+
+======================== ===================================================
+``sdy-basic-propagate``  what all tensors of a factor agree on
+``sdy-aggressive-…``     also decides where tensors or factors disagree
+``sdy-op-priority-…``    in five rounds, by kind of operation
+``sdy-user-priority-…``  all of that for each user's priority
+======================== ===================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar
+
+from emu.sdy.dialect.shardings import remove_sharding_rules
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.types import TensorType, TupleType, UnrankedTensorType
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.propagation.debugging import SourceTracker
+from emu.sdy.propagation.driver import Driver
+from emu.sdy.propagation.groups import ShardingGroups
+from emu.sdy.propagation.priorities import ROUNDS, UserPriorities, everywhere
+from emu.sdy.propagation.steps import StrategyName
+from emu.sdy.propagation.telling import Teller
+
+__all__ = [
+    "AggressivePropagate",
+    "BasicPropagate",
+    "OpPriorityPropagate",
+    "PropagationStrategy",
+    "UserPriorityPropagate",
+]
+
+
+class PropagationStrategy(Enum):
+    """The option ``propagation-strategy``."""
+
+    BASIC = "basic"
+    AGGRESSIVE = "aggressive"
+    BASIC_THEN_AGGRESSIVE = "basic-then-aggressive"
+
+    @property
+    def parts(self) -> tuple[StrategyName, ...]:
+        """The strategies to run to the end, one after the other."""
+        match self:
+            case PropagationStrategy.BASIC:
+                return (StrategyName.BASIC,)
+            case PropagationStrategy.AGGRESSIVE:
+                return (StrategyName.AGGRESSIVE,)
+            case PropagationStrategy.BASIC_THEN_AGGRESSIVE:
+                return (StrategyName.BASIC, StrategyName.AGGRESSIVE)
+
+
+@dataclass(frozen=True)
+class _Propagate(ModulePass):
+    """What the passes have in common.
+
+    Attributes:
+        keep_sharding_rules: Leave the sharding rules on the operations.
+        module_dump_directory: Where to write the module between user
+            priorities; nowhere if empty.
+        conservative_propagation: Make no sub-axes and no uneven shards.
+        debug_sharding_origins: Leave with each axis from which input,
+            constraint or output it comes.
+        debug_propagation_edge_sharding: Leave with each operation from which
+            operand or result to which an axis went, and in which step.
+    """
+
+    keep_sharding_rules: bool = False
+    module_dump_directory: str = ""
+    conservative_propagation: bool = False
+    debug_sharding_origins: bool = False
+    debug_propagation_edge_sharding: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Propagate in a module."""
+        tracker = SourceTracker(
+            op, origins=self.debug_sharding_origins, edges=self.debug_propagation_edge_sharding
+        )
+        _check_shapes(op, session.diagnostics)
+        groups = ShardingGroups(op, session.diagnostics)
+        synchronised = groups.synchronise()
+        driver = Driver(op, groups, session.diagnostics, conservative=self.conservative_propagation)
+        if tracker.is_wanted:
+            driver.observers.append(tracker.visited)
+        teller = None
+        if session.listener is not None:
+            teller = Teller(op, session.listener)
+            teller.tell_initial(synchronised)
+            driver.observers.append(teller.visited)
+        self.propagate(driver, teller)
+        if not self.keep_sharding_rules:
+            remove_sharding_rules(op)
+        tracker.save()
+
+    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+        """Run fixpoints."""
+        raise NotImplementedError
+
+
+@register
+@dataclass(frozen=True)
+class BasicPropagate(_Propagate):
+    """Propagate axes on which all operands and results agree."""
+
+    name: ClassVar[str] = "sdy-basic-propagate"
+
+    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+        """Run one fixpoint."""
+        driver.run(StrategyName.BASIC, everywhere)
+
+
+@register
+@dataclass(frozen=True)
+class AggressivePropagate(_Propagate):
+    """Propagate axes, deciding where tensors or factors disagree.
+
+    Attributes:
+        propagation_strategy: How axes go along factors.
+    """
+
+    name: ClassVar[str] = "sdy-aggressive-propagate"
+
+    propagation_strategy: PropagationStrategy = PropagationStrategy.AGGRESSIVE
+
+    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+        """Run a fixpoint for each strategy."""
+        for strategy in self.propagation_strategy.parts:
+            driver.run(strategy, everywhere)
+
+
+@register
+@dataclass(frozen=True)
+class OpPriorityPropagate(AggressivePropagate):
+    """Propagate in rounds by kind of operation.
+
+    Attributes:
+        run_op_priority_propagation: Whether there are rounds; otherwise it is
+            ``sdy-aggressive-propagate``.
+    """
+
+    name: ClassVar[str] = "sdy-op-priority-propagate"
+
+    run_op_priority_propagation: bool = True
+
+    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+        """Run the fixpoints of each round."""
+        self._run_rounds(driver, 0)
+
+    def _run_rounds(self, driver: Driver, user_priority: int) -> None:
+        rounds = ROUNDS if self.run_op_priority_propagation else (everywhere,)
+        for index, direction_of in enumerate(rounds):
+            driver.round = (user_priority, index)
+            for strategy in self.propagation_strategy.parts:
+                driver.run(strategy, direction_of)
+
+
+@register
+@dataclass(frozen=True)
+class UserPriorityPropagate(OpPriorityPropagate):
+    """Propagate in rounds by user's priority, and in each by kind of operation.
+
+    Attributes:
+        dump_index: With which number the names of dumped modules begin.
+    """
+
+    name: ClassVar[str] = "sdy-user-priority-propagate"
+
+    dump_index: int = 0
+
+    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+        """Run the rounds for each priority."""
+        priorities = UserPriorities(driver.module, driver.table)
+        self._run_rounds(driver, 0)
+        previous = 0
+        for priority in priorities:
+            self._dump(driver.module, previous)
+            restored = priorities.restore(priority)
+            if teller is not None:
+                teller.tell_restored(priority, restored)
+            self._run_rounds(driver, priority)
+            previous = priority
+
+    def _dump(self, module: Operation, priority: int) -> None:
+        if self.module_dump_directory:
+            name = f"{self.dump_index:02}.propagation_after_user_priority_{priority}.mlir"
+            Path(self.module_dump_directory, name).write_text(f"{module}\n", encoding="utf-8")
+
+
+def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:
+    """Only ranked tensors with static shapes can be sharded."""
+    for op in module.walk(post_order=True):
+        for result in op.results:
+            type_ = result.type
+            if isinstance(type_, UnrankedTensorType) or (
+                isinstance(type_, TensorType) and None in type_.shape
+            ):
+                message = (
+                    "Shardy propagation only supports ranked tensors with a static shape. type: "
+                )
+            elif isinstance(type_, TupleType):
+                message = "Shardy propagation doesn't support tuples: "
+            else:
+                continue
+            diagnostics.error(op.location, f"{message}{type_}")
+            raise PassFailed("a type cannot be sharded")

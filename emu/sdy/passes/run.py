@@ -1,0 +1,45 @@
+"""Run passes on a module from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emu.sdy.mlir.diagnostics import Diagnostic, PassFailed
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.passes.base import Pass, Session, run_pass
+from emu.sdy.passes.text import parse_pipeline
+
+__all__ = ["run"]
+
+
+def run(
+    module: Operation, passes: str | Pass | Sequence[Pass], *, verify_each: bool = True
+) -> list[Diagnostic]:
+    """Run passes on a module, in place.
+
+    Args:
+        module: A module, of `emu.sdy.parse` or `emu.sdy.from_jax`.
+        passes: A pipeline as text, ``"sdy-basic-propagate{keep-sharding-rules=true}"``,
+            or passes.
+        verify_each: Verify the module after each pass. Default: yes.
+
+    Returns:
+        What the passes emitted: warnings and remarks.
+
+    Raises:
+        PassTextError: The text names a pass or an option that is not there.
+        PassFailed: A pass failed, or left a module that is wrong; the text
+            holds the errors.
+    """
+    if isinstance(passes, str):
+        passes = parse_pipeline(passes)
+    elif isinstance(passes, Pass):
+        passes = [passes]
+    session = Session(verify_each=verify_each)
+    for each in passes:
+        try:
+            run_pass(each, module, session)
+        except PassFailed:
+            errors = "\n".join(f"{d.location}: {d.message}" for d in session.diagnostics.errors)
+            raise PassFailed(f"{each.name} failed\n{errors}") from None
+    return session.diagnostics.emitted

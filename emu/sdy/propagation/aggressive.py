@@ -1,0 +1,123 @@
+"""The aggressive strategy: decide between factors, and per tensor.
+
+Two things differ from `emu.sdy.propagation.basic`:
+
+- Tensors get what *they* can have. If one cannot have the second axis of a
+  factor, the others get it all the same.
+- If several factors want one axis, those with the larger *source* are served
+  first (the source of a factor is the largest tensor that has all axes wanted),
+  since it is cheaper to reshard a smaller tensor. A conflict is only what is on
+  the tensor now: an axis that a factor of another tensor has is free here.
+
+Results are served before operands. In an elementwise operation an operand gets
+no more than a result that stays shorter: sharding operands like each other
+does not help if the result has to be gathered anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from emu.sdy.dialect.attributes import AxisRef
+from emu.sdy.dialect.axes import total_size
+from emu.sdy.propagation.basic import (
+    StepContext,
+    compatible_axes,
+    fits_factor,
+    free_of_other_factors,
+    truncate,
+)
+from emu.sdy.propagation.projection import Axes, Prefix, Projection, TensorFactors, list_prefix
+
+__all__ = ["factor_order", "propagate_aggressive", "sources", "wanted_axes"]
+
+
+def wanted_axes(projection: Projection, context: StepContext) -> list[Axes]:
+    """By factor, the axes that propagation wants to bring, conflicts ignored."""
+    return [
+        compatible_axes(projection, factor, direction)
+        for factor, direction in enumerate(context.directions)
+    ]
+
+
+def sources(
+    projection: Projection, wanted: Sequence[Axes], context: StepContext
+) -> list[tuple[int, int]]:
+    """By factor, size and index of the tensor from which the wanted axes come.
+
+    A source has the wanted axes as a prefix of its own; the largest one counts,
+    and the first of equally large ones. Without one, both numbers are -1.
+    """
+    found = [(-1, -1)] * len(wanted)
+    for index, tensor in enumerate(projection.tensors):
+        size = math.prod(context.factor_sizes[factor] for factor in tensor.factors)
+        for factor, sharding in tensor.factors.items():
+            axes = wanted[factor]
+            if (
+                axes
+                and size > found[factor][0]
+                and list_prefix(axes, sharding.axes) is not Prefix.NONE
+            ):
+                found[factor] = (size, index)
+    return found
+
+
+def factor_order(projection: Projection, wanted: Sequence[Axes], context: StepContext) -> list[int]:
+    """The factors, those to be served first at the front."""
+    found = sources(projection, wanted, context)
+
+    def key(factor: int) -> tuple[int, int, int]:
+        size, index = found[factor]
+        cut = total_size(wanted[factor], context.mesh) if context.elementwise else 0
+        return (-size, -cut, index)
+
+    return sorted(range(len(wanted)), key=key)
+
+
+def _axes_for(tensor: TensorFactors, factor: int, wanted: Axes, context: StepContext) -> Axes:
+    """What of the wanted axes a tensor can have now; () if nothing is new."""
+    sharding = tensor.factors[factor]
+
+    def fitting(axis: AxisRef, size: int) -> AxisRef | None:
+        return fits_factor(axis, tensor, sharding, context, factor, size)
+
+    def free(axis: AxisRef, _: int) -> AxisRef | None:
+        return free_of_other_factors(axis, tensor, factor)
+
+    axes = truncate(wanted, fitting, context)
+    if list_prefix(sharding.axes, axes) is not Prefix.STRICT:
+        return ()
+    return truncate(axes, free, context)
+
+
+def _limit_to_results(axes: Axes, factor: int, results: Sequence[TensorFactors]) -> Axes:
+    """No more than any result has that has less."""
+    for result in results:
+        sharding = result.factors.get(factor)
+        if sharding is not None and list_prefix(sharding.axes, axes) is Prefix.STRICT:
+            axes = sharding.axes
+    return axes
+
+
+def propagate_aggressive(projection: Projection, context: StepContext) -> list[bool]:
+    """Extend each tensor as far as it can be; see the head of the module."""
+    operands, results = projection.operands, projection.results
+    updated = [False] * (len(operands) + len(results))
+    wanted = wanted_axes(projection, context)
+    if not any(wanted):
+        return updated
+    order = [f for f in factor_order(projection, wanted, context) if wanted[f]]
+    for index, tensor in enumerate(results, len(operands)):
+        for factor in order:
+            if factor in tensor.factors:
+                axes = _axes_for(tensor, factor, wanted[factor], context)
+                updated[index] |= tensor.expand(factor, axes)
+    for index, tensor in enumerate(operands):
+        for factor in order:
+            if factor in tensor.factors:
+                axes = _axes_for(tensor, factor, wanted[factor], context)
+                if axes and context.elementwise:
+                    axes = _limit_to_results(axes, factor, results)
+                updated[index] |= tensor.expand(factor, axes)
+    return updated

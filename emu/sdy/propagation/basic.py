@@ -1,0 +1,244 @@
+"""The basic strategy: what all tensors of a factor can agree on, they get.
+
+For each factor by itself:
+
+1. `compatible_axes`: the lists that the tensors bring for the factor are merged
+   into one. The list ends where two of them disagree.
+2. `truncate`: an axis of that list goes, with all behind it, if a tensor cannot
+   have it: because another factor has it there (`free_of_other_factors`), or
+   because it is replicated or unreduced there, the factor is closed, or the axis
+   does not divide what is left of the factor (`fits_factor`).
+3. Each tensor whose axes are a strict prefix of what remains gets that.
+
+Nothing is decided here between factors that want the same axis: neither gets it.
+That is the business of `emu.sdy.propagation.aggressive`, which uses the parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emu.sdy.dialect.attributes import AxisRef, Mesh, PropagationDirection, SubAxisInfo
+from emu.sdy.dialect.axes import contains, is_prefix, pre_size, prefix_without_overlap_of_list
+from emu.sdy.propagation.projection import Axes, FactorSharding, Projection, TensorFactors
+
+__all__ = [
+    "StepContext",
+    "Strategy",
+    "compatible_axes",
+    "fits_factor",
+    "free_of_other_factors",
+    "merge_axes",
+    "propagate_basic",
+    "truncate",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What a step knows besides the shardings.
+
+    Attributes:
+        mesh: The mesh of all shardings.
+        factor_sizes: The sizes of the factors.
+        directions: By factor, where axes may go.
+        conservative: No sub-axis may be made.
+        elementwise: The operation is elementwise.
+    """
+
+    mesh: Mesh
+    factor_sizes: tuple[int, ...]
+    directions: tuple[PropagationDirection, ...]
+    conservative: bool = False
+    elementwise: bool = False
+
+
+Strategy = Callable[[Projection, StepContext], list[bool]]
+"""Extends a projection in place; says for each tensor whether it did."""
+
+
+def merge_axes(axes: Axes, more: Axes, can_expand: bool) -> tuple[Axes, bool]:
+    """The axes that two lists for a factor have in common, or one has beyond the other.
+
+    Args:
+        axes: The list so far.
+        more: The list of another tensor.
+        can_expand: Whether ``more`` may make the list longer.
+
+    Returns:
+        The list, and whether further ones may make it longer.
+    """
+    if axes == more:
+        return axes, can_expand
+    shorter = min(len(axes), len(more))
+    for index in range(shorter):
+        old, new = axes[index], more[index]
+        if old == new:
+            continue
+        # Of two axes of which one is a prefix of the other, the longer one
+        # counts if the shorter one is the end of its list: that list could
+        # still grow to it. Otherwise what follows is in conflict.
+        if is_prefix(new, old):
+            if index + 1 < len(more):
+                return (*axes[:index], new), False
+        elif is_prefix(old, new):
+            if not can_expand or index + 1 < len(axes):
+                return (*axes[:index], old), False
+            return (*axes[:index], *more[index:]), can_expand
+        else:
+            return axes[:index], False
+    if can_expand and len(more) > len(axes):
+        return (*axes, *more[shorter:]), True
+    return axes, can_expand
+
+
+def compatible_axes(projection: Projection, factor: int, direction: PropagationDirection) -> Axes:
+    """The axes on which the tensors agree for a factor, or which only some have.
+
+    Forward, only operands bring axes and results only limit them; backward the
+    other way round.
+    """
+    if direction is PropagationDirection.NONE:
+        return ()
+    first, second = projection.operands, projection.results
+    if direction is PropagationDirection.BACKWARD:
+        first, second = second, first
+    axes: Axes = ()
+    can_expand = True
+    for tensor in first:
+        sharding = tensor.factors.get(factor)
+        if sharding is not None:
+            axes, can_expand = merge_axes(axes, sharding.axes, can_expand)
+    if direction is not PropagationDirection.BOTH:
+        can_expand = False
+    for tensor in second:
+        sharding = tensor.factors.get(factor)
+        if sharding is not None:
+            axes, can_expand = merge_axes(axes, sharding.axes, can_expand)
+    return axes
+
+
+def free_of_other_factors(axis: AxisRef, tensor: TensorFactors, factor: int) -> AxisRef | None:
+    """The largest prefix of an axis that shards no other factor of a tensor."""
+    for index, other in tensor.factors.items():
+        if index == factor:
+            continue
+        for axes in (other.overflow_axes, other.axes):
+            if axes:
+                prefix = prefix_without_overlap_of_list(axis, axes)
+                if prefix is None:
+                    return None
+                axis = prefix
+    return axis
+
+
+def fits_factor(
+    axis: AxisRef,
+    tensor: TensorFactors,
+    sharding: FactorSharding,
+    context: StepContext,
+    factor: int,
+    sharded_size: int,
+) -> AxisRef | None:
+    """The largest prefix of an axis with which a factor of a tensor can be sharded.
+
+    Args:
+        axis: The axis.
+        tensor: The tensor.
+        sharding: Its sharding of the factor.
+        context: Sizes of mesh and factors.
+        factor: The factor.
+        sharded_size: In how many shards the axes before cut the factor.
+    """
+    prefix = prefix_without_overlap_of_list(axis, tensor.replicated_axes)
+    if prefix is not None:
+        prefix = prefix_without_overlap_of_list(prefix, tensor.unreduced_axes)
+    if prefix is None:
+        return None
+    axes = sharding.axes
+    if any(contains(own, prefix) for own in axes):
+        return prefix
+    # It would be new here.
+    if not sharding.is_closed and not sharding.overflow_axes:
+        if sharding.is_minor_most:
+            return prefix
+        fitting = dividing_part(prefix, context, factor, sharded_size)
+        if fitting is not None:
+            return fitting
+    # The last axis may be kept where it is a prefix: those before are equal.
+    if axes and is_prefix(axes[-1], prefix):
+        return axes[-1]
+    return None
+
+
+def dividing_part(
+    axis: AxisRef, context: StepContext, factor: int, sharded_size: int
+) -> AxisRef | None:
+    """The largest prefix of an axis that divides what is left of a factor."""
+    left, remainder = divmod(context.factor_sizes[factor], sharded_size)
+    if remainder:
+        return None
+    size = axis.size(context.mesh)
+    common = math.gcd(left, size)
+    if common == size:
+        return axis
+    if common == 1:
+        return None
+    return AxisRef(axis.name, SubAxisInfo(pre_size(axis), common))
+
+
+def truncate(
+    axes: Axes, prefix_of: Callable[[AxisRef, int], AxisRef | None], context: StepContext
+) -> Axes:
+    """The list up to the first axis that cannot stay whole.
+
+    Args:
+        axes: The list.
+        prefix_of: Given an axis and in how many shards those before it cut,
+            what of the axis can stay.
+        context: The mesh, and whether sub-axes may stay.
+    """
+    size = 1
+    for index, axis in enumerate(axes):
+        prefix = prefix_of(axis, size)
+        if prefix is None or (context.conservative and prefix.sub_axis is not None):
+            return axes[:index]
+        if prefix != axis:
+            return (*axes[:index], prefix)
+        size *= axis.size(context.mesh)
+    return axes
+
+
+def allowed_axes(projection: Projection, factor: int, context: StepContext) -> Axes:
+    """The axes of a factor that every tensor can have."""
+    axes = compatible_axes(projection, factor, context.directions[factor])
+    if not axes:
+        return axes
+    tensors = projection.tensors
+
+    def prefix_of(axis: AxisRef, size: int) -> AxisRef | None:
+        for tensor in tensors:
+            prefix = free_of_other_factors(axis, tensor, factor)
+            sharding = tensor.factors.get(factor)
+            if prefix is not None and sharding is not None:
+                prefix = fits_factor(prefix, tensor, sharding, context, factor, size)
+            if prefix is None:
+                return None
+            axis = prefix
+        return axis
+
+    return truncate(axes, prefix_of, context)
+
+
+def propagate_basic(projection: Projection, context: StepContext) -> list[bool]:
+    """Extend, factor by factor, all tensors that can be; see the head of the module."""
+    tensors = projection.tensors
+    updated = [False] * len(tensors)
+    for factor in range(len(context.factor_sizes)):
+        axes = allowed_axes(projection, factor, context)
+        if axes:
+            for index, tensor in enumerate(tensors):
+                updated[index] |= tensor.expand(factor, axes)
+    return updated

@@ -1,0 +1,475 @@
+"""The fixpoint: visit operations until no visit changes a sharding.
+
+A visit propagates between the tensors of one operation (`steps`). When a value's
+sharding changes, all operations that see it are visited again: the one that
+defines it, its users, and where it enters a data-flow edge, the edge; and all
+values of its sharding group change with it.
+
+The order of visits decides which of two conflicting shardings arrives first, so
+it is Shardy's, that is that of MLIR's greedy rewrite driver with these settings:
+one iteration, operations first met in program order, the worklist a stack, what
+is queued again on top of it together with the operations around it. Operations
+without uses or effects are erased when they come up. See
+`emu.sdy.mlir.rewriting` for the rules of the worklist.
+
+What a function returns is tied to the shardings of its results, for the main
+function, before the first visit and after the last one; other functions are
+called, and `sdy.func_data_flow_edge` ties the call to the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from emu.sdy.dialect.attributes import (
+    OpShardingRule,
+    TensorSharding,
+    TensorShardingPerValue,
+)
+from emu.sdy.dialect.dataflow import (
+    DATA_FLOW_OPS,
+    When,
+    edge_of_source,
+    edge_op_non_owner_targets,
+    edge_op_sources,
+    edge_op_transform,
+    owning_op,
+)
+from emu.sdy.dialect.functions import (
+    callee_name,
+    find_function,
+    func_result_sharding,
+    main_function,
+    set_func_result_sharding,
+)
+from emu.sdy.dialect.names import SHARDING, SHARDING_RULE
+from emu.sdy.dialect.ops import allowed_direction
+from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
+from emu.sdy.dialect.tensors import static_shape
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+from emu.sdy.mlir.effects import is_trivially_dead
+from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
+from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.rewriting import Rewriter
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.propagation.groups import ShardingGroups
+from emu.sdy.propagation.priorities import EVERYWHERE, DirectionOf, code
+from emu.sdy.propagation.steps import Change, Outcome, Setting, Steps, StrategyName
+from emu.sdy.propagation.users import SymbolUsers
+from emu.sdy.rules import get_or_create, identity_rule, is_elementwise
+
+__all__ = ["Driver", "Observer", "Visit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What happened at an operation.
+
+    Attributes:
+        op: The operation; the function, for what it returns.
+        kind: "op", "constraint", "barrier", "data_flow_edge",
+            "func_data_flow_edge" or "func_results".
+        rule: The rule.
+        operands: The values that are operands of the rule.
+        results: The values that are its results.
+        before: The shardings, operands first, before the visit.
+        changes: What the visit changed.
+        setting: Strategy and options.
+        code: Where axes might go (see `emu.sdy.propagation.priorities`).
+        round: User and operation priority.
+        steps: Where steps are computed.
+        result_index: Which result of the function, for "func_results".
+    """
+
+    op: Operation
+    kind: str
+    rule: OpShardingRule
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    before: tuple[TensorSharding | None, ...]
+    changes: tuple[Change, ...]
+    setting: Setting
+    code: int
+    round: tuple[int, int]
+    steps: Steps
+    result_index: int | None = None
+
+    def key(self) -> tuple[int, ...]:
+        """What is equal for visits with equal steps."""
+        return self.steps.key(self.setting, self.rule, self.code, self.before)
+
+    def outcome(self) -> Outcome | None:
+        """The step, computed anew; None where there was no common mesh."""
+        return self.steps.outcome(self.setting, self.rule, self.code, self.before)
+
+
+Observer = Callable[[Visit], None]
+
+_Set = Callable[[int, TensorSharding], None]
+"""Sets the sharding of a tensor, given its index and the sharding."""
+
+
+@dataclass(slots=True)
+class _Tensors:
+    """The tensors of a step that are not just an operation's own."""
+
+    kind: str
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    shardings: list[TensorSharding | None]
+    rule: OpShardingRule
+    set: _Set
+    result_index: int | None = None
+
+
+class Driver:
+    """Propagation in a module.
+
+    Attributes:
+        module: The module.
+        table: Its symbols.
+        groups: Its sharding groups.
+        observers: Told of each visit at which a tensor had a sharding.
+        round: User and operation priority of the fixpoint that runs.
+    """
+
+    def __init__(
+        self,
+        module: Operation,
+        groups: ShardingGroups,
+        diagnostics: Diagnostics,
+        *,
+        conservative: bool = False,
+    ) -> None:
+        self.module = module
+        self.table = SymbolTable(module)
+        self.groups = groups
+        self.observers: list[Observer] = []
+        self.round = (0, 0)
+        self.steps = Steps(self.table)
+        self._conservative = conservative
+        self._diagnostics = diagnostics
+        self._main = self._find_main()
+        self._users = SymbolUsers({})
+        self._without_rule: set[Operation] = set()
+        self._elementwise: dict[str, bool] = {}
+        self._settings: dict[tuple[bool, bool, bool], Setting] = {}
+        self._strategy = StrategyName.AGGRESSIVE
+        self._direction_of: DirectionOf
+        self._rewriter = Rewriter(module.regions[0])
+        self._visited: Operation | None = None
+
+    def _find_main(self) -> Operation:
+        try:
+            return main_function(self.module, self.table, use_single_function=True)
+        except ValueError as error:
+            self._diagnostics.error(self.module.location, str(error))
+            raise PassFailed("there is no main function") from error
+
+    def run(self, strategy: StrategyName, direction_of: DirectionOf) -> None:
+        """Visit operations until nothing changes.
+
+        Args:
+            strategy: How axes go along factors.
+            direction_of: Where each operation lets them through.
+        """
+        self._strategy = strategy
+        self._direction_of = direction_of
+        self._settings.clear()
+        self._users = SymbolUsers.of(self.module, self.table)
+        self._propagate_results()
+        self._visit_all()
+        self._propagate_results()
+
+    # The worklist
+
+    def _visit_all(self) -> None:
+        rewriter = self._rewriter
+        worklist = rewriter.worklist
+        for block in self.module.regions[0].blocks:
+            for op in block:
+                for inner in op.walk():
+                    worklist.push(inner)
+        worklist.reverse()
+        while worklist:
+            op = worklist.pop()
+            if is_trivially_dead(op):
+                rewriter.erase(op)
+            else:
+                self._visited = op
+                self._visit(op)
+
+    def _queue(self, op: Operation) -> None:
+        # A second visit to the operation that did it would find nothing new.
+        if op is not self._visited:
+            self._rewriter.enqueue(op)
+
+    def _queue_users(self, value: Value) -> None:
+        """Queue all operations that see a value as a source."""
+        for user, index in value.uses:
+            known = definition(user.name)
+            if (known.terminator or user.name in DATA_FLOW_OPS) and (
+                edge := edge_of_source((user, index))
+            ) is not None:
+                self._queue(edge)
+            elif known.terminator:
+                self._queue_behind_return(user, index)
+            elif user.name == "func.call":
+                for block in find_function(self.table, callee_name(user)).regions[0].blocks[:1]:
+                    self._queue_users(block.arguments[index])
+            else:
+                self._queue(user)
+
+    def _queue_behind_return(self, terminator: Operation, index: int) -> None:
+        parent = terminator.parent_op
+        if parent is None:
+            return
+        users = self._users.of_function(parent) if terminator.name == "func.return" else []
+        if not users:
+            self._queue(parent)
+        for user in users:
+            if user.name == "func.call":
+                self._queue_users(user.results[index])
+
+    def _queue_around(self, value: Value) -> None:
+        """Queue all operations that see a value."""
+        op = value.defining_op
+        if op is None:
+            self._queue(owning_op(value))
+        else:
+            if op.name == "sdy.data_flow_edge":
+                for target in edge_op_non_owner_targets(op):
+                    self._queue_users(target)
+            self._queue(op)
+        self._queue_users(value)
+
+    def _changed(self, value: Value, sharding: TensorSharding) -> None:
+        """A value has a new sharding: queue who sees it, and change its group."""
+        holder = shardable_value(value)
+        if holder is None:
+            return
+        self._queue_around(holder)
+        for member in self._change_group(holder, sharding):
+            self._queue_around(member)
+
+    def _change_group(self, holder: Value, sharding: TensorSharding) -> Iterator[Value]:
+        """Change the other members of a value's group, giving each in turn."""
+        for member in self.groups.members(holder):
+            if member is not holder:
+                set_sharding(member, sharding)
+                yield member
+
+    # Visits
+
+    def _visit(self, op: Operation) -> None:
+        name = op.name
+        if name == "sdy.data_flow_edge":
+            done = self._visit_edge(op)
+        elif name == "sdy.func_data_flow_edge":
+            done = self._visit_func_edge(op)
+        elif name == "sdy.propagation_barrier":
+            done = self._visit_barrier(op)
+        else:
+            done = False
+        if not done:
+            self._visit_registered(op)
+
+    def _rule(self, op: Operation) -> OpShardingRule | None:
+        rule = op.attributes.get(SHARDING_RULE)
+        if isinstance(rule, OpShardingRule):
+            return rule
+        if op in self._without_rule:
+            return None
+        rule = get_or_create(op, conservative=self._conservative, diagnostics=self._diagnostics)
+        if rule is None:
+            self._without_rule.add(op)
+        return rule
+
+    def _is_elementwise(self, op: Operation) -> bool:
+        # Only of a bitcast it is not the name that decides.
+        known = self._elementwise.get(op.name)
+        if known is None:
+            known = is_elementwise(op)
+            if op.name != "stablehlo.bitcast_convert":
+                self._elementwise[op.name] = known
+        return known
+
+    def _setting(self, *, conservative: bool, elementwise: bool, has_kinds: bool) -> Setting:
+        key = (conservative, elementwise, has_kinds)
+        setting = self._settings.get(key)
+        if setting is None:
+            setting = self._settings[key] = Setting(self._strategy, *key)
+        return setting
+
+    def _visit_registered(self, op: Operation) -> None:
+        rule = self._rule(op)
+        if rule is None:
+            return
+        operands = op.operands
+        shardings = [_sharding(value) for value in operands]
+        shardings += [_sharding(result) for result in op.results]
+        if not any(shardings):
+            return
+        elementwise = self._is_elementwise(op)
+        setting = self._setting(
+            conservative=self._conservative, elementwise=elementwise, has_kinds=True
+        )
+        direction_code = self._direction_of(op, elementwise)
+        changes = self.steps.changes(setting, rule, direction_code, shardings)
+        count = len(operands)
+        for index, sharding in changes:
+            value = operands[index] if index < count else op.results[index - count]
+            set_sharding(value, sharding)
+            self._changed(value, sharding)
+        if self.observers:
+            kind = "constraint" if op.name == "sdy.sharding_constraint" else "op"
+            results = tuple(op.results)
+            visit = Visit(
+                op, kind, rule, operands, results, tuple(shardings), changes, setting,
+                direction_code, self.round, self.steps,
+            )  # fmt: skip
+            for observer in self.observers:
+                observer(visit)
+
+    def _step(
+        self, op: Operation, tensors: _Tensors, direction_code: int, elementwise: bool
+    ) -> bool:
+        """A step between tensors that are not, or not only, an operation's own."""
+        if not any(tensors.shardings):
+            return False
+        setting = self._setting(conservative=False, elementwise=elementwise, has_kinds=False)
+        values = tensors.operands + tensors.results
+        changes = self.steps.changes(setting, tensors.rule, direction_code, tensors.shardings)
+        for index, sharding in changes:
+            tensors.set(index, sharding)
+            if tensors.kind != "func_results":
+                self._changed(values[index], sharding)
+        if self.observers:
+            visit = Visit(
+                op, tensors.kind, tensors.rule, tensors.operands, tensors.results,
+                tuple(tensors.shardings), changes, setting, direction_code, self.round,
+                self.steps, tensors.result_index,
+            )  # fmt: skip
+            for observer in self.observers:
+                observer(visit)
+        return bool(changes)
+
+    def _visit_edge(self, op: Operation) -> bool:
+        shape = static_shape(op.results[0].type)
+        if shape is None:
+            return False
+        sources = tuple(edge_op_sources(op))
+        kept = _sharding(op.results[0])
+        seen = kept and edge_op_transform(op, kept, When.BEFORE_EDGE_PROPAGATION)
+
+        def set_tensor(index: int, sharding: TensorSharding) -> None:
+            if index < len(sources):
+                set_sharding(sources[index], sharding)
+            else:
+                op.properties["sharding"] = edge_op_transform(
+                    op, sharding, When.AFTER_EDGE_PROPAGATION
+                )
+
+        tensors = _Tensors(
+            "data_flow_edge",
+            sources,
+            (op.results[0],),
+            [*map(get_sharding, sources), seen],
+            identity_rule(shape, len(sources)),
+            set_tensor,
+        )
+        return self._step(op, tensors, self._direction_of(op, False), False)
+
+    def _visit_func_edge(self, op: Operation) -> bool:
+        shape = static_shape(op.results[0].type)
+        if shape is None:
+            return False
+        sources = tuple(self._func_edge_sources(op.operands[0]))
+        if not sources:
+            return True
+        return self._step(
+            op,
+            _own_tensors("func_data_flow_edge", sources, op.results[0], shape),
+            self._direction_of(op, False),
+            False,
+        )
+
+    def _func_edge_sources(self, value: Value) -> list[Value]:
+        """What comes in at an argument of a function, or at a result of a call."""
+        if isinstance(value, BlockArgument):
+            users = self._users.of_function(owning_op(value))
+            return [user.operands[value.index] for user in users if user.name == "func.call"]
+        if not isinstance(value, OpResult):
+            return []
+        terminator = find_function(self.table, callee_name(value.owner)).body().terminator
+        return [terminator.operands[value.index]] if terminator.name == "func.return" else []
+
+    def _visit_barrier(self, op: Operation) -> bool:
+        shape = static_shape(op.results[0].type)
+        if shape is None:
+            return False
+        allowed = allowed_direction(op)
+        tensors = _own_tensors("barrier", op.operands, op.results[0], shape)
+        return self._step(op, tensors, code(allowed, allowed), True)
+
+    def _propagate_results(self) -> None:
+        """Between what the main function returns and the shardings of its results."""
+        self._visited = None
+        function = self._main
+        for index, value in enumerate(function.body().terminator.operands):
+            shape = static_shape(value.type)
+            if shape is None:
+                continue
+
+            def set_tensor(
+                tensor: int, sharding: TensorSharding, value: Value = value, index: int = index
+            ) -> None:
+                if tensor == 1:
+                    set_func_result_sharding(function, index, sharding)
+                    return
+                set_sharding(value, sharding)
+                holder = shardable_value(value)
+                if holder is not None:
+                    list(self._change_group(holder, sharding))
+
+            tensors = _Tensors(
+                "func_results",
+                (value,),
+                (value,),
+                [get_sharding(value), func_result_sharding(function, index)],
+                identity_rule(shape, 1),
+                set_tensor,
+                index,
+            )
+            self._step(function, tensors, EVERYWHERE, False)
+
+
+def _own_tensors(
+    kind: str, operands: Sequence[Value], result: Value, shape: tuple[int, ...]
+) -> _Tensors:
+    """Values that keep their shardings themselves, tied by an identity."""
+    values = (*operands, result)
+    return _Tensors(
+        kind,
+        tuple(operands),
+        (result,),
+        [get_sharding(value) for value in values],
+        identity_rule(shape, len(operands)),
+        lambda index, sharding: set_sharding(values[index], sharding),
+    )
+
+
+def _sharding(value: Value) -> TensorSharding | None:
+    """`get_sharding`, quick for what it mostly is asked: results of plain operations."""
+    if isinstance(value, OpResult):
+        owner = value.owner
+        held = owner.attributes.get(SHARDING)
+        name = owner.name
+        if (
+            isinstance(held, TensorShardingPerValue)
+            and name not in DATA_FLOW_OPS
+            and not name.startswith("sdy.")
+        ):
+            return held.shardings[value.index]
+    return get_sharding(value)

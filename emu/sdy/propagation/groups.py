@@ -1,0 +1,127 @@
+"""Sharding groups: values that are sharded alike, whatever computes them.
+
+After ``sdy-sharding-group-import`` the groups are numbered from 0 and a value is
+in one group at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.shardings import get_sharding, owning_op, set_sharding
+from emu.sdy.mlir.attributes import IntegerAttr
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+from emu.sdy.mlir.ir import BlockArgument, Operation, Value
+from emu.sdy.mlir.rewriting import Rewriter
+
+__all__ = ["ShardingGroups"]
+
+
+class ShardingGroups:
+    """The members of each group of a module."""
+
+    def __init__(self, module: Operation, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        self._members: dict[int, list[Value]] = {}
+        self._group_of: dict[Value, int] = {}
+        for op in module.walk():
+            if op.name == "sdy.sharding_group":
+                self._add(op)
+
+    def _add(self, op: Operation) -> None:
+        group_attribute = op.properties["group_id"]
+        if not isinstance(group_attribute, IntegerAttr):
+            raise TypeError(f"group_id is {group_attribute}, not an integer")
+        group, value = group_attribute.value, op.operands[0]
+        if self._group_of.setdefault(value, group) != group:
+            self._diagnostics.error(
+                op.location, "Value can only map to one sharding group id after import."
+            )
+            raise PassFailed("a value is in two sharding groups")
+        self._members.setdefault(group, []).append(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def group_of(self, value: Value) -> int | None:
+        """The group of a value, if it is in one."""
+        return self._group_of.get(value)
+
+    def members(self, value: Value) -> Sequence[Value]:
+        """All members of the group of a value, itself included."""
+        group = self._group_of.get(value)
+        return () if group is None else self._members[group]
+
+    def synchronise(self) -> list[tuple[int, Value, TensorSharding]]:
+        """Give the members of each group the sharding that one of them has.
+
+        Where members bring different ones, there is a warning, and each gets
+        an open constraint that takes its place in the group: then propagation
+        decides.
+
+        Returns:
+            Group, member and sharding, of all that were set.
+        """
+        done = []
+        for group in sorted(self._members):
+            members = self._members[group]
+            sharding, agree = self._common_sharding(group, members)
+            if sharding is None:
+                continue
+            if not agree:
+                self._constrain(group, sharding)
+                continue
+            for member in members:
+                set_sharding(member, sharding)
+                done.append((group, member, sharding))
+        return done
+
+    def _common_sharding(
+        self, group: int, members: Sequence[Value]
+    ) -> tuple[TensorSharding | None, bool]:
+        if len(members) == 1:
+            return get_sharding(members[0]), True
+        common: TensorSharding | None = None
+        for member in members:
+            sharding = get_sharding(member)
+            if sharding is None or _says_nothing(sharding):
+                continue
+            if common is None:
+                common = sharding
+            elif sharding != common:
+                self._diagnostics.warning(
+                    owning_op(members[0]).location,
+                    "The initial operand shardings on the sharding groups of groupID: "
+                    f"{group} do not match. Inserting an open sharding constraint to all "
+                    "constrained values. This can be caused when shardings from different "
+                    "values are grouped (e.g. from jax.shard_alike) but have separate "
+                    "inconsistent sharding constraints on them.",
+                )
+                return common, False
+        return common, True
+
+    def _constrain(self, group: int, like: TensorSharding) -> None:
+        members = self._members[group]
+        rewriter = Rewriter(None)
+        for index, member in enumerate(members):
+            place = member if isinstance(member, BlockArgument) else owning_op(member)
+            constraint = Operation(
+                "sdy.sharding_constraint",
+                [member],
+                [member.type],
+                properties={"sharding": TensorSharding.fully_open(like.rank, like.mesh)},
+                location=place.location,
+            )
+            rewriter.insert_after_value(member, constraint)
+            for user, operand in member.uses:
+                if user is not constraint:
+                    user.set_operand(operand, constraint.result)
+            del self._group_of[member]
+            members[index] = constraint.result
+            self._group_of[constraint.result] = group
+
+
+def _says_nothing(sharding: TensorSharding) -> bool:
+    """Whether every dimension is open and without axes."""
+    return not any(dim.axes or dim.is_closed for dim in sharding.dims)

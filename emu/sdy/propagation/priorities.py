@@ -1,0 +1,245 @@
+"""What goes first: rounds by kind of operation, rounds by user's priorities.
+
+Operation priorities
+    Propagation runs to its end five times, and each round lets more through:
+    first operations that pass elements on unchanged, whose operands have no
+    other user; then with other users; then every operation, but along factors
+    only that go through; then along any factor; and last also forward through
+    broadcasts. What an earlier round decided, a later one cannot undo.
+
+User priorities
+    A dimension ``{"x"}p1`` is hidden at first: it reads as closed, and its axes
+    as replicated, so that nobody else takes them. Once all is done without it,
+    the dimensions of the next priority are put back, and all starts again.
+
+Where an operation lets axes through is a *code*: four times the direction along
+factors that go through, plus that along the others. Small integers are cheap to
+compare, and a step is looked up by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    DimensionSharding,
+    FactorType,
+    OpShardingRule,
+    PropagationDirection,
+    TensorSharding,
+)
+from emu.sdy.dialect.axes import sort_key
+from emu.sdy.dialect.dataflow import edge_of_target
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.tensors import is_scalar
+from emu.sdy.mlir.attributes import StringAttr
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.passes.walker import FunctionResult, Place, transform_sharding, transform_shardings
+
+__all__ = [
+    "EVERYWHERE",
+    "ROUNDS",
+    "DirectionOf",
+    "UserPriorities",
+    "directions",
+    "intersection",
+    "union",
+]
+
+_NONE, _FORWARD, _BACKWARD, _BOTH = PropagationDirection
+
+DirectionOf = Callable[[Operation, bool], int]
+"""Gives the code for an operation, told whether it is elementwise."""
+
+
+def union(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
+    """What either lets through."""
+    return PropagationDirection(first | second)
+
+
+def intersection(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
+    """What both let through."""
+    return PropagationDirection(first & second)
+
+
+def code(through: PropagationDirection, other: PropagationDirection) -> int:
+    """The code for a direction along factors that go through, and along others."""
+    return 4 * through + other
+
+
+def directions(
+    direction_code: int, rule: OpShardingRule, *, has_kinds: bool
+) -> tuple[PropagationDirection, ...]:
+    """By factor, where axes may go.
+
+    Args:
+        direction_code: What the round says.
+        rule: The rule.
+        has_kinds: Whether the factors have kinds; along those of an edge all
+            go through.
+    """
+    through, other = map(PropagationDirection, divmod(direction_code, 4))
+    blocked = rule.blocked_propagation
+    if not has_kinds:
+        other = through
+    return tuple(
+        _NONE
+        if factor in blocked
+        else through
+        if through is other or rule.factor_type(factor) is FactorType.PASS_THROUGH
+        else other
+        for factor in range(len(rule.factor_sizes))
+    )
+
+
+EVERYWHERE = code(_BOTH, _BOTH)
+
+_PASS_THROUGH = frozenset(
+    {
+        "sdy.data_flow_edge",
+        "sdy.func_data_flow_edge",
+        "stablehlo.reshape",
+        "stablehlo.transpose",
+    }
+)
+_OFFLOADS = frozenset({"MoveToDevice", "MoveToHost"})
+
+
+def _pass_through(op: Operation, elementwise: bool) -> PropagationDirection:
+    """Where an operation passes elements on unchanged."""
+    name = op.name
+    if elementwise or name in _PASS_THROUGH:
+        return _BOTH
+    if name in ("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"):
+        return _FORWARD
+    if name == "stablehlo.custom_call":
+        target = op.properties.get("call_target_name")
+        if isinstance(target, StringAttr) and target.value in _OFFLOADS:
+            return _BOTH
+    return _NONE
+
+
+def _single_use(op: Operation, elementwise: bool) -> int:
+    direction = _pass_through(op, elementwise)
+    if direction is _NONE:
+        return 0
+    # Forward, every use of an operand would meet a conflict of its own;
+    # backward, the uses might not agree.
+    if all(value.has_one_use or is_scalar(value) for value in op.operands):
+        return code(direction, direction)
+    return 0
+
+
+def _any_use(op: Operation, elementwise: bool) -> int:
+    direction = _pass_through(op, elementwise)
+    return code(direction, direction)
+
+
+def _factors_that_go_through(op: Operation, elementwise: bool) -> int:
+    other = _pass_through(op, elementwise)
+    through = _BACKWARD if op.name == "stablehlo.broadcast_in_dim" else _BOTH
+    return code(union(through, other), other)
+
+
+def _broadcast_backward(op: Operation, elementwise: bool) -> int:
+    if op.name == "stablehlo.broadcast_in_dim":
+        return code(_BACKWARD, _BACKWARD)
+    return EVERYWHERE
+
+
+def everywhere(op: Operation, elementwise: bool) -> int:
+    """Any axis may go anywhere."""
+    return EVERYWHERE
+
+
+ROUNDS: tuple[DirectionOf, ...] = (
+    _single_use,
+    _any_use,
+    _factors_that_go_through,
+    _broadcast_backward,
+    everywhere,
+)
+"""By operation priority; each lets through what the ones before do, and more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    place: Value | FunctionResult
+    original: TensorSharding
+
+
+class UserPriorities:
+    """Hides the dimensions of priorities above 0, and puts them back in turn."""
+
+    def __init__(self, module: Operation, table: SymbolTable) -> None:
+        self._table = table
+        self._hidden: dict[int, list[_Hidden]] = {}
+        transform_shardings(module, self._hide)
+
+    def __iter__(self) -> Iterator[int]:
+        """The priorities above 0, ascending."""
+        return iter(sorted(self._hidden))
+
+    def _hide(self, sharding: TensorSharding, place: Place) -> TensorSharding:
+        if isinstance(place, Value) and edge_of_target(place) is not None:
+            return sharding
+        if place is not None:
+            for priority in {dim.priority_or_default for dim in sharding.dims} - {0}:
+                self._hidden.setdefault(priority, []).append(_Hidden(place, sharding))
+        return self._without_priorities(sharding)
+
+    def _without_priorities(self, sharding: TensorSharding) -> TensorSharding:
+        if all(dim.priority is None for dim in sharding.dims):
+            return self._sorted(sharding, ())
+        dims = []
+        hidden: list[AxisRef] = []
+        for dim in sharding.dims:
+            if dim.priority_or_default == 0:
+                dims.append(replace(dim, priority=None))
+            else:
+                hidden += dim.axes
+                dims.append(DimensionSharding((), True))
+        return self._sorted(sharding.with_dims(dims), tuple(hidden))
+
+    def _sorted(self, sharding: TensorSharding, more: tuple[AxisRef, ...]) -> TensorSharding:
+        axes = sharding.replicated_axes + more
+        if len(axes) > 1:
+            axes = tuple(sorted(axes, key=sort_key(get_mesh(self._table, sharding.mesh))))
+        return (
+            sharding
+            if axes == sharding.replicated_axes
+            else replace(sharding, replicated_axes=axes)
+        )
+
+    def restore(self, priority: int) -> list[tuple[Value | FunctionResult, TensorSharding]]:
+        """Put the dimensions of a priority back.
+
+        Returns:
+            The places that are changed, with what is there now.
+        """
+        restored = []
+        for hidden in self._hidden[priority]:
+
+            def put_back(now: TensorSharding, hidden: _Hidden = hidden) -> TensorSharding:
+                sharding = _restored(now, hidden.original, priority)
+                restored.append((hidden.place, sharding))
+                return sharding
+
+            transform_sharding(hidden.place, put_back)
+        return restored
+
+
+def _restored(now: TensorSharding, then: TensorSharding, priority: int) -> TensorSharding:
+    back: set[AxisRef] = set()
+    dims = []
+    for new, old in zip(now.dims, then.dims, strict=True):
+        if old.priority_or_default == priority:
+            back.update(old.axes)
+            dims.append(replace(old, priority=None))
+        else:
+            dims.append(new)
+    replicated = tuple(axis for axis in now.replicated_axes if axis not in back)
+    return TensorSharding(now.mesh, tuple(dims), replicated, now.unreduced_axes)

@@ -1,0 +1,216 @@
+"""One step of propagation, as a function of data.
+
+What a step does depends on nothing but the rule, the shardings of the tensors,
+where axes may go, and the strategy. All of these are plain values, and a model
+asks for the same few steps over and over: each layer is like the one before,
+and each round visits all operations again. So a step is computed once and
+looked up after that.
+
+The key of that table is made of small integers, since hashing a sharding means
+hashing every axis in it. `Steps` numbers the shardings and rules that it meets;
+the number of an object that it has met before is found by the object's
+identity, which costs no look at its contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from emu.sdy.dialect.attributes import (
+    OpShardingRule,
+    SdyAttribute,
+    TensorSharding,
+)
+from emu.sdy.dialect.meshes import common_mesh_name, get_mesh
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.propagation.aggressive import propagate_aggressive
+from emu.sdy.propagation.basic import StepContext, Strategy, propagate_basic
+from emu.sdy.propagation.priorities import directions
+from emu.sdy.propagation.projection import Projection, project
+
+__all__ = ["Change", "Outcome", "Setting", "Steps", "StrategyName", "run_step"]
+
+Change = tuple[int, TensorSharding]
+"""Index of a tensor (operands first) and what its sharding becomes."""
+
+
+class StrategyName(Enum):
+    """How axes go along factors."""
+
+    BASIC = "basic"
+    AGGRESSIVE = "aggressive"
+
+    @property
+    def function(self) -> Strategy:
+        """What does it."""
+        return propagate_basic if self is StrategyName.BASIC else propagate_aggressive
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a step depends on besides rule, shardings and directions.
+
+    Attributes:
+        strategy: How axes go along factors.
+        conservative: No sub-axis may be made.
+        elementwise: The operation is elementwise.
+        has_kinds: The kinds of the rule's factors matter for directions.
+    """
+
+    strategy: StrategyName
+    conservative: bool = False
+    elementwise: bool = False
+    has_kinds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A step with all that leads to its changes.
+
+    Attributes:
+        context: Mesh, directions, and so on.
+        before: The shardings by factor before the step.
+        after: What the strategy made of them.
+        changes: What changes.
+    """
+
+    context: StepContext
+    before: Projection
+    after: Projection
+    changes: tuple[Change, ...]
+
+
+def run_step(
+    strategy: Strategy,
+    rule: OpShardingRule,
+    shardings: Sequence[TensorSharding | None],
+    context: StepContext,
+    mesh_name: str,
+) -> Outcome:
+    """Propagate between the tensors of a rule.
+
+    Args:
+        strategy: How axes go along factors.
+        rule: The rule.
+        shardings: Of the operands, then the results.
+        context: Mesh, directions, and so on.
+        mesh_name: The mesh's name, for new shardings.
+    """
+    count = len(rule.operands)
+    before = project(rule, shardings[:count], shardings[count:], context.mesh)
+    after = before.copy()
+    updated = strategy(after, context)
+    mappings = rule.operands + rule.results
+    changes = []
+    for index, tensor in enumerate(after.tensors):
+        if not updated[index]:
+            continue
+        new = tensor.sharding(mappings[index], rule.factor_sizes, mesh_name, context.mesh)
+        old = shardings[index]
+        # What would need a strided view was dropped on the way back.
+        if new != old and (old is not None or not new.is_fully_replicated):
+            changes.append((index, new))
+    return Outcome(context, before, after, tuple(changes))
+
+
+class Steps:
+    """Steps on one module's meshes; each is computed once."""
+
+    def __init__(self, table: SymbolTable) -> None:
+        self._table = table
+        self._numbers: dict[int, int] = {}
+        self._number_of: dict[SdyAttribute | Setting, int] = {}
+        self._shardings: dict[TensorSharding, TensorSharding] = {}
+        self._alive: list[SdyAttribute | Setting] = []
+        self._known: dict[tuple[int, ...], tuple[Change, ...]] = {}
+
+    def number(self, thing: SdyAttribute | Setting) -> int:
+        """A small integer, the same for equal things."""
+        found = self._numbers.get(id(thing))
+        if found is None:
+            found = self._number_of.setdefault(thing, len(self._number_of))
+            self._numbers[id(thing)] = found
+            self._alive.append(thing)  # so that nothing else gets its identity
+        return found
+
+    def key(
+        self,
+        setting: Setting,
+        rule: OpShardingRule,
+        code: int,
+        shardings: Sequence[TensorSharding | None],
+    ) -> tuple[int, ...]:
+        """What is equal for equal steps."""
+        number = self.number
+        return (
+            code,
+            number(setting),
+            number(rule),
+            *[-1 if sharding is None else number(sharding) for sharding in shardings],
+        )
+
+    def changes(
+        self,
+        setting: Setting,
+        rule: OpShardingRule,
+        code: int,
+        shardings: Sequence[TensorSharding | None],
+    ) -> tuple[Change, ...]:
+        """What propagation between the tensors of a rule changes.
+
+        Args:
+            setting: The strategy and its options.
+            rule: The rule.
+            code: Where axes may go (see `emu.sdy.propagation.priorities`).
+            shardings: Of the operands, then the results.
+        """
+        key = self.key(setting, rule, code, shardings)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._compute(setting, rule, code, shardings)
+        return known
+
+    def mesh_name(self, shardings: Sequence[TensorSharding | None]) -> str | None:
+        """The name of the mesh to propagate on, or None where there is no propagation.
+
+        That is where no tensor has a sharding, or they have different meshes,
+        or the mesh is a single device.
+        """
+        name = common_mesh_name(shardings, self._table)
+        return None if name is None or get_mesh(self._table, name).is_maximal else name
+
+    def outcome(
+        self,
+        setting: Setting,
+        rule: OpShardingRule,
+        code: int,
+        shardings: Sequence[TensorSharding | None],
+    ) -> Outcome | None:
+        """The whole step of `changes`; None where there is no propagation."""
+        name = self.mesh_name(shardings)
+        if name is None:
+            return None
+        context = StepContext(
+            get_mesh(self._table, name),
+            rule.factor_sizes,
+            directions(code, rule, has_kinds=setting.has_kinds),
+            setting.conservative,
+            setting.elementwise,
+        )
+        return run_step(setting.strategy.function, rule, shardings, context, name)
+
+    def _compute(
+        self,
+        setting: Setting,
+        rule: OpShardingRule,
+        code: int,
+        shardings: Sequence[TensorSharding | None],
+    ) -> tuple[Change, ...]:
+        outcome = self.outcome(setting, rule, code, shardings)
+        if outcome is None:
+            return ()
+        # One object for all equal shardings, which then have their number at once.
+        same = self._shardings.setdefault
+        return tuple((index, same(sharding, sharding)) for index, sharding in outcome.changes)

@@ -1,0 +1,284 @@
+"""Builds sharding rules factor by factor.
+
+A rule gives every dimension of every operand and result a list of *factors*.
+Dimensions that share a factor are sharded alike. A factor has a size, a kind
+(`FactorType`), and may be blocked, so that no sharding moves along it.
+
+Factors are numbered in the order in which they are added; dimensions that got
+none by the time of `RuleBuilder.build` get one of size 1 of their own, numbered
+after all others, operands before results. The numbers are part of what users
+see (``i``, ``j``, …), and the order in which propagation looks at factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+from emu.sdy.dialect.attributes import DimMapping, FactorType, OpShardingRule, TensorMapping
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.types import TensorType, Type
+from emu.sdy.rules.reading import rank, shape
+
+__all__ = ["Dims", "RuleBuilder", "RuleFunction", "identity_rule", "pointwise_rule"]
+
+Dims = Sequence[int | None]
+"""For each tensor the dimension that has a factor, None where it has not."""
+
+RuleFunction = Callable[..., OpShardingRule | None]
+"""Takes an operation, and if it wants to the keyword ``conservative``."""
+
+_Tensors = list[list[list[int]]]
+
+_dim_mapping = lru_cache(maxsize=None)(DimMapping)
+
+
+class RuleBuilder:
+    """Collects factors; every method gives the builder, so that calls chain.
+
+    Args:
+        operand_types: The types of the operands; what is no ranked tensor (a
+            token) counts as a scalar.
+        result_types: The types of the results.
+    """
+
+    def __init__(self, operand_types: Iterable[Type], result_types: Iterable[Type]) -> None:
+        self._operands: _Tensors = [[[] for _ in range(rank(t))] for t in operand_types]
+        self._results: _Tensors = [[[] for _ in range(rank(t))] for t in result_types]
+        self._sizes: list[int] = []
+        self._by_kind: dict[FactorType, list[int]] = {}
+        self._blocked: list[int] = []
+
+    @staticmethod
+    def of(op: Operation) -> RuleBuilder:
+        """A builder for the operands and results of an operation."""
+        return RuleBuilder([v.type for v in op.operands], [v.type for v in op.results])
+
+    def add(
+        self,
+        operand_dims: Dims,
+        result_dims: Dims,
+        size: int,
+        kind: FactorType = FactorType.PASS_THROUGH,
+        *,
+        blocked: bool = False,
+    ) -> RuleBuilder:
+        """Add a factor and say which dimension of each tensor has it.
+
+        A dimension may get several factors, major to minor. A factor of size 1
+        is left out of a dimension that has one already.
+
+        Args:
+            operand_dims: One dimension an operand, or None.
+            result_dims: One dimension a result, or None.
+            size: The size of the factor.
+            kind: What becomes of a sharding along it.
+            blocked: No sharding moves along it.
+        """
+        factor = self._number(size, kind, blocked)
+        for what, tensors, dims in (
+            ("operand", self._operands, operand_dims),
+            ("result", self._results, result_dims),
+        ):
+            if len(tensors) != len(dims):
+                raise ValueError(
+                    f"{what}_dims must name a dimension (or None) for each of "
+                    f"{len(tensors)} {what}s, but has {len(dims)} entries"
+                )
+            for index, (tensor, dim) in enumerate(zip(tensors, dims, strict=True)):
+                if dim is None:
+                    continue
+                if not 0 <= dim < len(tensor):
+                    raise ValueError(
+                        f"{what} {index} has rank {len(tensor)}, but {what}_dims names its "
+                        f"dimension {dim}"
+                    )
+                if size != 1 or not tensor[dim]:
+                    tensor[dim].append(factor)
+        return self
+
+    def add_everywhere(
+        self,
+        dim: int,
+        size: int,
+        kind: FactorType = FactorType.PASS_THROUGH,
+        *,
+        blocked: bool = False,
+    ) -> RuleBuilder:
+        """Add a factor for the same dimension of all tensors but scalars."""
+        self._add_same((*self._operands, *self._results), dim, size, kind, blocked)
+        return self
+
+    def add_to_operands(
+        self,
+        dim: int,
+        size: int,
+        kind: FactorType = FactorType.PASS_THROUGH,
+        *,
+        blocked: bool = False,
+    ) -> RuleBuilder:
+        """Add a factor for the same dimension of all operands but scalars."""
+        self._add_same(self._operands, dim, size, kind, blocked)
+        return self
+
+    def add_to_results(
+        self,
+        dim: int,
+        size: int,
+        kind: FactorType = FactorType.PASS_THROUGH,
+        *,
+        blocked: bool = False,
+    ) -> RuleBuilder:
+        """Add a factor for the same dimension of all results but scalars."""
+        self._add_same(self._results, dim, size, kind, blocked)
+        return self
+
+    def add_pointwise(
+        self,
+        sizes: Sequence[int],
+        kind_of: Callable[[int], FactorType | None] = lambda _: FactorType.PASS_THROUGH,
+        *,
+        blocked: Callable[[FactorType], bool] = lambda _: False,
+    ) -> RuleBuilder:
+        """Add a factor a dimension, the same in all tensors but scalars.
+
+        Args:
+            sizes: The sizes of the factors, one a dimension.
+            kind_of: Gives the kind for a dimension; None leaves it out.
+            blocked: Says for a kind whether such factors are blocked.
+        """
+        for dim, size in enumerate(sizes):
+            kind = kind_of(dim)
+            if kind is not None:
+                self.add_everywhere(dim, size, kind, blocked=blocked(kind))
+        return self
+
+    def add_matching(
+        self,
+        in_sizes: Sequence[int],
+        out_sizes: Sequence[int],
+        mismatch: FactorType,
+        *,
+        blocked: bool = False,
+    ) -> RuleBuilder:
+        """Add a factor of the input's size a dimension, in all tensors but scalars.
+
+        Args:
+            in_sizes: The shape of the input.
+            out_sizes: The shape of the output.
+            mismatch: The kind of the factors where the shapes differ.
+            blocked: Whether those are blocked.
+        """
+        if len(in_sizes) != len(out_sizes):
+            raise ValueError(
+                f"input and output must have one rank, but have {len(in_sizes)} and "
+                f"{len(out_sizes)} dimensions"
+            )
+        for dim, (in_size, out_size) in enumerate(zip(in_sizes, out_sizes, strict=True)):
+            if in_size == out_size:
+                self.add_everywhere(dim, in_size)
+            else:
+                self.add_everywhere(dim, in_size, mismatch, blocked=blocked)
+        return self
+
+    def build(self, *, custom: bool = False) -> OpShardingRule:
+        """The rule; the builder stays as it is.
+
+        Args:
+            custom: Mark it as a user's own: passes that drop rules keep it, and
+                those that bring explicit reshards leave the operation alone.
+        """
+        sizes = list(self._sizes)
+        operands = _tensor_mappings(self._operands, sizes)
+        results = _tensor_mappings(self._results, sizes)
+        special = {kind: tuple(factors) for kind, factors in self._by_kind.items()}
+        return OpShardingRule(
+            tuple(sizes),
+            operands,
+            results,
+            special.get(FactorType.REDUCTION, ()),
+            special.get(FactorType.NEED_REPLICATION, ()),
+            special.get(FactorType.PERMUTATION, ()),
+            tuple(self._blocked),
+            custom,
+        )
+
+    def _number(self, size: int, kind: FactorType, blocked: bool) -> int:
+        factor = len(self._sizes)
+        self._sizes.append(size)
+        if blocked:
+            self._blocked.append(factor)
+        if kind is not FactorType.PASS_THROUGH:
+            self._by_kind.setdefault(kind, []).append(factor)
+        return factor
+
+    def _add_same(
+        self,
+        tensors: Iterable[list[list[int]]],
+        dim: int,
+        size: int,
+        kind: FactorType,
+        blocked: bool,
+    ) -> None:
+        factor = self._number(size, kind, blocked)
+        for tensor in tensors:
+            if tensor:
+                if not 0 <= dim < len(tensor):
+                    raise ValueError(f"dim must be below the rank {len(tensor)}, but is {dim}")
+                tensor[dim].append(factor)
+
+
+def _tensor_mappings(tensors: _Tensors, sizes: list[int]) -> tuple[TensorMapping, ...]:
+    """The mappings; a dimension without a factor gets one of size 1."""
+    mappings = []
+    for tensor in tensors:
+        dims = []
+        for factors in tensor:
+            if factors:
+                dims.append(_dim_mapping(tuple(factors)))
+            else:
+                dims.append(_dim_mapping((len(sizes),)))
+                sizes.append(1)
+        mappings.append(TensorMapping(tuple(dims)))
+    return tuple(mappings)
+
+
+def pointwise_rule(op: Operation) -> OpShardingRule | None:
+    """The rule of an operation that works element by element.
+
+    The first result decides the sizes. None where there is no result, or it is
+    no tensor.
+    """
+    if not op.results or not isinstance(op.results[0].type, TensorType):
+        return None
+    operands = tuple([rank(v.type) for v in op.operands])
+    results = tuple([rank(v.type) for v in op.results])
+    return _identity(shape(op.results[0]), operands, results)
+
+
+def identity_rule(sizes: Sequence[int], operands: int = 1, results: int = 1) -> OpShardingRule:
+    """The rule by which tensors of one shape are all sharded alike.
+
+    Args:
+        sizes: The shape.
+        operands: The number of operands.
+        results: The number of results.
+    """
+    rank_ = len(sizes)
+    return _identity(tuple(sizes), (rank_,) * operands, (rank_,) * results)
+
+
+@lru_cache(maxsize=4096)
+def _identity(
+    sizes: tuple[int, ...], operand_ranks: tuple[int, ...], result_ranks: tuple[int, ...]
+) -> OpShardingRule:
+    return OpShardingRule(
+        sizes,
+        tuple([_identity_mapping(r) for r in operand_ranks]),
+        tuple([_identity_mapping(r) for r in result_ranks]),
+    )
+
+
+@lru_cache(maxsize=256)
+def _identity_mapping(rank_: int) -> TensorMapping:
+    return TensorMapping(tuple([_dim_mapping((dim,)) for dim in range(rank_)]))

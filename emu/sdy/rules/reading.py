@@ -1,0 +1,86 @@
+"""Reading shapes and attributes of operations for which a rule is made."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from emu.sdy.mlir.attributes import (
+    Attribute,
+    BoolAttr,
+    DenseArrayAttr,
+    DenseElementsAttr,
+    IntegerAttr,
+    StringAttr,
+)
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.types import IntegerType, TensorType, Type
+
+__all__ = ["DYNAMIC", "attribute", "boolean", "integer", "integers", "rank", "shape", "string"]
+
+_A = TypeVar("_A", bound=Attribute)
+
+DYNAMIC = -(1 << 63)
+"""Stands for the size of a dynamic dimension, as in MLIR.
+
+A rule with such a factor is refused by the verifier, which names the type.
+"""
+
+
+def rank(type_: Type) -> int:
+    """The number of dimensions; 0 for what is no ranked tensor (a token)."""
+    return len(type_.shape) if isinstance(type_, TensorType) else 0
+
+
+def shape(value: Value) -> tuple[int, ...]:
+    """The dimensions of a ranked tensor, `DYNAMIC` where one is not known."""
+    type_ = value.type
+    if isinstance(type_, TensorType):
+        return tuple([DYNAMIC if size is None else size for size in type_.shape])
+    raise ValueError(f"expected a ranked tensor, but got {type_}")
+
+
+def integers(op: Operation, name: str) -> tuple[int, ...] | None:
+    """A list of integers, written ``array<i64: …>`` or ``dense<…>``.
+
+    Gives None where the attribute is absent; a ``dense`` of more dimensions is
+    flattened.
+    """
+    found = op.attribute(name)
+    if found is None:
+        return None
+    if isinstance(found, DenseArrayAttr):
+        return found.values
+    if isinstance(found, DenseElementsAttr) and isinstance(found.type, TensorType):
+        element = found.type.element
+        if isinstance(element, IntegerType):
+            width = -(-element.width // 8)
+            starts = range(0, len(found.data), width)
+            values = tuple(
+                int.from_bytes(found.data[i : i + width], "little", signed=True) for i in starts
+            )
+            return values * found.type.size if found.splat else values
+    raise ValueError(f"attribute {name!r} must be a list of integers, but is {found}")
+
+
+def attribute(op: Operation, name: str, kind: type[_A]) -> _A:
+    """An attribute of a certain kind, which the operation must have."""
+    found = op.attribute(name)
+    if isinstance(found, kind):
+        return found
+    given = "is absent" if found is None else f"is {found}"
+    raise ValueError(f"requires attribute {name!r} of kind {kind.__name__}, but it {given}")
+
+
+def integer(op: Operation, name: str) -> int:
+    """The value of an integer attribute."""
+    return attribute(op, name, IntegerAttr).value
+
+
+def boolean(op: Operation, name: str) -> bool:
+    """The value of a boolean attribute."""
+    return attribute(op, name, BoolAttr).value
+
+
+def string(op: Operation, name: str) -> str:
+    """The value of a string attribute."""
+    return attribute(op, name, StringAttr).value

@@ -1,0 +1,1 @@
+"""``emu sdy``: the passes and the explanations as commands."""

@@ -1,0 +1,69 @@
+"""``emu sdy explain``: why values are sharded as they are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from emu.sdy.explain import Explanation, explain
+from emu.sdy.mlir import parse
+from emu.sdy.mlir.diagnostics import MlirError, PassFailed
+from emu.sdy.passes.text import PassTextError, parse_pipeline
+
+__all__ = ["run_explain"]
+
+
+def run_explain(
+    file: str,
+    *,
+    values: list[str],
+    function: str | None = None,
+    html: Path | None = None,
+    passes: str | None = None,
+    stdout: TextIO | None = None,
+    stderr: TextIO | None = None,
+) -> int:
+    """Run the command.
+
+    Args:
+        file: MLIR text; "-" is standard input.
+        values: The values to explain; none: a line for each value.
+        function: In which function the values are.
+        html: Where to write the page; None: nowhere.
+        passes: A pipeline instead of ``sdy-propagation-pipeline``.
+        stdout: Where explanations go. Default: standard output.
+        stderr: Where diagnostics go. Default: standard error.
+
+    Returns:
+        0 when all went well, 1 when the module or a pass failed, 2 for a file
+        that cannot be read, or a value or pass that is not there.
+    """
+    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        pipeline = None if passes is None else parse_pipeline(passes)
+        explanation = explain(parse(text, file=file), pipeline)
+        _write(explanation, values, function, stdout)
+        if html is not None:
+            html.write_text(explanation.html(), encoding="utf-8")
+    except MlirError as error:
+        stderr.write(f"{error}\n")
+        return 1
+    except PassFailed as error:
+        stderr.write(f"emu sdy explain: {error}\n")
+        return 1
+    except (PassTextError, OSError, ValueError) as error:
+        stderr.write(f"emu sdy explain: {error}\n")
+        return 2
+    return 0
+
+
+def _write(
+    explanation: Explanation, values: list[str], function: str | None, stdout: TextIO
+) -> None:
+    if not values:
+        stdout.write(str(explanation))
+    for name in values:
+        for report in explanation.value(name, function):
+            stdout.write(f"{report}\n")
