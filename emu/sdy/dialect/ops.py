@@ -55,7 +55,13 @@ from emu.sdy.mlir.attributes import (
     StringAttr,
 )
 from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.registry import OpDefinition, attribute_parsers, define, definition
+from emu.sdy.mlir.registry import (
+    OpDefinition,
+    attribute_parsers,
+    closed_dialects,
+    define,
+    definition,
+)
 from emu.sdy.mlir.types import IntegerType, TensorType, Type
 
 if TYPE_CHECKING:
@@ -545,6 +551,7 @@ def _define_all() -> None:
             isolated=True,
         )
     )
+    closed_dialects.add("sdy")
     for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
         attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
 

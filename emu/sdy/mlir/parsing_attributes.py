@@ -33,7 +33,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.floats import FORMATS, bits_of
 from emu.sdy.mlir.parsing_types import TypeReader
 from emu.sdy.mlir.printing_locations import location_text
-from emu.sdy.mlir.registry import attribute_parsers
+from emu.sdy.mlir.registry import attribute_parsers, closed_dialects
 from emu.sdy.mlir.token_reader import unescape
 from emu.sdy.mlir.types import (
     FloatType,
@@ -264,6 +264,8 @@ class AttributeReader(TypeReader):
             )
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
+            if dialect in closed_dialects:
+                self._unknown(token, dialect)
             self.index += 1
             body = re.sub(r"\s+", " ", token[1 + len(dialect) :])
             found = DialectAttr(dialect, body)
@@ -306,6 +308,15 @@ class AttributeReader(TypeReader):
         self._leave()
         return found
 
+    def _unknown(self, token: str, dialect: str) -> NoReturn:
+        """Raise the error about an attribute that its dialect does not have."""
+        rest = token[len(dialect) + 2 :]
+        mnemonic = re.match(r"\s*([A-Za-z_]\w*)", rest)
+        place = self.starts[self.index] + len(dialect) + 2
+        if mnemonic is None:
+            self.fail("expected valid keyword", place)
+        self.fail(f"unknown attribute `{mnemonic[1]}` in dialect `{dialect}`", place)
+
     def _short_inside(self, dialect: str) -> Attribute:
         """Read ``#sdy<sharding …>`` inside another attribute."""
         self.index += 2
@@ -313,7 +324,7 @@ class AttributeReader(TypeReader):
         parse = attribute_parsers.get(f"{dialect}.{mnemonic}")
         if parse is None:
             self.fail(f"unknown attribute `{mnemonic}` in dialect `{dialect}`")
-        found = parse(self, mnemonic)  # type: ignore[arg-type]  # we are a Parser
+        found = self._with(parse, mnemonic)
         self.expect(">")
         return found
 

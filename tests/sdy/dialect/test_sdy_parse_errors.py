@@ -312,6 +312,21 @@ def test_operations(line: str, message: str) -> None:
     assert said(f"func.func @f(%a: tensor<4xf32>) {{\n  {line}\n}}")[0] == message
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#sdy.shading<@m, []>", "unknown attribute `shading` in dialect `sdy`"),
+        ("#sdy.shading", "unknown attribute `shading` in dialect `sdy`"),
+        ('#sdy<shading"x">', "unknown attribute `shading` in dialect `sdy`"),
+        ('#sdy<"x">', "expected valid keyword"),
+    ],
+)
+def test_attributes_that_the_dialect_has_not(text: str, message: str) -> None:
+    assert said_of(text) == [message]
+    inside = said_of(f"#sdy.sharding_per_value<[{text}]>")
+    assert inside == [message, SHARDINGS]
+
+
 def test_places() -> None:
     with pytest.raises(MlirError) as caught:
         parse('"t.holder"() {a = #sdy.op_sharding_rule<([i  j])->([i])>} : () -> ()', verify=False)
