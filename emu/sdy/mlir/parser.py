@@ -146,8 +146,8 @@ class Parser(AttributeReader):
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
         name, number, place = operand
         scopes = self._scopes
-        scopes.values.setdefault(name, entries)
-        scopes.places.setdefault(name, place)
+        if scopes.values.setdefault(name, entries) is entries:
+            scopes.places[name] = place
         entries.extend([None] * (number + 1 - len(entries)))
         value = Value(type_)
         entries[number] = value
