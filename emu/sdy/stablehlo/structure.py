@@ -1,13 +1,15 @@
 """How many operands, results, regions and which attributes an operation has.
 
 What MLIR checks of every operation before it looks at types. The tables are
-by name without ``stablehlo.``; -1 is any number, -2 one or more, -3 two or more.
+by name, without ``stablehlo.`` but with other dialects; -1 is any number, -2
+one or more, -3 two or more.
 """
 
 from __future__ import annotations
 
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
+from emu.sdy.stablehlo import chlo
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
 
 __all__ = ["REQUIRED", "SHAPES", "verify_structure"]
@@ -58,6 +60,16 @@ SHAPES: dict[str, tuple[int, int, tuple[str, ...] | None]] = {
     "reduce_scatter": (1, 1, ("computation",)),
     "async_start": (_ANY, 1, ("body",)),
     "composite": (_ANY, _ANY, None),
+    **{f"chlo.{name}": (1, 1, ()) for name in (*chlo.UNARY, "constant_like")},
+    **{f"chlo.{name}": (2, 1, ()) for name in (*chlo.BROADCASTING, "broadcast_compare")},
+    **{f"chlo.{name}": (2, 1, ()) for name in ("next_after", "polygamma", "zeta")},
+    "chlo.broadcast_select": (3, 1, ()),
+    "chlo.constant": (0, 1, ()),
+    "chlo.ragged_dot": (3, 1, ()),
+    "chlo.scan": (_ANY, _ANY, ("body",)),
+    "chlo.top_k": (1, 2, ()),
+    "mhlo.erf": (1, 1, ()),
+    "mhlo.topk": (1, 2, ()),
 }
 """Operands, results, and the regions' names (None: any number of regions)."""
 
@@ -109,6 +121,13 @@ REQUIRED = {
     "transpose": ("permutation",),
     "triangular_solve": ("left_side", "lower", "transpose_a", "unit_diagonal"),
     "unary_einsum": ("einsum_config",),
+    "chlo.broadcast_compare": ("comparison_direction",),
+    "chlo.constant": ("value",),
+    "chlo.constant_like": ("value",),
+    "chlo.ragged_dot": ("ragged_dot_dimension_numbers",),
+    "chlo.scan": ("dimension",),
+    "chlo.top_k": ("k",),
+    "mhlo.topk": ("k",),
 }
 """The attributes that have to be there, in MLIR's order."""
 
@@ -123,7 +142,7 @@ def verify_structure(op: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _wrong_counts(op: Operation) -> str | None:
-    operands, results, regions = SHAPES[op.name.partition(".")[2]]
+    operands, results, regions = SHAPES[op.name.removeprefix("stablehlo.")]
     if regions is not None and len(op.regions) != len(regions):
         if len(regions) < 2:
             return "requires one region" if regions else "requires zero regions"
@@ -147,14 +166,14 @@ def _wrong_operands(expected: int, count: int) -> str | None:
 
 
 def _missing(op: Operation) -> str | None:
-    for name in REQUIRED.get(op.name.partition(".")[2], ()):
+    for name in REQUIRED.get(op.name.removeprefix("stablehlo."), ()):
         if name not in op.properties:
             return f"requires attribute '{name}'"
     return None
 
 
 def _wrong_regions(op: Operation) -> str | None:
-    names = SHAPES[op.name.partition(".")[2]][2]
+    names = SHAPES[op.name.removeprefix("stablehlo.")][2]
     if not names:
         return None
     for index, (region, name) in enumerate(zip(op.regions, names, strict=True)):

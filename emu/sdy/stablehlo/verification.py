@@ -1,12 +1,12 @@
 """Verifiers of StableHLO's operations; importing it registers them.
 
-Four steps, in MLIR's order and with its words: counts and attributes
-(`structure`), traits that compare types, the types that the operation implies
-(`inference`), and what is left. The first step that finds something ends it.
+Five steps, in MLIR's order and with its words: counts and attributes
+(`structure`), element types (`elements`), traits that compare types, the types
+that the operation implies (`inference`), and what is left. The first step that
+finds something ends it.
 
-Not everything that StableHLO checks is checked: windows, gather and scatter
-dimension numbers, replica groups and the element types that an operation
-takes are believed.
+Not everything that StableHLO checks is checked: windows, reducers, gather and
+scatter dimension numbers and replica groups are believed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import extend
 from emu.sdy.mlir.types import IntegerType, TensorType, Type
+from emu.sdy.stablehlo.elements import ELEMENTS, wrong_element
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
 from emu.sdy.stablehlo.inference import (
     RULES,
@@ -95,17 +96,10 @@ def _same_operand_elements(op: Operation) -> None:
         raise Invalid("op requires the same element type for all operands")
 
 
-def _predicate(type_: Type, place: str) -> None:
-    if not isinstance(type_, TensorType) or type_.element != IntegerType(1):
-        raise Invalid(f"op {place} must be ranked tensor of bool values, but got '{type_}'")
-
-
-def _predicate_operand(op: Operation) -> None:
-    _predicate(op.operands[0].type, "operand #0")
-
-
-def _predicate_result(op: Operation) -> None:
-    _predicate(op.result.type, "result #0")
+def _elements(op: Operation) -> None:
+    wrong = wrong_element(op)
+    if wrong is not None:
+        raise Invalid(f"op {wrong}")
 
 
 def _same_sizes(*names: str) -> Check:
@@ -245,9 +239,7 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "uniform_dequantize": (_elementwise,),
     "uniform_quantize": (_elementwise,),
     "reduce_precision": (_elementwise, _compatible_types),
-    "is_finite": (_predicate_result,),
-    "compare": (_predicate_result, _elementwise, _compatible_operands),
-    "select": (_predicate_operand,),
+    "compare": (_elementwise, _compatible_operands),
     "complex": (_same_operand_elements, _same_shape),
     "reshape": (_compatible_element_types,),
     "transpose": (_compatible_element_types,),
@@ -286,7 +278,9 @@ LEFT: dict[str, Check] = {
 
 
 def _verifier(name: str) -> Callable[[Operation, Diagnostics], bool]:
-    traits, infer, left = TRAITS.get(name, ()), RULES.get(name), LEFT.get(name)
+    elements = (_elements,) if name in ELEMENTS else ()
+    traits = elements + TRAITS.get(name, ())
+    infer, left = RULES.get(name), LEFT.get(name)
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         if not verify_structure(op, diagnostics):
@@ -331,4 +325,4 @@ def _report(op: Operation, message: str, diagnostics: Diagnostics) -> None:
 
 
 for _name in SHAPES:
-    extend(f"stablehlo.{_name}", verify=_verifier(_name))
+    extend(_name if "." in _name else f"stablehlo.{_name}", verify=_verifier(_name))
