@@ -12,7 +12,7 @@ error on its way out gathers the others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
@@ -36,7 +36,7 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 from emu.sdy.mlir.attributes import StringAttr, SymbolRefAttr
-from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTRIBUTE_READERS",
     "also",
-    "fail",
     "maybe_whole",
     "parse_all_to_all_params",
     "parse_axis_lists",
@@ -59,11 +58,6 @@ __all__ = [
 _T = TypeVar("_T")
 _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
-
-
-def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
-    """Raise an error of ours, which names the operation if it is in one."""
-    p.error(message, at)
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:
@@ -121,7 +115,7 @@ def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parse
         place = p.here()
         found = p.attribute()
         if not isinstance(found, kind):
-            fail(p, "invalid kind of attribute specified", place)
+            p.error("invalid kind of attribute specified", place)
         return found
 
     return read_either
@@ -150,7 +144,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
     axis = MeshAxis(name, _field(p, _integer, _MESH_AXIS_SIZE))
     problem = mesh_axis_problem(axis)
     if problem is not None:
-        fail(p, problem, place)
+        p.error(problem, place)
     return axis
 
 
@@ -173,7 +167,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     mesh = Mesh(axes, devices)
     problem = mesh_problem(mesh)
     if problem is not None:
-        fail(p, problem, place)
+        p.error(problem, place)
     return mesh
 
 
@@ -232,7 +226,7 @@ def _manual_axis(p: Parser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, StringAttr):
-        fail(p, "invalid kind of attribute specified", place)
+        p.error("invalid kind of attribute specified", place)
     return found.value
 
 
@@ -272,11 +266,11 @@ def _parse_dimension(p: Parser) -> DimensionSharding:
 def _priority(p: Parser, text: str) -> int:
     digits = text[1:]
     if text[0] != "p" or not (digits.isascii() and digits.isdigit()):
-        fail(p, f"expecting priority in format 'p<number>', got: {text}")
+        p.error(f"expecting priority in format 'p<number>', got: {text}")
     if digits[0] == "0" and len(digits) > 1:
-        fail(p, f"priorities with leading zeros are not allowed, got: {text}")
+        p.error(f"priorities with leading zeros are not allowed, got: {text}")
     if int(digits) > _INT64_MAX:
-        fail(p, f"expecting integer priority, got: {text}")
+        p.error(f"expecting integer priority, got: {text}")
     return int(digits)
 
 
@@ -293,7 +287,7 @@ def _mesh_name(p: Parser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, SymbolRefAttr) or found.nested:
-        fail(p, "invalid kind of attribute specified", place)
+        p.error("invalid kind of attribute specified", place)
     return found.root
 
 
@@ -324,7 +318,7 @@ def _parse_sharding(p: Parser) -> TensorSharding:
         elif not unreduced and p.accept_keyword("unreduced"):
             unreduced = _named_axes(p, "unreduced")
         else:
-            fail(p, _NO_NAMED_LIST)
+            p.error(_NO_NAMED_LIST)
     p.expect(">")
     return TensorSharding(mesh, dims, replicated, unreduced)
 
@@ -346,9 +340,9 @@ def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
 
 # All-to-all
 
-_PARAM_AXES = _list_of("AllToAllParam", "axes", "AxisRefAttr")
-_SRC_DIM = _parameter("AllToAllParam", "src_dim", "int64_t")
-_TGT_DIM = _parameter("AllToAllParam", "tgt_dim", "int64_t")
+_PARAM_AXES = _list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
+_SRC_DIM = _parameter("AllToAllParamAttr", "src_dim", "int64_t")
+_TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
 _PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 
@@ -390,11 +384,11 @@ def _edge_type(p: Parser) -> EdgeNodeType:
     if word is None:
         word = p.optional_string()
     if word is None:
-        fail(p, "expected valid keyword or string", place)
+        p.error("expected valid keyword or string", place)
     for type_ in EdgeNodeType:
         if type_.value == word:
             return type_
-    fail(p, "expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
+    p.error("expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
 def _parse_edge_value(p: Parser) -> EdgeValueRef:
@@ -448,7 +442,7 @@ def _parse_edges(p: Parser) -> PropagationEdges:
     edges = PropagationEdges(steps)
     problem = propagation_edges_problem(edges)
     if problem is not None:
-        fail(p, problem, place)
+        p.error(problem, place)
     return edges
 
 

@@ -11,13 +11,13 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
     Diagnostic,
@@ -76,7 +76,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``, if it comes."""
         index = self.index
         token = self.tokens[index]
-        if token[:1] != "%":
+        if token[:1] != "%" or token == "%":
             return None
         place = self.starts[index]
         following = self.tokens[index + 1]
@@ -142,18 +142,18 @@ class Parser(AttributeReader):
             at: The place of an error about their number.
         """
         if len(operands) != len(types):
-            message = (
+            self.error(
                 f"number of operands and types do not match: got {len(operands)} operands "
-                f"and {len(types)} types"
+                f"and {len(types)} types",
+                at if at is not None else self._op_start,
             )
-            self.error(message, self._op_start if at is None else at)
         return [self.resolve(o, t) for o, t in zip(operands, types, strict=True)]
 
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
         name, number, place = operand
         scopes = self._scopes
-        scopes.values.setdefault(name, entries)
-        scopes.places.setdefault(name, place)
+        if scopes.values.setdefault(name, entries) is entries:
+            scopes.places[name] = place
         entries.extend([None] * (number + 1 - len(entries)))
         value = Value(type_)
         entries[number] = value
@@ -274,7 +274,7 @@ class Parser(AttributeReader):
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.fail("expected operation name in quotes")
+                self.wrong_token("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -283,7 +283,7 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.fail("expected operation name in quotes")
+                    self.wrong_token("expected operation name in quotes")
                 return
             append(self._operation())
 
@@ -298,9 +298,8 @@ class Parser(AttributeReader):
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
-        if self.accept("("):
-            if not self.accept(")"):
-                self._block_arguments(block)
+        if self.accept("(") and not self.accept(")"):
+            self._block_arguments(block)
         self.expect(":", " after block name")
         self._block_body(block)
 
@@ -355,7 +354,7 @@ class Parser(AttributeReader):
         names: list[tuple[str, int, int]] = []
         while True:
             token, start = self.tokens[self.index], self.starts[self.index]
-            if token[:1] != "%":
+            if token[:1] != "%" or token == "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
@@ -448,8 +447,8 @@ class Parser(AttributeReader):
         dialect = name.partition(".")[0]
         if not self.allow_unregistered and dialect not in known_dialects:
             self.fail(
-                f"operation being parsed with an unregistered dialect. If this is intended, "
-                f"please use -allow-unregistered-dialect with the MLIR tool used",
+                "operation being parsed with an unregistered dialect. If this is intended, "
+                "please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
 
@@ -586,18 +585,16 @@ def parse(
     load_dialects()
     took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
+    parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
     try:
-        module = Parser(source, allow_unregistered=allow_unregistered, names=names).module()
+        with paused_collection():
+            module = parser.module()
     except MlirError as error:
         # On its way out an error may have gathered others.
-        emitted = error.diagnostics
-        for each in emitted:
-            took.emit(each)
-        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
+        raise _failed(error.diagnostics, source, took) from None
     except RecursionError:
-        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
-        took.emit(found)
-        raise MlirError(render(found, source), [found]) from None
+        found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
+        raise _failed([found], source, took) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
@@ -606,3 +603,9 @@ def parse(
             emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module
+
+
+def _failed(emitted: list[Diagnostic], source: SourceText, took: Diagnostics) -> MlirError:
+    for each in emitted:
+        took.emit(each)
+    return MlirError("\n".join(render(each, source) for each in emitted), emitted)

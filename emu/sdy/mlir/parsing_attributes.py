@@ -33,7 +33,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.floats import FORMATS, bits_of
 from emu.sdy.mlir.parsing_types import TypeReader
 from emu.sdy.mlir.printing_locations import location_text
-from emu.sdy.mlir.registry import attribute_parsers
+from emu.sdy.mlir.registry import attribute_parsers, closed_dialects
 from emu.sdy.mlir.token_reader import unescape
 from emu.sdy.mlir.types import (
     FloatType,
@@ -79,12 +79,14 @@ class AttributeReader(TypeReader):
         token = self.tokens[self.index]
         if not token:
             self.wrong_token("expected attribute value")
+        if self._frames:
+            token = self._join()
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
         if first == '"' and len(token) > 1:
             return self._string_attribute(token)
-        if first in _NUMBER_START:
+        if first in _NUMBER_START and token != "->":
             return self._number(token, type_)
         if first == "[":
             return self._array_of_attributes()
@@ -249,15 +251,21 @@ class AttributeReader(TypeReader):
             self.index += 1
             return found
         name, bracket, _ = token[1:].partition("<")
-        dialect, dot, mnemonic = name.partition(".")
+        dialect, dot, _mnemonic = name.partition(".")
+        if not bracket and not dot and self.tokens[self.index + 1] == "<":
+            return self._short_inside(dialect)
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
             self.index += 1
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
-            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
+            return (
+                alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
+            )
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
+            if dialect in closed_dialects:
+                self._unknown(token, dialect)
             self.index += 1
             body = re.sub(r"\s+", " ", token[1 + len(dialect) :])
             found = DialectAttr(dialect, body)
@@ -300,15 +308,35 @@ class AttributeReader(TypeReader):
         self._leave()
         return found
 
+    def _unknown(self, token: str, dialect: str) -> NoReturn:
+        """Raise the error about an attribute that its dialect does not have."""
+        rest = token[len(dialect) + 2 :]
+        mnemonic = re.match(r"\s*([A-Za-z_]\w*)", rest)
+        place = self.starts[self.index] + len(dialect) + 2
+        if mnemonic is None:
+            self.fail("expected valid keyword", place)
+        self.fail(f"unknown attribute `{mnemonic[1]}` in dialect `{dialect}`", place)
+
+    def _short_inside(self, dialect: str) -> Attribute:
+        """Read ``#sdy<sharding …>`` inside another attribute."""
+        self.index += 2
+        mnemonic = self.keyword()
+        parse = attribute_parsers.get(f"{dialect}.{mnemonic}")
+        if parse is None:
+            self.fail(f"unknown attribute `{mnemonic}` in dialect `{dialect}`")
+        found = self._with(parse, mnemonic)
+        self.expect(">")
+        return found
+
     # Dense data and what passes as text
 
     def _dense_attribute(self, token: str, type_: Type | None) -> Attribute:
         place = self.starts[self.index]
         if token == "dense":
-            # Not balanced, or inside the brackets of something else.
-            token = self._balanced("<", ">", " after 'dense'")
-        else:
             self.index += 1
+            self.expect("<", " after 'dense'")
+            self.fail("expected '>'")
+        self.index += 1
         if type_ is None:
             if not self.accept(":"):
                 self.wrong_token("expected ':'")
@@ -397,6 +425,21 @@ class AttributeReader(TypeReader):
             return RawAttr(re.sub(r"\s+", " ", self.source.text[start:end]))
         found = self.optional_location()
         return RawAttr(f"loc({'unknown' if found is None else location_text(found)})")
+
+    def _balanced(self, open_: str, close: str) -> str:
+        """Skip to the bracket that closes; the text from the next token on."""
+        start = self.starts[self.index]
+        if self.tokens[self.index] != open_:
+            self.index += 1
+        self.expect(open_)
+        depth = 1
+        while depth:
+            token = self.tokens[self.index]
+            if not token:
+                self.fail(f"expected '{close}'")
+            depth += (token == open_) - (token == close)
+            self.index += 1
+        return self.source.text[start : self.starts[self.index - 1] + 1]
 
     # Locations
 

@@ -103,13 +103,15 @@ class TypeReader(TokenReader):
     def _compound_type(self, token: str) -> Type | None:
         if token == "(":
             return self.function_type()
+        if self._frames:
+            token = self._join()
         if token[0] == "!":
             return self._dialect_type(token)
         word, bracket, _ = token.partition("<")
         if word not in _BRACKETED:
             return None
         if not bracket:
-            # It was not balanced, or blanks are between: the tokens are fine.
+            # It is not balanced, or blanks are between.
             if self.tokens[self.index + 1] != "<":
                 self.index += 1
                 self.wrong_token(f"expected '<' in {word} type")
@@ -177,19 +179,14 @@ class TypeReader(TokenReader):
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
             return alias
-        if not bracket and self.tokens[self.index + 1] == "<":
-            # Inside the brackets of another type, where tokens are fine.
-            token = self._balanced("<", ">")
-        else:
-            self.index += 1
+        self.index += 1
         text = _one_line(token)
         found = (
             DialectType(dialect, text[len(dialect) + 2 :])
             if dot and rest
             else DialectType("", text)
         )
-        if bracket:
-            self._types[token] = found
+        self._types[token] = found
         return found
 
     def types(self) -> list[Type]:
@@ -203,10 +200,7 @@ class TypeReader(TokenReader):
         """Read ``(i32) -> f32``."""
         inputs = self._parenthesised()
         self.expect("->", " in function type")
-        if self.peek("("):
-            results = self._parenthesised()
-        else:
-            results = [self.type()]
+        results = self._parenthesised() if self.peek("(") else [self.type()]
         return FunctionType(tuple(inputs), tuple(results))
 
     def _parenthesised(self) -> list[Type]:

@@ -23,6 +23,7 @@ __all__ = [
     "OpDefinition",
     "attribute_parsers",
     "attribute_verifiers",
+    "closed_dialects",
     "define",
     "definition",
     "extend",
@@ -51,8 +52,7 @@ class OpDefinition:
             called at the very end, by the symbol table around it.
         pure: No effect but its results: it goes when nothing uses them.
         pure_if: Instead of ``pure``, where it depends on the operation.
-        recursive_effects: It has the effects of what is in its regions
-            (`emu.sdy.mlir.effects` puts the three together).
+        recursive_effects: It has the effects of what is in its regions.
         constant: Its result is its property ``value``; canonicalisation keeps
             one of equal ones.
         terminator: Ends a block.
@@ -98,6 +98,9 @@ _nothing = OpDefinition("")
 
 known_dialects: set[str] = {"builtin", "func"}
 """Dialects of which an operation that is not defined is an error."""
+
+closed_dialects: set[str] = set()
+"""Dialects of which an attribute that nobody reads is an error."""
 
 attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
 """By ``dialect.mnemonic``: read a dialect attribute's body.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn, TypeVar
 
 from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
-from emu.sdy.mlir.lexer import SourceText, coarse_tokens, fine_tokens, render
+from emu.sdy.mlir.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
 
 __all__ = ["Operand", "TokenReader", "unescape"]
 
@@ -79,8 +79,7 @@ class TokenReader:
 
         Inside ``#dialect.attribute<…>`` nobody knows of the operation.
         """
-        known = self.custom_op is not None and not self._frames
-        return message if not known else f"custom op '{self.custom_op}' {message}"
+        return message if self.custom_op is None else f"custom op '{self.custom_op}' {message}"
 
     def fail(
         self,
@@ -160,6 +159,23 @@ class TokenReader:
             self.wrong_token("unexpected token")
         self.tokens, self.starts, self.index = self._frames.pop()
         self.index += 1
+
+    def _join(self) -> str:
+        """Make the next token whole if it is the head of a bracketed one; gives it.
+
+        Inside brackets all tokens are fine ones.
+        """
+        index, starts = self.index, self.starts
+        start = starts[index]
+        if self.tokens[index + 1 : index + 2] != ["<"]:
+            return self.tokens[index]
+        token = coarse_token(self.source.text, start, starts[-1])
+        end = index
+        while starts[end] < start + len(token) and end < len(starts) - 1:
+            end += 1
+        self.tokens[index:end] = [token]
+        del starts[index + 1 : end]
+        return token
 
     def _seek(self, offset: int) -> None:
         """Go to a place in the text, which may lie in the middle of a token."""
@@ -268,21 +284,6 @@ class TokenReader:
         if name is None:
             self.error("expected valid '@'-identifier for symbol name")
         return name
-
-    def _balanced(self, open_: str, close: str, context: str = "") -> str:
-        """Skip to the bracket that closes; the text from the next token on."""
-        start = self.starts[self.index]
-        if self.tokens[self.index] != open_:
-            self.index += 1
-        self.expect(open_, context)
-        depth = 1
-        while depth:
-            token = self.tokens[self.index]
-            if not token:
-                self.error(f"expected '{close}'")
-            depth += (token == open_) - (token == close)
-            self.index += 1
-        return self.source.text[start : self.starts[self.index - 1] + 1]
 
     # Lists
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.sdy.mlir.ir import Block, Operation
@@ -184,6 +184,7 @@ def test_reshape(rule, source, result, expected):
 FACTORS = st.lists(st.sampled_from([1, 2, 2, 3, 5, 7]), max_size=7)
 
 
+@settings(deadline=None)
 @given(FACTORS, st.randoms(use_true_random=False))
 def test_reshape_splits_both_shapes_completely(factors, random):
     def grouped():

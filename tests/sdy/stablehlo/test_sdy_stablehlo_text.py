@@ -167,3 +167,15 @@ def test_the_lists_of_names_are_what_is_defined() -> None:
     assert "stablehlo" in registry.known_dialects
     assert "mhlo" not in registry.known_dialects
     assert emu.sdy.stablehlo.__all__
+
+
+@pytest.mark.parametrize("name", sorted(n for n in NAMES if n != "quantized"))
+def test_what_lacks_attributes_or_regions_is_written_in_generic_form(name: str) -> None:
+    module = parse(read(name))
+    for function in module.body():
+        for op in function.body() if function.regions[0].blocks else ():
+            if op.dialect != "func" and not registry.definition(op.name).defaults:
+                op.properties.clear()
+                op.regions.clear()
+    text = to_text(module)
+    assert to_text(parse(text, verify=False)) == text
