@@ -51,11 +51,17 @@ class Parser(AttributeReader):
         op_location: Where the operation that is being read starts.
     """
 
-    def __init__(self, source: SourceText, *, allow_unregistered: bool = True) -> None:
+    def __init__(
+        self,
+        source: SourceText,
+        *,
+        allow_unregistered: bool = True,
+        names: dict[Value, str] | None = None,
+    ) -> None:
         super().__init__(source)
         self.allow_unregistered = allow_unregistered
         self.resources: str | None = None
-        self._scopes = Scopes()
+        self._scopes = Scopes(names)
         self._op_start = 0
         self._default_dialects = ["builtin"]
 
@@ -560,6 +566,7 @@ def parse(
     verify: bool = True,
     allow_unregistered: bool = True,
     diagnostics: Diagnostics | None = None,
+    names: dict[Value, str] | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -569,6 +576,8 @@ def parse(
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
         diagnostics: Is told of each error as well. Default: nobody.
+        names: Is filled with the names that values have in the text (``%x``,
+            ``%x#1``). Default: they are not kept.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
@@ -576,19 +585,16 @@ def parse(
     load_dialects()
     took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
+    parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
     try:
         with paused_collection():
-            module = Parser(source, allow_unregistered=allow_unregistered).module()
+            module = parser.module()
     except MlirError as error:
         # On its way out an error may have gathered others.
-        emitted = error.diagnostics
-        for each in emitted:
-            took.emit(each)
-        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
+        raise _failed(error.diagnostics, source, took) from None
     except RecursionError:
-        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
-        took.emit(found)
-        raise MlirError(render(found, source), [found]) from None
+        found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
+        raise _failed([found], source, took) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
@@ -597,3 +603,9 @@ def parse(
             emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module
+
+
+def _failed(emitted: list[Diagnostic], source: SourceText, took: Diagnostics) -> MlirError:
+    for each in emitted:
+        took.emit(each)
+    return MlirError("\n".join(render(each, source) for each in emitted), emitted)
