@@ -37,7 +37,6 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
-    fail,
     parse_all_to_all_params,
     parse_axis_lists,
     parse_axis_ref_list,
@@ -56,8 +55,14 @@ from emu.sdy.mlir.attributes import (
     StringAttr,
 )
 from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.registry import OpDefinition, attribute_parsers, define, definition
-from emu.sdy.mlir.types import IntegerType, Type
+from emu.sdy.mlir.registry import (
+    OpDefinition,
+    attribute_parsers,
+    closed_dialects,
+    define,
+    definition,
+)
+from emu.sdy.mlir.types import IntegerType, TensorType, Type
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
@@ -123,7 +128,7 @@ def _make(
     for key in definition(name).properties:
         if key in attributes:
             if key in properties:
-                fail(p, f"found conflicting attribute '{key}' in dictionary and in syntax")
+                p.error(f"found conflicting attribute '{key}' in dictionary and in syntax")
             properties[key] = attributes.pop(key)
     return Operation(
         name, operands, types, properties=properties, attributes=attributes, regions=regions
@@ -198,6 +203,17 @@ def _resharding(name: str, *, pure: bool) -> None:
     define(OpDefinition(name, properties=("sharding",), parse=parse, print=write, pure=pure))
 
 
+def _tensor_type(p: Parser) -> TensorType:
+    place = p.here()
+    type_ = p.type()
+    if not isinstance(type_, TensorType):
+        p.error(
+            f"invalid kind of type specified: expected builtin.tensor, but found '{type_}'",
+            place,
+        )
+    return type_
+
+
 # Operations by themselves
 
 
@@ -245,7 +261,7 @@ def _parse_group(p: Parser) -> Operation:
         p.error("invalid kind of attribute specified", place)
     attributes = p.optional_attr_dict()
     p.expect(":")
-    value = p.resolve(operand, p.type())
+    value = p.resolve(operand, _tensor_type(p))
     return _make(
         p, "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
     )
@@ -259,25 +275,41 @@ def _print_group(w: Printer, op: Operation) -> None:
 
 
 def _parse_constant(p: Parser) -> Operation:
-    attributes = p.optional_attr_dict()
-    value = p.attribute()
-    if not isinstance(value, (DenseElementsAttr, RawAttr)):
-        p.error("invalid kind of attribute specified")
-    return _make(
-        p,
-        "sdy.constant",
-        (),
-        [elements_type(value)],
-        properties={"value": value},
-        attributes=attributes,
-    )
+    properties: dict[str, Attribute] = {}
+    if p.accept("("):
+        # The generic form without quotes, for a value that is of another type.
+        p.expect(")")
+        if p.accept("<"):
+            properties = p.optional_attr_dict()
+            p.expect(">")
+        attributes = p.optional_attr_dict()
+        p.expect(":")
+        types = p.function_type().results
+    else:
+        attributes = p.optional_attr_dict()
+        place = p.here()
+        value = p.attribute()
+        if not isinstance(value, (DenseElementsAttr, RawAttr)):
+            p.error("invalid kind of attribute specified", place)
+        properties["value"] = value
+        types = (elements_type(value),)
+    return _make(p, "sdy.constant", (), types, properties=properties, attributes=attributes)
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
+    value = op.properties["value"]
     w.write("sdy.constant")
+    if elements_type(value) == op.result.type:
+        w.attr_dict(op, elide=("value",))
+        w.write(" ")
+        w.attribute(value)
+        return
+    w.write("() <{value = ")
+    w.attribute(value)
+    w.write("}>")
     w.attr_dict(op, elide=("value",))
-    w.write(" ")
-    w.attribute(op.properties["value"])
+    w.write(" : ")
+    w.functional_type(op)
 
 
 def _parse_edge(p: Parser) -> Operation:
@@ -319,30 +351,32 @@ def _print_func_edge(w: Printer, op: Operation) -> None:
     _write(w, op, "")
 
 
-_DIRECTIONS = ", ".join(direction.name for direction in PropagationDirection)
+def _direction(p: Parser) -> PropagationDirection:
+    place = p.here()
+    known = PropagationDirection.__members__
+    for name in known:
+        if p.accept_keyword(name):
+            return known[name]
+    word = p.optional_string()
+    if word is None:
+        p.error(
+            "expected string or keyword containing one of the following enum values "
+            f"for attribute 'allowed_direction' [{', '.join(known)}]",
+            place,
+        )
+    if word not in known:
+        p.error(f'invalid allowed_direction attribute specification: "{word}"', place)
+    return known[word]
 
 
 def _parse_barrier(p: Parser) -> Operation:
     operand = p.operand()
     p.expect_keyword("allowed_direction")
     p.expect("=")
-    place = p.here()
-    word = p.optional_keyword()
-    if word is None:
-        word = p.optional_string()
-    if word is None:
-        fail(
-            p,
-            "expected string or keyword containing one of the following enum values "
-            f"for attribute 'allowed_direction' [{_DIRECTIONS}]",
-            place,
-        )
-    if word not in PropagationDirection.__members__:
-        fail(p, f'invalid allowed_direction attribute specification: "{word}"', place)
-    direction = IntegerAttr(PropagationDirection[word], _I32)
+    direction = IntegerAttr(int(_direction(p)), _I32)
     attributes = p.optional_attr_dict()
     p.expect(":")
-    type_ = p.type()
+    type_ = _tensor_type(p)
     value = p.resolve(operand, type_)
     return _make(
         p,
@@ -517,6 +551,7 @@ def _define_all() -> None:
             isolated=True,
         )
     )
+    closed_dialects.add("sdy")
     for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
         attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
 

@@ -123,7 +123,9 @@ def _dim_mapping(dim: DimMapping) -> str:
 
 
 def _tensor_mapping(tensor: TensorMapping) -> str:
-    return f"[{', '.join(map(_dim_mapping, tensor.dims))}]"
+    # What has no text at all is written with its name.
+    dims = (_dim_mapping(dim) or "#sdy.dim_mapping" for dim in tensor.dims)
+    return f"[{', '.join(dims)}]"
 
 
 def _factors(name: str, factors: Sequence[int]) -> str:

@@ -88,13 +88,11 @@ def _run_part(text: str, options: OptArguments, out: TextIO, err: TextIO) -> boo
     except (MlirError, PassFailed):
         fine = False
     if not options.verify_diagnostics:
-        for diagnostic in emitted:
-            err.write(render(diagnostic, SourceText(text, options.file)) + "\n")
+        err.writelines(render(diagnostic, SourceText(text, options.file)) + "\n" for diagnostic in emitted)
     if fine:
         out.write(to_text(module, generic=options.generic, locations=options.locations))
     if options.verify_diagnostics:
         wrong = check_expected(text, emitted)
-        for line in wrong:
-            err.write(f"{options.file}:{line}\n")
+        err.writelines(f"{options.file}:{line}\n" for line in wrong)
         return not wrong
     return fine and not session.diagnostics.errors

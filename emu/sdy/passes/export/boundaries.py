@@ -34,6 +34,7 @@ from emu.sdy.dialect.shardings import (
     static_shape,
 )
 from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import Type
@@ -44,6 +45,14 @@ __all__ = [
     "RemoveSubAxesInInputOutputShardings",
     "UpdateNonDivisibleInputOutputShardings",
 ]
+
+
+def _main(module: Operation, session: Session) -> Operation:
+    try:
+        return main_function(module, SymbolTable(module), use_single_function=True)
+    except ValueError as error:
+        session.diagnostics.error(module.location, str(error))
+        raise PassFailed(str(error)) from None
 
 
 def _change_function(
@@ -144,7 +153,7 @@ class RemoveSubAxesInInputOutputShardings(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Change the shardings of the main function."""
-        main = main_function(op, SymbolTable(op), use_single_function=True)
+        main = _main(op, session)
         _change_function(main, lambda sharding, _type: _without_sub_axes(sharding))
 
 
@@ -167,7 +176,7 @@ class PropagateToFuncResults(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Set, or remove, the shardings of results."""
-        main = main_function(op, SymbolTable(op), use_single_function=True)
+        main = _main(op, session)
         for func in op.body():
             if func.name == "func.func" and func is not main and func.regions[0].blocks:
                 _results_from_body(func)

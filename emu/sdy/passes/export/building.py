@@ -1,16 +1,13 @@
-"""Where new operations go, and the few kinds that export makes."""
+"""Where new operations go, and how they take over uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emu.sdy.dialect.attributes import TensorSharding
-from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
-__all__ = ["Place", "collective", "location_of", "replace_other_uses", "reshard"]
+__all__ = ["Place", "location_of", "replace_other_uses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +51,6 @@ def location_of(value: Value) -> Location:
         return value.location
     assert isinstance(value, OpResult)
     return value.owner.location
-
-
-def reshard(value: Value, sharding: TensorSharding) -> Operation:
-    """A ``sdy.reshard`` of a value, in no block yet."""
-    return Operation(
-        "sdy.reshard",
-        [value],
-        [value.type],
-        properties={"sharding": sharding},
-        location=location_of(value),
-    )
-
-
-def collective(
-    name: str,
-    value: Value,
-    sharding: TensorSharding,
-    properties: Mapping[str, Attribute],
-    location: Location | None = None,
-) -> Operation:
-    """A collective operation on a value, in no block yet.
-
-    Args:
-        name: The operation's name.
-        value: Its operand.
-        sharding: The sharding of its result.
-        properties: Its other properties.
-        location: Its location; that of the value unless given.
-    """
-    return Operation(
-        name,
-        [value],
-        [value.type],
-        properties={**properties, "out_sharding": sharding},
-        location=location_of(value) if location is None else location,
-    )
 
 
 def replace_other_uses(value: Value, user: Operation) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
 from emu.sdy.dialect.shardings import (
     callee_name,
@@ -27,7 +28,7 @@ from emu.sdy.mlir.ir import Operation, Region, Value
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import FunctionType
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
+from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 
 __all__ = ["ExportNamedComputations", "InsertFuncCallReshards", "UnflattenCallGraph"]
@@ -234,7 +235,7 @@ def _reshard_results(call: Operation, shardings: TensorShardingPerValue) -> None
             continue
         if wanted is None:
             wanted = TensorSharding.fully_closed(given.rank, given.mesh)
-        added = reshard(result, wanted)
+        added = make_reshard(result, wanted, call.location)
         # Right behind the call each time, so that the last result's comes first.
         Place.after(call).insert(added)
         replace_other_uses(result, added)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.dialect.attributes import (
-    AllToAllParamList,
-    ListOfAxisRefLists,
-    TensorSharding,
+from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.builders import (
+    make_all_gather,
+    make_all_slice,
+    make_all_to_all,
+    make_collective_permute,
 )
 from emu.sdy.dialect.shardings import (
     get_mesh,
@@ -16,18 +18,15 @@ from emu.sdy.dialect.shardings import (
     is_equivalent,
     sharding_bypassing_barriers,
 )
-from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.building import collective
 from emu.sdy.passes.export.collective_plan import Step, plan
 from emu.sdy.passes.export.conversion import Conversion
 
 __all__ = ["ReshardToCollectives"]
-
-_AXES = {"sdy.all_gather": "gathering_axes", "sdy.all_slice": "slicing_axes"}
 
 
 @register
@@ -99,7 +98,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> None:
     type_ = op.result.type
     shape = type_.shape if isinstance(type_, TensorType) else ()
     for step in plan(source, target, get_mesh(table, source.mesh), shape):
-        made = collective(step.op, value, step.sharding, _properties(step), op.location)
+        made = _make(step, value, op.location)
         conversion.insert(op, made)
         value = made.result
     conversion.replace(op, value)
@@ -113,8 +112,11 @@ def _behind_barriers(value: Value) -> Value:
     return value
 
 
-def _properties(step: Step) -> dict[str, Attribute]:
+def _make(step: Step, value: Value, location: Location) -> Operation:
+    if step.op == "sdy.all_gather":
+        return make_all_gather(value, step.axes, step.sharding, location)
+    if step.op == "sdy.all_slice":
+        return make_all_slice(value, step.axes, step.sharding, location)
     if step.param is not None:
-        return {"params": AllToAllParamList((step.param,))}
-    name = _AXES.get(step.op)
-    return {} if name is None else {name: ListOfAxisRefLists(step.axes)}
+        return make_all_to_all(value, (step.param,), step.sharding, location)
+    return make_collective_permute(value, step.sharding, location)

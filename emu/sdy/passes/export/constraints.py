@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.conversion import Conversion
@@ -24,14 +26,11 @@ class ShardingConstraintToReshard(FunctionPass):
         conversion = Conversion()
         for each in op.walk():
             if each.name == "sdy.sharding_constraint":
-                reshard = Operation(
-                    "sdy.reshard",
-                    [conversion.current(each.operands[0])],
-                    [each.result.type],
-                    properties={"sharding": each.properties["sharding"]},
-                    attributes=each.attributes,
-                    location=each.location,
-                )
+                value = conversion.current(each.operands[0])
+                sharding = each.properties["sharding"]
+                assert isinstance(sharding, TensorSharding)
+                reshard = make_reshard(value, sharding, each.location)
+                reshard.attributes = dict(each.attributes)
                 conversion.insert(each, reshard)
                 conversion.replace(each, reshard.result)
         conversion.finish()

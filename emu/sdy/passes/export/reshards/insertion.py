@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.sdy.dialect.attributes import AxisRef, Mesh, OpShardingRule, TensorSharding
+from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.dataflow import (
     When,
     body_terminator,
@@ -19,7 +20,7 @@ from emu.sdy.dialect.dataflow import (
 )
 from emu.sdy.dialect.shardings import (
     callee_name,
-    common_mesh_name,
+    common_mesh_or_name,
     find_function,
     first_mesh_or_name,
     fully_closed_like,
@@ -38,7 +39,7 @@ from emu.sdy.mlir.ir import Operation, Use, Value
 from emu.sdy.mlir.registry import definition
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
+from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
 from emu.sdy.passes.export.reshards.common_axes import common_axes, compatible_axes_of_factor
 from emu.sdy.passes.export.reshards.special import axes_of_reshape, reshard_dot_result
 from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
@@ -109,18 +110,24 @@ class _Inserter:
         """Make what a function returns what its results say."""
         terminator = body_terminator(func)
         place = Place.before(terminator)
-        for index in range(len(terminator.operands)):
+        for index, value in enumerate(terminator.operands):
             target = func_result_sharding(func, index)
-            self._bring_to((terminator, index), target, place, full=self._full)
+            self._bring_to((terminator, index), value, target, place, full=self._full)
 
     def _visit_data_flow(self, op: Operation) -> None:
         arguments, results = edge_owners(op)
+        operands: dict[Operation, tuple[Value, ...]] = {}
         for owner in (*results, *arguments):
             target = edge_owner_sharding(op, owner)
             if target is not None:
                 target = transform_target_sharding(op, owner, target, When.BEFORE_EDGE_PROPAGATION)
             for use in edge_sources(op, owner):
-                self._bring_to(use, target, None, full=self._full)
+                user, index = use
+                if user not in operands:
+                    operands[user] = user.operands
+                value = operands[user][index]
+                place = Place.after_value(value)
+                self._bring_to(use, value, target, place, full=self._full)
 
     def _visit_call(self, op: Operation) -> None:
         # In full also without the option: several calls share one function.
@@ -131,31 +138,29 @@ class _Inserter:
             if mesh is None:
                 return
             wanted = fully_closed_like(op.operands, mesh)
-        for index, target in enumerate(wanted.shardings):
-            self._bring_to((op, index), target, None, full=True)
+        for index, (value, target) in enumerate(zip(op.operands, wanted.shardings, strict=True)):
+            self._bring_to((op, index), value, target, Place.after_value(value), full=True)
 
     def _bring_to(
-        self, use: Use, target: TensorSharding | None, place: Place | None, *, full: bool
+        self,
+        use: Use,
+        value: Value,
+        target: TensorSharding | None,
+        place: Place,
+        *,
+        full: bool,
     ) -> None:
-        """Make an operand what the other end of an edge is.
-
-        Without ``place``, right behind where the operand comes to be.
-        """
-        user, index = use
-        value = user.operands[index]
-        if place is None:
-            place = Place.after_value(value)
+        """Make an operand what the other end of an edge is."""
+        value = self._reducer.add_up(use, value, target, place)
+        value = self._reducer.make_unreduced(use, value, target, place)
         source = get_sharding(value)
-        if source is not None:
-            source = self._reducer.add_up(use, source, target, place)
-        made = self._reducer.make_unreduced(use, target, place)
-        if made is not None:
-            source = made
         if full and not _equivalent(source, target):
-            if target is None:
-                assert source is not None
+            if target is None and source is not None:
                 target = TensorSharding.fully_closed(source.rank, source.mesh)
-            user.set_operand(index, place.insert(reshard(user.operands[index], target)).result)
+            assert target is not None  # two that are missing are equivalent
+            user, index = use
+            added = make_reshard(value, target, location_of(value))
+            user.set_operand(index, place.insert(added).result)
 
     # Operations with a rule
 
@@ -168,7 +173,7 @@ class _Inserter:
             return
         ins = [sharding_bypassing_barriers(value) for value in op.operands]
         outs = [sharding_bypassing_barriers(value) for value in op.results]
-        found = self._mesh(ins, outs)
+        found = self._mesh(op, ins, outs)
         if found is None:
             return
         mesh_name, mesh = found
@@ -202,22 +207,30 @@ class _Inserter:
         return axes
 
     def _mesh(
-        self, ins: Sequence[TensorSharding | None], outs: Sequence[TensorSharding | None]
+        self,
+        op: Operation,
+        ins: Sequence[TensorSharding | None],
+        outs: Sequence[TensorSharding | None],
     ) -> tuple[str, Mesh] | None:
         """The mesh that cuts most of the tensors; None if there is none in common.
 
         Meshes that differ in the order of devices only are in common.
         """
-        default = common_mesh_name([*ins, *outs], self._table, ignore_device_ids=True)
+        shardings = [sharding for sharding in (*ins, *outs) if sharding is not None]
+        default = common_mesh_or_name(shardings, self._table, ignore_device_ids=True)
         if default is None:
             return None
+        if isinstance(default, Mesh) or any(isinstance(s.mesh, Mesh) for s in shardings):
+            raise self._reducer.fail(
+                op, "a sharding has its mesh inlined: run sdy-lift-inlined-meshes first"
+            )
         mesh = get_mesh(self._table, default)
         if mesh.is_maximal:
             return None
         counts: dict[str, int] = {}
         best, best_count = default, 0
-        for sharding in (*ins, *outs):
-            if sharding is not None and not sharding.is_fully_replicated:
+        for sharding in shardings:
+            if not sharding.is_fully_replicated:
                 name = sharding.mesh_name
                 counts[name] = count = counts.get(name, 0) + 1
                 if count > best_count:
@@ -300,7 +313,7 @@ class _Rewrite:
             if changed[index] or self._orders_devices_otherwise(sharding):
                 tensor, mapping = self.projection.operands[index], self.rule.operands[index]
                 new = tensor.sharding(mapping, sizes, self.mesh_name, self.mesh)
-                op.set_operand(index, place.insert(reshard(op.operands[index], new)).result)
+                op.set_operand(index, place.insert(_reshard(op.operands[index], new)).result)
         place = Place.after(op)
         for index, sharding in enumerate(outs):
             if changed[len(ins) + index] or self._orders_devices_otherwise(sharding):
@@ -308,7 +321,7 @@ class _Rewrite:
                 new = tensor.sharding(mapping, sizes, self.mesh_name, self.mesh)
                 result = op.results[index]
                 old = get_or_create_sharding(result, self.mesh_name, closed_if_missing=True)
-                added = reshard(result, old)
+                added = _reshard(result, old)
                 place.insert(added)
                 replace_other_uses(result, added)
                 set_sharding(result, new)
@@ -317,6 +330,10 @@ class _Rewrite:
         if sharding is None or sharding.mesh == self.mesh_name or sharding.is_fully_replicated:
             return False
         return get_mesh(self.table, sharding.mesh).device_ids != self.mesh.device_ids
+
+
+def _reshard(value: Value, sharding: TensorSharding) -> Operation:
+    return make_reshard(value, sharding, location_of(value))
 
 
 def _elements(value: Value) -> int:

@@ -14,9 +14,10 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.axes import lists_overlap
+from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.shardings import set_sharding, static_shape
 from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.passes.export.building import Place, replace_other_uses, reshard
+from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.propagation.projection import (
     Axes,
     Projection,
@@ -55,7 +56,7 @@ def reshard_dot_result(
     result.update(factor, axes, result.factors[factor].overflow_axes)
     value = op.results[0]
     set_sharding(value, result.sharding(rule.results[0], rule.factor_sizes, mesh_name, mesh))
-    added = reshard(value, wanted)
+    added = make_reshard(value, wanted, op.location)
     Place.after(op).insert(added)
     replace_other_uses(value, added)
 

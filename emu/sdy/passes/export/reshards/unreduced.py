@@ -10,27 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emu.sdy.dialect.attributes import (
-    AxisRef,
-    AxisRefList,
-    DimensionSharding,
-    ListOfAxisRefLists,
-    Mesh,
-    TensorSharding,
-)
+from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge, suffix_without_overlap
+from emu.sdy.dialect.builders import (
+    make_all_reduce,
+    make_replicated_to_unreduced,
+    make_reshard,
+    make_sharded_to_unreduced,
+)
 from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
 from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Use, Value
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import Session
-from emu.sdy.passes.export.building import (
-    Place,
-    collective,
-    location_of,
-    replace_other_uses,
-    reshard,
-)
+from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix
 
 __all__ = ["Reducer", "reduce_results"]
@@ -47,11 +40,11 @@ def reduce_results(
     axes = axis_set_difference(reduction_axes, unreduced, mesh)
     if not axes:
         return
-    reduction = AxisRefList(tuple(sort_and_merge(axes, mesh)))
+    reduction = sort_and_merge(axes, mesh)
     place = Place.after(op)
     for result in op.results:
         sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
-        added = collective("sdy.all_reduce", result, sharding, {"reduction_axes": reduction})
+        added = make_all_reduce(result, reduction, sharding, op.location)
         place.insert(added)
         replace_other_uses(result, added)
 
@@ -72,53 +65,49 @@ class Reducer:
         self._session.diagnostics.error(op.location, message)
         return PassFailed(message)
 
-    def add_up(
-        self, use: Use, source: TensorSharding, target: TensorSharding | None, place: Place
-    ) -> TensorSharding:
+    def add_up(self, use: Use, value: Value, target: TensorSharding | None, place: Place) -> Value:
         """All-reduce an operand along the axes that the user does not take unreduced.
 
+        Args:
+            use: The operand's place.
+            value: The operand.
+            target: The sharding that the user takes.
+            place: Where to insert.
+
         Returns:
-            The sharding of the operand then.
+            The operand then.
         """
-        if not source.unreduced_axes:
-            return source
-        user, index = use
+        source = get_sharding(value)
+        if source is None or not source.unreduced_axes:
+            return value
         mesh = get_mesh(self._table, source.mesh)
         if target is not None and mesh != get_mesh(self._table, target.mesh):
             raise self.fail(
-                user, "source and user shardings have different meshes for unreduced axes."
+                use[0], "source and user shardings have different meshes for unreduced axes."
             )
         axes = axis_set_difference(source.unreduced_axes, _unreduced_axes(target), mesh)
         if not axes:
-            return source
+            return value
         sharding = source.with_unreduced(axis_set_difference(source.unreduced_axes, axes, mesh))
-        added = collective(
-            "sdy.all_reduce",
-            user.operands[index],
-            sharding,
-            {"reduction_axes": AxisRefList(tuple(axes))},
-        )
-        user.set_operand(index, place.insert(added).result)
-        return sharding
+        added = make_all_reduce(value, axes, sharding, location_of(value))
+        return _replace(use, place.insert(added).result)
 
     def add_up_operands(self, op: Operation) -> None:
         """`add_up` every operand as the results are, which must all be alike."""
-        operands = [get_sharding(value) for value in op.operands]
+        unreduced = [i for i, v in enumerate(op.operands) if _unreduced_axes(get_sharding(v))]
         if len(op.results) != 1:
-            self._check_results(op, operands)
-        if any(sharding is not None and sharding.unreduced_axes for sharding in operands):
+            self._check_results(op, any_unreduced=bool(unreduced))
+        if unreduced:
             target = get_sharding(op.results[0])
             place = Place.before(op)
-            for index, source in enumerate(operands):
-                if source is not None:
-                    self.add_up((op, index), source, target, place)
+            for index in unreduced:
+                self.add_up((op, index), op.operands[index], target, place)
 
-    def _check_results(self, op: Operation, operands: Sequence[TensorSharding | None]) -> None:
+    def _check_results(self, op: Operation, *, any_unreduced: bool) -> None:
         if not op.results:
-            if any(map(_unreduced_axes, operands)):
+            if any_unreduced:
                 raise self.fail(
-                    op,
-                    "Some operands have unreduced axes but the operation has no results. ",
+                    op, "Some operands have unreduced axes but the operation has no results."
                 )
             return
         first, *others = [_unreduced_axes(get_sharding(result)) for result in op.results]
@@ -126,21 +115,28 @@ class Reducer:
             raise self.fail(op, "Unreduced axes mismatch between results for multi-result op.")
 
     def make_unreduced(
-        self, use: Use, target: TensorSharding | None, place: Place
-    ) -> TensorSharding | None:
+        self, use: Use, value: Value, target: TensorSharding | None, place: Place
+    ) -> Value:
         """Make an operand unreduced along axes along which ``target`` is.
 
         Axes that cut dimensions in the operand and not in the target come from
         there, the others from replication. A reshard may come first.
 
+        Args:
+            use: The operand's place.
+            value: The operand.
+            target: The sharding that the user takes.
+            place: Where to insert.
+
         Returns:
-            The sharding of the operand then, or None if nothing was to do.
+            The operand then: ``value`` if nothing was to do.
         """
-        user, index = use
-        value = user.operands[index]
+        if target is None or not target.unreduced_axes:
+            return value
+        user = use[0]
         source = get_sharding(value)
-        if source is None or target is None or not target.unreduced_axes:
-            return None
+        if source is None:
+            return value
         mesh = get_mesh(self._table, source.mesh)
         if mesh != get_mesh(self._table, target.mesh):
             raise self.fail(
@@ -150,24 +146,28 @@ class Reducer:
             )
         new = axis_set_difference(target.unreduced_axes, source.unreduced_axes, mesh)
         if not new:
-            return None
+            return value
         if axis_set_difference(source.unreduced_axes, target.unreduced_axes, mesh):
             raise self.fail(
                 user,
                 "Both input and output have unreduced axes that does not appear in the other.",
             )
-        result, sharding = _make_unreduced(value, source, target, new, mesh, place)
-        user.set_operand(index, result)
-        return sharding
+        return _replace(use, _make_unreduced(value, source, target, new, mesh, place))
 
     def convert_reshard(self, op: Operation) -> bool:
         """Replace a reshard that makes its operand unreduced; gives whether it did."""
-        sharding = op.properties.get("sharding")
-        assert isinstance(sharding, TensorSharding)
-        if self.make_unreduced((op, 0), sharding, Place.before(op)) is None:
+        value = op.operands[0]
+        made = self.make_unreduced((op, 0), value, get_sharding(op.result), Place.before(op))
+        if made is value:
             return False
-        op.replace_with(op.operands)
+        op.replace_with([made])
         return True
+
+
+def _replace(use: Use, value: Value) -> Value:
+    user, index = use
+    user.set_operand(index, value)
+    return value
 
 
 def _make_unreduced(
@@ -177,7 +177,7 @@ def _make_unreduced(
     new: Sequence[AxisRef],
     mesh: Mesh,
     place: Place,
-) -> tuple[Value, TensorSharding]:
+) -> Value:
     """Reshard, then what was replicated, then what was sharded, as far as needed."""
     freed: list[tuple[AxisRef, ...]] = []
     dims: list[DimensionSharding] = []
@@ -187,11 +187,9 @@ def _make_unreduced(
         freed.append(taken)
         dims.append(old if taken else wanted)
         aligned = aligned and fits
-    result, sharding = value, source
-    location = location_of(value)
+    result, location = value, location_of(value)
     if not aligned:
-        sharding = source.with_dims(dims)
-        result = place.insert(reshard(value, sharding)).result
+        result = place.insert(make_reshard(result, source.with_dims(dims), location)).result
     sharded = [axis for axes in freed for axis in axes]
     replicated = axis_set_difference(new, sharded, mesh)
     if replicated:
@@ -199,15 +197,12 @@ def _make_unreduced(
         sharding = TensorSharding(
             source.mesh, tuple(dims), target.replicated_axes, tuple(unreduced)
         )
-        axes = AxisRefList(tuple(replicated))
-        made = collective("sdy.replicated_to_unreduced", result, sharding, {"axes": axes}, location)
+        made = make_replicated_to_unreduced(result, replicated, sharding, location)
         result = place.insert(made).result
     if sharded:
-        sharding = target
-        per_dim = ListOfAxisRefLists(tuple(freed))
-        made = collective("sdy.sharded_to_unreduced", result, sharding, {"axes": per_dim}, location)
+        made = make_sharded_to_unreduced(result, freed, target, location)
         result = place.insert(made).result
-    return result, sharding
+    return result
 
 
 def _freed_axes(

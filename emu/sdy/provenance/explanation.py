@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.explain import names as names_
-from emu.sdy.explain.history import Link, Recorder, Rejection
-from emu.sdy.explain.names import ValueName
+from emu.sdy.provenance import names as names_
+from emu.sdy.provenance.history import Link, Recorder, Rejection
+from emu.sdy.provenance.names import ValueName
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
-from emu.sdy.mlir.printer import value_names
+from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import make_pass
@@ -50,7 +51,7 @@ class ValueReport:
     rejections: tuple[Rejection, ...] = ()
 
     def __str__(self) -> str:
-        from emu.sdy.explain.text import value_text
+        from emu.sdy.provenance.text import value_text
 
         return value_text(self)
 
@@ -111,13 +112,13 @@ class Explanation:
         return self._reports[main]
 
     def __str__(self) -> str:
-        from emu.sdy.explain.text import explanation_text
+        from emu.sdy.provenance.text import explanation_text
 
         return explanation_text(self)
 
     def html(self) -> str:
         """A page of its own: the module with its shardings, steppable."""
-        from emu.sdy.explain.html import page
+        from emu.sdy.provenance.html import page
 
         return page(self)
 
@@ -128,7 +129,8 @@ def explain(
     """Propagate shardings through a module and keep what happened.
 
     Args:
-        module: A module, which stays as it is, or its text.
+        module: A module, which stays as it is and whose values are called as
+            they are printed, or a text, in which values keep their names.
         passes: What to run. Default: the whole of Shardy's propagation,
             ``sdy-propagation-pipeline``.
         file: The name of the text in places. Default: "-".
@@ -140,8 +142,11 @@ def explain(
         MlirError: The text cannot be read.
         PassFailed: A pass failed.
     """
-    original = parse(module, file=file) if isinstance(module, str) else module
-    names = value_names(original)
+    if isinstance(module, str):
+        names: dict[Value, str] = {}
+        original = parse(module, file=file, names=names)
+    else:
+        original, names = module, Names(module, generic=False).values
     mapping: dict[Value, Value] = {}
     copy = original.clone(mapping)
     names_.mark(copy, {mapping[value]: name for value, name in names.items() if value in mapping})
@@ -159,7 +164,7 @@ def _reports(
     original: Operation, names: dict[Value, str], recorder: Recorder, final: Operation
 ) -> dict[ValueName, list[ValueReport]]:
     """Reports by name, in the order of the original text."""
-    seen = _by_name(recorder.values)
+    seen = _by_name(v for v in recorder.homes if isinstance(v, Value))
     exported = _by_name(_values(final))
     reports: dict[ValueName, list[ValueReport]] = {}
     for value in _values(original):
@@ -177,7 +182,7 @@ def _reports(
 def _report(
     name: ValueName, value: Value, copy: Value, end: TensorSharding | None, recorder: Recorder
 ) -> ValueReport:
-    history = recorder.values.get(copy)
+    history = recorder.histories.get(recorder.home(copy))
     after = history.final if history is not None else get_sharding(value)
     axes = tuple(
         tuple((axis, tuple(recorder.way(copy, dim, axis))) for axis in sharding.axes)
@@ -199,7 +204,7 @@ def _report(
     )
 
 
-def _location(value: Value) -> names_.Location:
+def _location(value: Value) -> Location:
     if not isinstance(value, OpResult):
         raise TypeError(f"{value!r} is neither a result nor a block argument")
     return value.owner.location

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 
 from emu.sdy.dialect import axes as axes_
 from emu.sdy.dialect.attributes import AxisRef, DimMapping, TensorMapping, TensorSharding
+from emu.sdy.dialect.shardings import shardable_value
 from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.passes.walker import FunctionResult
 from emu.sdy.propagation.events import Cut, SeedEvent, StepEvent
 
-__all__ = ["Gain", "Link", "Recorder", "Rejection"]
+__all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection"]
+
+Holder = Value | FunctionResult
+"""What has a sharding: a value, or a result of a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Gain:
     dim: int
     axis: AxisRef
     factor: int | None
-    source: Value | None
+    source: Holder | None
     source_dim: int | None
 
 
@@ -45,7 +50,7 @@ class Link:
     """One place of the way that an axis took.
 
     Attributes:
-        value: The value that has the axis here.
+        value: The value (or function's result) that has the axis here.
         dim: On which dimension.
         step: The step that brought it; None: it had it from the start.
         cause: What did: an operation's name, "group 3", "given".
@@ -53,7 +58,7 @@ class Link:
         factor: The factor along which it went.
     """
 
-    value: Value
+    value: Holder
     dim: int
     step: int | None
     cause: str
@@ -69,17 +74,19 @@ class Rejection:
         dim: The dimension it would have sharded.
         axis: The axis.
         op: The operation that would have brought it.
+        kind: What kind of step it was.
         cut: Why it did not.
         step: The last step at which it was cut.
-        other: The value on which the conflict lies, if there is one.
+        other: On which value the conflict lies, if there is one.
     """
 
     dim: int
     axis: AxisRef
     op: Operation
+    kind: str
     cut: Cut
     step: int
-    other: Value | None
+    other: Holder | None
 
 
 @dataclass(slots=True)
@@ -91,22 +98,27 @@ class ValueHistory:
         final: Its sharding after the last step.
         gains: What steps brought it, in order.
         cuts: What it was refused, by (dimension, axis, operation).
-        seeds: Causes of what no step brought.
+        causes: Causes of what no step brought.
     """
 
     initial: TensorSharding | None = None
     final: TensorSharding | None = None
     gains: list[Gain] = field(default_factory=list)
     cuts: dict[tuple[int, AxisRef, Operation], Rejection] = field(default_factory=dict)
-    seeds: list[str] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
 
 
 class Recorder:
-    """A listener that keeps all steps and reads histories from them."""
+    """A listener that keeps all steps and reads histories from them.
+
+    What a data-flow edge ties together (the result of a loop, its arguments
+    inside) has one sharding, and so one history: that of the edge's owner.
+    """
 
     def __init__(self) -> None:
         self.steps: list[StepEvent | SeedEvent] = []
-        self.values: dict[Value, ValueHistory] = {}
+        self.histories: dict[Holder, ValueHistory] = {}
+        self.homes: dict[Holder, Holder] = {}
 
     # What propagation calls
 
@@ -114,40 +126,49 @@ class Recorder:
         """Keep a step, its gains and its cuts."""
         number = len(self.steps)
         self.steps.append(event)
-        tensors = (*event.operands, *event.results)
-        for index, value in enumerate(tensors):
-            if value is None:
-                continue
-            history = self._history(value, event.before[index])
+        holders = self._holders(event)
+        for index, holder in enumerate(holders):
+            history = self._history(holder, event.before[index])
             history.final = event.after[index]
             if event.before[index] != event.after[index]:
-                history.gains += _gains(number, index, event)
+                history.gains += _gains(number, index, holders, event)
         for cut in event.cuts:
-            self._cut(number, cut, event)
+            self._cut(number, cut, holders, event)
 
     def seed(self, event: SeedEvent) -> None:
         """Keep a sharding that no step brought."""
         number = len(self.steps)
         self.steps.append(event)
-        known = event.value in self.values
-        history = self._history(event.value, None if event.source is not None else event.sharding)
-        before, history.final = history.final if known else None, event.sharding
-        history.seeds.append(event.cause)
-        if event.source is None:
-            return
-        for dim, axis in _new_axes(before, event.sharding):
-            history.gains.append(Gain(number, dim, axis, None, event.source, dim))
+        holder = self.home(event.value)
+        if event.result_index is not None:
+            function = event.value.parent_block.parent_op if event.value.parent_block else None
+            holder = FunctionResult(_function(function), event.result_index)
+        known = holder in self.histories
+        history = self._history(holder, event.sharding)
+        before, history.final = history.final, event.sharding
+        history.causes.append(event.cause)
+        if known:
+            history.gains += [
+                Gain(number, dim, axis, None, None, None)
+                for dim, axis in _new_axes(before, event.sharding)
+            ]
 
     # What explanations ask
 
-    def way(self, value: Value, dim: int, axis: AxisRef) -> list[Link]:
+    def home(self, holder: Holder) -> Holder:
+        """The holder that has the history of a value."""
+        found = self.homes.get(holder)
+        if found is None:
+            found = self.homes[holder] = _home(holder)
+            self.homes[found] = found
+        return found
+
+    def way(self, holder: Holder, dim: int, axis: AxisRef) -> list[Link]:
         """How an axis came to a dimension of a value, from its origin on."""
         links: list[Link] = []
         before = len(self.steps)
-        seen: set[tuple[Value, int]] = set()
-        place: Value | None = value
-        while place is not None and (place, dim) not in seen:
-            seen.add((place, dim))
+        place: Holder | None = self.home(holder)
+        while place is not None:
             gain = self._gain(place, dim, axis, before)
             if gain is None:
                 links.append(Link(place, dim, None, self._origin(place)))
@@ -157,27 +178,27 @@ class Recorder:
             dim = dim if gain.source_dim is None else gain.source_dim
         return links[::-1]
 
-    def _gain(self, value: Value, dim: int, axis: AxisRef, before: int) -> Gain | None:
-        history = self.values.get(value)
+    def _gain(self, holder: Holder, dim: int, axis: AxisRef, before: int) -> Gain | None:
+        history = self.histories.get(holder)
         for gain in reversed(history.gains if history is not None else ()):
             if gain.step < before and gain.dim == dim and axes_.overlaps(gain.axis, axis):
                 return gain
         return None
 
-    def _link(self, value: Value, gain: Gain) -> Link:
+    def _link(self, holder: Holder, gain: Gain) -> Link:
         event = self.steps[gain.step]
         if isinstance(event, SeedEvent):
-            return Link(value, gain.dim, gain.step, event.cause)
-        cause = event.op.name if event.kind == "op" else event.kind.replace("_", " ")
-        return Link(value, gain.dim, gain.step, cause, event.op, gain.factor)
+            return Link(holder, gain.dim, gain.step, event.cause)
+        cause = event.op.name if event.kind == "op" else _KINDS[event.kind]
+        return Link(holder, gain.dim, gain.step, cause, event.op, gain.factor)
 
-    def _origin(self, value: Value) -> str:
-        history = self.values.get(value)
-        return history.seeds[0] if history is not None and history.seeds else "given"
+    def _origin(self, holder: Holder) -> str:
+        history = self.histories.get(holder)
+        return history.causes[0] if history is not None and history.causes else "given"
 
-    def rejections(self, value: Value) -> list[Rejection]:
+    def rejections(self, holder: Holder) -> list[Rejection]:
         """The axes that a value was refused and does not have at the end."""
-        history = self.values.get(value)
+        history = self.histories.get(self.home(holder))
         if history is None:
             return []
         found = []
@@ -188,30 +209,57 @@ class Recorder:
                 found.append(rejection)
         return found
 
-    def _history(self, value: Value, sharding: TensorSharding | None) -> ValueHistory:
-        history = self.values.get(value)
+    def _holders(self, event: StepEvent) -> list[Holder]:
+        """Who holds the sharding of each tensor of a step."""
+        if event.kind == "func_results" and event.result_index is not None:
+            result = FunctionResult(event.op, event.result_index)
+            return [self.home(event.operands[0]), self.home(result)]
+        return [self.home(value) for value in (*event.operands, *event.results)]
+
+    def _history(self, holder: Holder, sharding: TensorSharding | None) -> ValueHistory:
+        history = self.histories.get(holder)
         if history is None:
-            history = self.values[value] = ValueHistory(sharding, sharding)
+            history = self.histories[holder] = ValueHistory(sharding, sharding)
         return history
 
-    def _cut(self, number: int, cut: Cut, event: StepEvent) -> None:
-        tensors = (*event.operands, *event.results)
+    def _cut(self, number: int, cut: Cut, holders: list[Holder], event: StepEvent) -> None:
         mappings = (*event.rule.operands, *event.rule.results)
-        for index, value in enumerate(tensors):
-            if value is None or cut.tensor not in {None, index}:
-                continue
-            dim = _dim_of(mappings[index], cut.factor)
-            if dim is None:
-                continue
-            other = tensors[cut.other_tensor] if cut.other_tensor is not None else None
-            rejection = Rejection(dim, cut.axis, event.op, cut, number, other)
-            history = self._history(value, event.before[index])
-            history.cuts[dim, cut.axis, event.op] = rejection
+        dim = _dim_of(mappings[cut.tensor], cut.factor)
+        if dim is None:
+            return
+        other = holders[cut.other_tensor] if cut.other_tensor is not None else None
+        rejection = Rejection(dim, cut.axis, event.op, event.kind, cut, number, other)
+        history = self._history(holders[cut.tensor], event.before[cut.tensor])
+        history.cuts[dim, cut.axis, event.op] = rejection
 
 
-def _new_axes(
-    before: TensorSharding | None, after: TensorSharding
-) -> list[tuple[int, AxisRef]]:
+_KINDS = {
+    "barrier": "propagation barrier",
+    "constraint": "sharding constraint",
+    "data_flow_edge": "data flow",
+    "func_data_flow_edge": "data flow between call and function",
+    "func_results": "result of the function",
+}
+
+
+def _home(holder: Holder) -> Holder:
+    if isinstance(holder, FunctionResult):
+        return holder
+    value = shardable_value(holder) or holder
+    definer = value.defining_op
+    while definer is not None and definer.name in {"sdy.data_flow_edge", "sdy.func_data_flow_edge"}:
+        value = definer.operands[0]
+        definer = value.defining_op
+    return value
+
+
+def _function(op: Operation | None) -> Operation:
+    if op is None:
+        raise ValueError("the returned value is in no function")
+    return op if op.name == "func.func" else _function(op.parent_op)
+
+
+def _new_axes(before: TensorSharding | None, after: TensorSharding) -> list[tuple[int, AxisRef]]:
     found = []
     for dim, sharding in enumerate(after.dims):
         had = before.dims[dim].axes if before is not None else ()
@@ -219,11 +267,10 @@ def _new_axes(
     return found
 
 
-def _gains(number: int, index: int, event: StepEvent) -> list[Gain]:
+def _gains(number: int, index: int, holders: list[Holder], event: StepEvent) -> list[Gain]:
     after = event.after[index]
     if after is None:
         return []
-    tensors = (*event.operands, *event.results)
     mappings = (*event.rule.operands, *event.rule.results)
     found = []
     for dim, axis in _new_axes(event.before[index], after):
@@ -233,7 +280,7 @@ def _gains(number: int, index: int, event: StepEvent) -> list[Gain]:
             found.append(Gain(number, dim, axis, None, None, None))
         else:
             tensor, source_dim, factor = source
-            found.append(Gain(number, dim, axis, factor, tensors[tensor], source_dim))
+            found.append(Gain(number, dim, axis, factor, holders[tensor], source_dim))
     return found
 
 

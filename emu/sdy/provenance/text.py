@@ -5,39 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import TensorSharding
-from emu.sdy.dialect.printing import stripped
-from emu.sdy.explain.names import name_of, place_of
+from emu.sdy.dialect.printing import factor_symbol, stripped
+from emu.sdy.provenance.names import name_of, place_of
 from emu.sdy.mlir.types import TensorType
-from emu.sdy.rules.names import factor_symbol
+from emu.sdy.passes.walker import FunctionResult
 
 if TYPE_CHECKING:
-    from emu.sdy.explain.explanation import Explanation, ValueReport
-    from emu.sdy.explain.history import Link, Rejection
-    from emu.sdy.mlir.ir import Value
+    from emu.sdy.provenance.explanation import Explanation, ValueReport
+    from emu.sdy.provenance.history import Holder, Link, Rejection
 
 __all__ = ["explanation_text", "value_text"]
 
 
 def explanation_text(explanation: Explanation) -> str:
     """A line for each value, and how many steps there were."""
-    rows = []
+    rows: dict[tuple[str, str, str, str], int] = {}
     for report in explanation:
         refused = len(report.rejections)
-        rows.append(
-            (
-                str(report.name),
-                report.operation,
-                _sharding(report.after),
-                f"{refused} not taken" if refused else "",
-            )
-        )
+        told = f"{refused} not taken" if refused else ""
+        row = (str(report.name), report.operation, _sharding(report.after), told)
+        rows[row] = rows.get(row, 0) + 1
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row, copies in rows.items():
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        many = f"({copies} copies)" if copies > 1 else ""
+        lines.append("  ".join([*cells, row[3], many]).rstrip())
     steps = len(explanation.recorder.steps)
-    return "\n".join([*lines, f"{len(rows)} values, {steps} steps"]) + "\n"
+    return "\n".join([*lines, f"{len(explanation.names)} values, {steps} steps"]) + "\n"
 
 
 def value_text(report: ValueReport) -> str:
@@ -53,7 +48,9 @@ def value_text(report: ValueReport) -> str:
     for dim, axes in enumerate(report.axes):
         size = report.type.shape[dim] if isinstance(report.type, TensorType) else "?"
         if not axes:
-            lines.append(f"  dim {dim} (size {size}): not sharded")
+            refused = any(r.dim == dim for r in report.rejections)
+            why = "refused, see below" if refused else "nothing brought it an axis"
+            lines.append(f"  dim {dim} (size {size}): not sharded ({why})")
         for axis, way in axes:
             lines.append(f"  dim {dim} (size {size}): {stripped(axis)}")
             lines += [f"      {_link(link)}" for link in way]
@@ -72,7 +69,7 @@ def _sharding(sharding: TensorSharding | None) -> str:
 
 
 def _link(link: Link) -> str:
-    here = f"{_value(link.value)} dim {link.dim}"
+    here = f"{_holder(link.value)} dim {link.dim}"
     if link.step is None:
         return f"from {here}: {link.cause}"
     factor = f", factor {factor_symbol(link.factor)}" if link.factor is not None else ""
@@ -89,11 +86,13 @@ def _rejection(rejection: Rejection) -> str:
     )
     if rejection.other is not None:
         factor = "" if cut.other_factor is None else f", factor {factor_symbol(cut.other_factor)}"
-        text += f" ({_value(rejection.other)}{factor})"
+        text += f" ({_holder(rejection.other)}{factor})"
     place = place_of(rejection.op.location)
     return f"{text}, {place}" if place else text
 
 
-def _value(value: Value) -> str:
-    name = name_of(value)
+def _holder(holder: Holder) -> str:
+    if isinstance(holder, FunctionResult):
+        return f"result {holder.index} of @{holder.function.symbol_name}"
+    name = name_of(holder)
     return "a value that passes made" if name is None else str(name)

@@ -11,7 +11,7 @@ the location of what it is made from: so the names travel in the locations.
 
 from __future__ import annotations
 
-from emu.sdy.explain.explanation import Explanation, ValueReport, explain
-from emu.sdy.explain.history import Link, Rejection
+from emu.sdy.provenance.explanation import Explanation, ValueReport, explain
+from emu.sdy.provenance.history import Link, Rejection
 
 __all__ = ["Explanation", "Link", "Rejection", "ValueReport", "explain"]

@@ -1,4 +1,4 @@
-"""The page that `emu.sdy.explain.html` fills: markup, style and script in one text."""
+"""The page that `emu.sdy.provenance.html` fills: markup, style and script in one text."""
 
 __all__ = ["PAGE"]
 

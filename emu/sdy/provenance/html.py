@@ -10,14 +10,14 @@ from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
 from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.printing import stripped
-from emu.sdy.explain.names import place_of
-from emu.sdy.explain.page import PAGE
-from emu.sdy.explain.text import value_text
+from emu.sdy.provenance.names import place_of
+from emu.sdy.provenance.page import PAGE
+from emu.sdy.provenance.text import value_text
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.propagation.events import StepEvent
 
 if TYPE_CHECKING:
-    from emu.sdy.explain.explanation import Explanation, ValueReport
+    from emu.sdy.provenance.explanation import Explanation, ValueReport
     from emu.sdy.mlir.ir import Operation, Value
 
 __all__ = ["page"]

@@ -1,0 +1,112 @@
+"""The export pipeline: what runs after propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.dump import SaveModule
+from emu.sdy.passes.export.boundaries import (
+    RemoveSubAxesInInputOutputShardings,
+    UpdateNonDivisibleInputOutputShardings,
+)
+from emu.sdy.passes.export.cleanup import (
+    CloseShardings,
+    DropShardingRules,
+    RemovePropagationDebugInfo,
+    RemoveShardingGroups,
+)
+from emu.sdy.passes.export.collectives import ReshardToCollectives
+from emu.sdy.passes.export.constants import ConstantOrScalarMerger
+from emu.sdy.passes.export.constraints import ShardingConstraintToReshard
+from emu.sdy.passes.export.data_flow import SinkDataFlowEdges
+from emu.sdy.passes.export.matmul import RemoveAllGatherReduceScatterForCMV1
+from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
+from emu.sdy.passes.generic import Canonicalize
+
+__all__ = ["ExportPipeline"]
+
+
+@register
+@dataclass(frozen=True)
+class ExportPipeline(Pipeline):
+    """From a module with propagated shardings to one for a compiler.
+
+    Attributes:
+        dump_directory: Where modules go that are written on the way; nowhere if
+            empty.
+        avoid_export_for_partitioning: Leave the module fit for another
+            propagation: keep groups and constraints, insert no reshards.
+        enable_insert_explicit_collectives: Insert all reshards, and make them
+            collectives.
+        remove_all_gather_reduce_scatter_for_cmv1: Then leave out those that a
+            compiler puts in with its collective matmul.
+        keep_sharding_rules: Leave sharding rules on the operations.
+        dump_sharding_origins: Keep where shardings come from in the modules
+            that are written.
+        dump_propagation_edges: The same for the steps of propagation.
+        avoid_reshards_on_calls: Known to Shardy, which does not look at it.
+        update_non_divisible_input_output_shardings: Cut inputs and outputs
+            evenly and along whole axes.
+        dump_index: The number with which the names of files begin.
+    """
+
+    name: ClassVar[str] = "sdy-export-pipeline"
+
+    dump_directory: str = ""
+    avoid_export_for_partitioning: bool = False
+    enable_insert_explicit_collectives: bool = False
+    remove_all_gather_reduce_scatter_for_cmv1: bool = False
+    keep_sharding_rules: bool = False
+    dump_sharding_origins: bool = False
+    dump_propagation_edges: bool = False
+    avoid_reshards_on_calls: bool = False
+    update_non_divisible_input_output_shardings: bool = True
+    dump_index: int = 0
+
+    def passes(self) -> Sequence[Pass]:
+        """The passes, in order."""
+        passes: list[Pass] = [
+            ConstantOrScalarMerger(),
+            SinkDataFlowEdges(self.dump_sharding_origins, self.dump_propagation_edges),
+        ]
+        if not self.avoid_export_for_partitioning:
+            passes += [RemoveShardingGroups(), ShardingConstraintToReshard()]
+        if self.update_non_divisible_input_output_shardings:
+            passes += [
+                UpdateNonDivisibleInputOutputShardings(),
+                RemoveSubAxesInInputOutputShardings(),
+            ]
+        passes += [CloseShardings(), self._save("after_propagation", 0)]
+        if not self.avoid_export_for_partitioning:
+            passes += self._partitioner()
+        if self.dump_propagation_edges or self.dump_sharding_origins:
+            passes.append(RemovePropagationDebugInfo())
+        if not self.keep_sharding_rules:
+            passes.append(DropShardingRules())
+        return passes
+
+    def _partitioner(self) -> list[Pass]:
+        collectives = Canonicalize(top_down=False, enable_patterns=("sdy-collective",))
+        if not self.enable_insert_explicit_collectives:
+            return [
+                InsertExplicitReshards(),
+                collectives,
+                self._save("after_minimal_partitioner_with_global_shapes", 1),
+            ]
+        passes: list[Pass] = [
+            InsertExplicitReshards(enable_full_version=True),
+            self._save("after_explicit_reshards", 1),
+            Canonicalize(top_down=False, enable_patterns=("sdy-reshard",)),
+            ReshardToCollectives(),
+            collectives,
+        ]
+        if self.remove_all_gather_reduce_scatter_for_cmv1:
+            passes.append(RemoveAllGatherReduceScatterForCMV1())
+        passes.append(self._save("after_partitioner_with_global_shapes", 2))
+        return passes
+
+    def _save(self, title: str, number: int) -> SaveModule:
+        return SaveModule(self.dump_directory, title, self.dump_index + number)
