@@ -55,6 +55,8 @@ from emu.sdy.mlir.attributes import (
     StringAttr,
 )
 from emu.sdy.mlir.ir import Operation, Region, Value
+from emu.sdy.mlir.lexer import SourceText
+from emu.sdy.mlir.parsing_types import TypeReader
 from emu.sdy.mlir.registry import (
     OpDefinition,
     attribute_parsers,
@@ -108,6 +110,10 @@ def elements_type(value: Attribute) -> Type:
     """The type of the tensor that an elements attribute holds."""
     if isinstance(value, DenseElementsAttr):
         return value.type
+    if isinstance(value, RawAttr) and " : " in value.text:
+        # ``dense_resource<name> : tensor<…>``, of which only the text is kept.
+        text = value.text.rpartition(" : ")[2]
+        return TypeReader(SourceText(text, "-")).type()
     raise ValueError(f"{value} holds no elements")
 
 
@@ -115,7 +121,6 @@ def elements_type(value: Attribute) -> Type:
 
 
 def _make(
-    p: Parser,
     name: str,
     operands: Iterable[Value] = (),
     types: Iterable[Type] = (),
@@ -124,11 +129,9 @@ def _make(
     attributes: dict[str, Attribute],
     regions: Iterable[Region] = (),
 ) -> Operation:
-    """The operation; inherent attributes in the dictionary become properties."""
+    """The operation; inherent attributes in the dictionary overrule the syntax."""
     for key in definition(name).properties:
         if key in attributes:
-            if key in properties:
-                p.error(f"found conflicting attribute '{key}' in dictionary and in syntax")
             properties[key] = attributes.pop(key)
     return Operation(
         name, operands, types, properties=properties, attributes=attributes, regions=regions
@@ -172,7 +175,7 @@ def _collective(name: str, before: tuple[str, Reader] | None) -> None:
         p.expect(":")
         type_ = p.type()
         value = p.resolve(operand, type_)
-        return _make(p, name, [value], [type_], properties=properties, attributes=attributes)
+        return _make(name, [value], [type_], properties=properties, attributes=attributes)
 
     def write(w: Printer, op: Operation) -> None:
         w.write(f"{name} " if before is None else f"{name} {_text(op, before[0])} ")
@@ -193,7 +196,7 @@ def _resharding(name: str, *, pure: bool) -> None:
         p.expect(":")
         type_ = p.type()
         value = p.resolve(operand, type_)
-        return _make(p, name, [value], [type_], properties=properties, attributes=attributes)
+        return _make(name, [value], [type_], properties=properties, attributes=attributes)
 
     def write(w: Printer, op: Operation) -> None:
         w.write(f"{name} ")
@@ -222,7 +225,7 @@ def _parse_mesh(p: Parser) -> Operation:
     p.expect("=")
     # The mnemonic may be written, as everywhere where one attribute stands alone.
     properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
-    return _make(p, "sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
+    return _make("sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
 
 def _print_mesh(w: Printer, op: Operation) -> None:
@@ -239,7 +242,7 @@ def _parse_return(p: Parser) -> Operation:
     if operands:
         p.expect(":")
         values = p.resolve_all(operands, p.types())
-    return _make(p, "sdy.return", values, properties={}, attributes=attributes)
+    return _make("sdy.return", values, properties={}, attributes=attributes)
 
 
 def _print_return(w: Printer, op: Operation) -> None:
@@ -263,7 +266,7 @@ def _parse_group(p: Parser) -> Operation:
     p.expect(":")
     value = p.resolve(operand, _tensor_type(p))
     return _make(
-        p, "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
+        "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
     )
 
 
@@ -293,7 +296,7 @@ def _parse_constant(p: Parser) -> Operation:
             p.error("invalid kind of attribute specified", place)
         properties["value"] = value
         types = (elements_type(value),)
-    return _make(p, "sdy.constant", (), types, properties=properties, attributes=attributes)
+    return _make("sdy.constant", (), types, properties=properties, attributes=attributes)
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
@@ -323,7 +326,7 @@ def _parse_edge(p: Parser) -> Operation:
     type_ = p.type()
     value = p.resolve(operand, type_)
     return _make(
-        p, "sdy.data_flow_edge", [value], [type_], properties=properties, attributes=attributes
+        "sdy.data_flow_edge", [value], [type_], properties=properties, attributes=attributes
     )
 
 
@@ -340,9 +343,7 @@ def _parse_func_edge(p: Parser) -> Operation:
     p.expect(":")
     type_ = p.type()
     value = p.resolve(operand, type_)
-    return _make(
-        p, "sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes
-    )
+    return _make("sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes)
 
 
 def _print_func_edge(w: Printer, op: Operation) -> None:
@@ -379,7 +380,6 @@ def _parse_barrier(p: Parser) -> Operation:
     type_ = _tensor_type(p)
     value = p.resolve(operand, type_)
     return _make(
-        p,
         "sdy.propagation_barrier",
         [value],
         [type_],
@@ -444,7 +444,6 @@ def _parse_manual(p: Parser) -> Operation:
     region, attributes, inputs, results = _parse_body(p)
     values = p.resolve_all(operands, inputs, place)
     return _make(
-        p,
         "sdy.manual_computation",
         values,
         results,
@@ -483,7 +482,6 @@ def _parse_named(p: Parser) -> Operation:
     region, attributes, inputs, results = _parse_body(p)
     values = p.resolve_all(operands, inputs, place)
     return _make(
-        p,
         "sdy.named_computation",
         values,
         results,
@@ -503,7 +501,7 @@ def _print_named(w: Printer, op: Operation) -> None:
     _print_body(w, op)
 
 
-def _define_all() -> None:
+def _define_collectives() -> None:
     lists: Reader = parse_axis_lists
     axes: Reader = parse_axis_ref_list
     _collective("sdy.all_gather", ("gathering_axes", lists))
@@ -514,6 +512,9 @@ def _define_all() -> None:
     _collective("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
     _collective("sdy.replicated_to_unreduced", ("axes", axes))
     _collective("sdy.sharded_to_unreduced", ("axes", lists))
+
+
+def _define_others() -> None:
     _resharding("sdy.reshard", pure=True)
     _resharding("sdy.sharding_constraint", pure=False)
     define(OpDefinition("sdy.mesh", ("sym_name", "mesh"), _parse_mesh, _print_mesh, symbol=True))
@@ -551,6 +552,9 @@ def _define_all() -> None:
             isolated=True,
         )
     )
+
+
+def _define_attributes() -> None:
     closed_dialects.add("sdy")
     for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
         attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
@@ -562,4 +566,6 @@ def _attribute_parser(
     return lambda p, _: reader(p)
 
 
-_define_all()
+_define_collectives()
+_define_others()
+_define_attributes()

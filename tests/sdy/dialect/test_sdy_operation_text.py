@@ -40,6 +40,7 @@ LINES = [
     "%0 = sdy.constant dense<1.500000e+00> : tensor<8x8xf32>",
     "%0 = sdy.constant {note} dense<[1, 2]> : tensor<2xi32>",
     "%0 = sdy.constant() <{value = dense<2> : tensor<i32>}> {note} : () -> tensor<i64>",
+    "%0 = sdy.constant dense_resource<weights> : tensor<2xi32>",
     f"%0 = sdy.data_flow_edge %arg0 : {T}",
     f'%0 = sdy.data_flow_edge %arg0 sharding=<@grid, [{{"x", ?}}, {{?}}]> : {T}',
     f"%0 = sdy.func_data_flow_edge %arg0 {{note}} : {T}",
@@ -88,7 +89,7 @@ def test_text_comes_back_through_both_forms(line: str) -> None:
 
 
 def test_generic_form_keeps_directions_as_numbers() -> None:
-    text = BODY.replace("@OP@", LINES[11])
+    text = BODY.replace("@OP@", LINES[12])
     module = parse(text, verify=False)
     assert "<{allowed_direction = 2 : i32}>" in to_text(module, generic=True)
     barrier = next(op for op in module.walk() if op.name == "sdy.propagation_barrier")
@@ -112,6 +113,11 @@ def test_inherent_attributes_in_the_dictionary() -> None:
     assert "sharding" in edge.properties
     assert not edge.attributes
     assert "%arg0 sharding=<@grid, [{}, {}]> : " in to_text(module)
+
+
+def test_the_dictionary_overrules_the_syntax() -> None:
+    module = parse('sdy.mesh @a = <["x"=2]> {sym_name = "b"}', verify=False)
+    assert '  sdy.mesh @b = <["x"=2]>' in to_text(module).splitlines()
 
 
 def test_flags() -> None:
