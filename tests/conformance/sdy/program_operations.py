@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-
 from program_scopes import Scope
 from program_shardings import (
     BOOL,
     FLOAT,
     INT,
-    Axis,
-    Shape,
     Value,
     arrow,
-    joined,
     names,
     numbers,
     types,
@@ -294,6 +288,15 @@ def constraint(s: Scope) -> None:
     return None
 
 
+def reshard(s: Scope) -> None:
+    if not s.sharded:
+        return binary(s)
+    x = s.any_float()
+    sharding = s.program.shardings.sharding(x.shape, s.taken)
+    s.define(f"sdy.reshard {x.name} {sharding} : {x.type}", s.result(x.shape))
+    return None
+
+
 def group(s: Scope) -> None:
     x = s.any_float()
     number = s.program.group_of(s.groups, x.shape)
@@ -314,195 +317,3 @@ def optimization_barrier(s: Scope) -> None:
         f"stablehlo.optimization_barrier{s.attributes(results)} {names(xs)} : {types(xs)}",
         *results,
     )
-
-
-# Operations with regions, and calls
-
-
-def while_(s: Scope) -> None:
-    rng = s.program.rng
-    carried = [s.any_float() for _ in range(rng.choice((1, 2, 2, 3)))]
-    start = s.like((), INT)
-    inits = [start, *carried]
-    arguments = [s.result(v.shape, v.element) for v in inits]
-    results = [s.result(v.shape, v.element) for v in inits]
-    cond = s.inner(arguments)
-    limit, done = cond.result((), INT), cond.result((), BOOL)
-    cond.write(f"{limit.name} = stablehlo.constant dense<{rng.randrange(1, 9)}> : tensor<i32>")
-    cond.write(
-        f"{done.name} = stablehlo.compare  LT, {arguments[0].name}, {limit.name} : "
-        "(tensor<i32>, tensor<i32>) -> tensor<i1>"
-    )
-    cond.write(f"stablehlo.return {done.name} : tensor<i1>")
-    body = s.inner([*s.values, *arguments] if rng.random() < 0.5 else arguments)
-    body.grow(rng.randrange(1, 5))
-    one, following = body.result((), INT), body.result((), INT)
-    body.write(f"{one.name} = stablehlo.constant dense<1> : tensor<i32>")
-    body.write(f"{following.name} = stablehlo.add {arguments[0].name}, {one.name} : tensor<i32>")
-    ends = [following, *(body.like(a.shape) for a in arguments[1:])]
-    body.write(f"stablehlo.return {names(ends)} : {types(ends)}")
-    binds = ", ".join(f"{a.name} = {v.name}" for a, v in zip(arguments, inits, strict=True))
-    attributes = s.attributes(results)
-    attributes = f" attributes{attributes}" if attributes else ""
-    s.define(
-        f"stablehlo.while({binds}) : {types(inits)}{attributes}\n"
-        + "\n".join(["cond {", *cond.lines, "} do {", *body.lines, "}"]),
-        *results,
-    )
-
-
-def case(s: Scope) -> None:
-    rng = s.program.rng
-    index = s.like((), INT)
-    results = [s.result(s.any_float().shape) for _ in range(rng.choice((1, 1, 2)))]
-    branches = []
-    for _ in range(rng.choice((2, 2, 3))):
-        branch = s.inner(s.values)
-        branch.grow(rng.randrange(0, 3))
-        ends = [branch.like(r.shape) for r in results]
-        branch.write(f"stablehlo.return {names(ends)} : {types(ends)}")
-        branches.append("\n".join(branch.lines))
-    s.define(
-        f'"stablehlo.case"({index.name}) ({{\n'
-        + "\n}, {\n".join(branches)
-        + f"\n}}){s.attributes(results)} : {arrow((index,), results)}",
-        *results,
-    )
-
-
-def call(s: Scope) -> None:
-    found = [f for f in s.program.functions if f.axes_free or not s.taken]
-    if not found:
-        return binary(s)
-    function = s.program.rng.choice(found)
-    operands = [s.like(v.shape, v.element) for v in function.inputs]
-    results = [s.result(v.shape, v.element) for v in function.outputs]
-    s.define(
-        f"func.call @{function.name}({names(operands)}){s.attributes(results)} : "
-        f"{arrow(operands, results)}",
-        *results,
-    )
-    return None
-
-
-def named_computation(s: Scope) -> None:
-    rng, draw = s.program.rng, s.program.shardings
-    operands = [s.any_float() for _ in range(rng.choice((1, 2)))]
-    arguments = [s.result(v.shape) for v in operands]
-    body = s.inner(arguments, arguments=None)
-    body.grow(rng.randrange(1, 4))
-    outputs = body.outputs(rng.choice((1, 1, 2)))
-    body.write(f"sdy.return {names(outputs)} : {types(outputs)}")
-    results = [s.result(v.shape) for v in outputs]
-    shardings = ""
-    for keyword, values in (("in_shardings", operands), ("out_shardings", results)):
-        if s.sharded and rng.random() < 0.3:
-            mesh = draw.mesh()
-            inner = ", ".join(draw.sharding(v.shape, s.taken, mesh) for v in values)
-            shardings += f" {keyword}=[{inner}]"
-    head = ", ".join(f"{a.name}: {a.type}" for a in arguments)
-    s.define(
-        f'sdy.named_computation<"g{rng.randrange(3)}">({names(operands)}){shardings} ({head}) {{\n'
-        + "\n".join(body.lines)
-        + f"\n}} : {arrow(operands, results)}",
-        *results,
-    )
-
-
-def manual_sharding(s: Scope, shape: Shape, manual: Sequence[str]) -> tuple[str, Shape]:
-    """A sharding whose dimensions begin with manual axes, and the local shape."""
-    rng, draw = s.program.rng, s.program.shardings
-    mesh = draw.main
-    axes: list[list[Axis]] = [[] for _ in shape]
-    local = list(shape)
-    unused = []
-    for name in rng.sample(manual, len(manual)):
-        fitting = [i for i, d in enumerate(local) if d % mesh.axes[name] == 0]
-        if fitting and rng.random() < 0.7:
-            dim = rng.choice(fitting)
-            axes[dim].append((name, 0, mesh.axes[name]))
-            local[dim] //= mesh.axes[name]
-        else:
-            unused.append(name)
-    for piece in draw.pieces(mesh, s.taken | set(manual)):
-        dim = rng.randrange(len(shape)) if shape else 0
-        if shape and local[dim] % piece[2] == 0 and rng.random() < 0.25:
-            axes[dim].append(piece)
-    # A priority may not be left where only manual axes are, which the body does not see.
-    free = [any(name not in manual for name, _, _ in a) for a in axes]
-    dims = ", ".join(
-        draw.dim_text(joined(a, mesh), mesh, priority=f) for a, f in zip(axes, free, strict=True)
-    )
-    replicated = [(n, 0, mesh.axes[n]) for n in unused if rng.random() < 0.5]
-    tail = draw.axis_list("replicated", replicated, mesh)
-    return f"<@{mesh.name}, [{dims}]{tail}>", tuple(local)
-
-
-def manual_computation(s: Scope) -> None:
-    rng, mesh = s.program.rng, s.program.shardings.main
-    free = [name for name in mesh.axes if name not in s.taken]
-    if not free or not s.sharded:
-        return unary(s)
-    manual = rng.sample(free, rng.randint(1, len(free)))
-    operands = [s.any_float() for _ in range(rng.choice((1, 2)))]
-    arguments, ins = [], []
-    for value in operands:
-        sharding, local = manual_sharding(s, value.shape, manual)
-        arguments.append(s.result(local))
-        ins.append(sharding)
-    body = s.inner(arguments, arguments=None, taken=s.taken | set(manual))
-    body.grow(rng.randrange(1, 4))
-    outputs = body.outputs(rng.choice((1, 1, 2)))
-    body.write(f"sdy.return {names(outputs)} : {types(outputs)}")
-    results, outs = [], []
-    for value in outputs:
-        # The global shape: the local one grown by the axes that are put on it.
-        grown = tuple(d * math.prod(mesh.axes[n] for n in manual) for d in value.shape)
-        sharding, local = manual_sharding(s, grown, manual)
-        shape = tuple(v * (g // l) for v, g, l in zip(value.shape, grown, local, strict=True))
-        results.append(s.result(shape))
-        outs.append(sharding)
-    head = ", ".join(f"{a.name}: {a.type}" for a in arguments)
-    axes = ", ".join(f'"{name}"' for name in manual)
-    s.define(
-        f"sdy.manual_computation({names(operands)}) in_shardings=[{', '.join(ins)}] "
-        f"out_shardings=[{', '.join(outs)}] manual_axes={{{axes}}} ({head}) {{\n"
-        + "\n".join(body.lines)
-        + f"\n}} : {arrow(operands, results)}",
-        *results,
-    )
-    return None
-
-
-OPERATIONS: tuple[tuple[Callable[[Scope], None], int, bool], ...] = (
-    # what, weight, whether it has regions
-    (unary, 8, False),
-    (binary, 14, False),
-    (compare_and_select, 2, False),
-    (convert, 2, False),
-    (clamp, 1, False),
-    (dot_general, 10, False),
-    (dot, 3, False),
-    (reduce, 6, False),
-    (transpose, 5, False),
-    (reshape, 7, False),
-    (broadcast, 6, False),
-    (slice_, 4, False),
-    (concatenate, 4, False),
-    (pad, 3, False),
-    (reverse, 1, False),
-    (dynamic_slice, 3, False),
-    (gather, 3, False),
-    (iota, 2, False),
-    (constant, 4, False),
-    (custom_call, 1, False),
-    (constraint, 8, False),
-    (group, 4, False),
-    (barrier, 2, False),
-    (optimization_barrier, 2, False),
-    (while_, 3, True),
-    (case, 2, True),
-    (call, 4, False),
-    (named_computation, 4, True),
-    (manual_computation, 3, True),
-)
