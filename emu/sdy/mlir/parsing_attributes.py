@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from emu.sdy.mlir.affine import normalize
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
     Attribute,
@@ -409,7 +410,7 @@ class AttributeReader(TypeReader):
             token = self._balanced("<", ">")
         else:
             self.index += 1
-        text = re.sub(r"\s+", " ", token)
+        text = normalize(re.sub(r"\s+", " ", token))
         if word in _TYPED_RAW and self.accept(":"):
             text = f"{text} : {self.type()}"
         return RawAttr(text)

@@ -175,6 +175,8 @@ class UserPriorityPropagate(OpPriorityPropagate):
     def propagate(self, driver: Driver, teller: Teller | None) -> None:
         """Run the rounds for each priority."""
         priorities = UserPriorities(driver.module, driver.table)
+        if teller is not None:
+            teller.tell_restored(0, priorities.changed)
         self._run_rounds(driver, 0)
         previous = 0
         for priority in priorities:

@@ -7,12 +7,22 @@ one or more, -3 two or more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from emu.sdy.mlir.attributes import (
+    Attribute,
+    BoolAttr,
+    DenseArrayAttr,
+    IntegerAttr,
+    StringAttr,
+)
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.types import IntegerType
 from emu.sdy.stablehlo import chlo
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
 
-__all__ = ["REQUIRED", "SHAPES", "verify_structure"]
+__all__ = ["CONSTRAINTS", "REQUIRED", "SHAPES", "Constraint", "verify_structure"]
 
 _ANY = -1
 _SOME = -2
@@ -132,9 +142,94 @@ REQUIRED = {
 """The attributes that have to be there, in MLIR's order."""
 
 
+def _is_integer(attribute: Attribute, width: int, least: int) -> bool:
+    return (
+        isinstance(attribute, IntegerAttr)
+        and attribute.type == IntegerType(width)
+        and attribute.value >= least
+    )
+
+
+def _is_ints(attribute: Attribute) -> bool:
+    return isinstance(attribute, DenseArrayAttr) and attribute.element == IntegerType(64)
+
+
+_NOT_NEGATIVE = "{}-bit signless integer attribute whose value is non-negative"
+_POSITIVE = "{}-bit signless integer attribute whose value is positive"
+Constraint = tuple[str, Callable[[Attribute], bool]]
+
+CONSTRAINTS: dict[str, Constraint] = {
+    **dict.fromkeys(
+        (
+            "all_gather_dim",
+            "concat_dimension",
+            "dimension",
+            "feature_index",
+            "iota_dimension",
+            "scatter_dimension",
+            "split_dimension",
+        ),
+        (_NOT_NEGATIVE.format(64), lambda a: _is_integer(a, 64, 0)),
+    ),
+    **dict.fromkeys(
+        ("batch_group_count", "feature_group_count", "split_count"),
+        (_POSITIVE.format(64), lambda a: _is_integer(a, 64, 1)),
+    ),
+    **dict.fromkeys(
+        ("index", "mantissa_bits"), (_NOT_NEGATIVE.format(32), lambda a: _is_integer(a, 32, 0))
+    ),
+    "exponent_bits": (_POSITIVE.format(32), lambda a: _is_integer(a, 32, 1)),
+    **dict.fromkeys(
+        (
+            "base_dilations",
+            "broadcast_dimensions",
+            "broadcast_sizes",
+            "dimensions",
+            "edge_padding_high",
+            "edge_padding_low",
+            "fft_length",
+            "interior_padding",
+            "lhs_dilation",
+            "limit_indices",
+            "permutation",
+            "rhs_dilation",
+            "slice_sizes",
+            "start_indices",
+            "strides",
+            "window_dilations",
+            "window_dimensions",
+            "window_strides",
+        ),
+        ("i64 dense array attribute", _is_ints),
+    ),
+    **dict.fromkeys(
+        (
+            "has_side_effect",
+            "indices_are_sorted",
+            "is_stable",
+            "left_side",
+            "lower",
+            "unique_indices",
+            "unit_diagonal",
+        ),
+        ("bool attribute", lambda a: isinstance(a, BoolAttr)),
+    ),
+    **dict.fromkeys(
+        ("call_target_name", "einsum_config", "name"),
+        ("string attribute", lambda a: isinstance(a, StringAttr)),
+    ),
+}
+"""What an inherent attribute of that name has to be, whosever it is."""
+
+_ANY_DIMENSION: Constraint = (
+    "64-bit signless integer attribute",
+    lambda a: _is_integer(a, 64, -(2**63)),
+)
+
+
 def verify_structure(op: Operation, diagnostics: Diagnostics) -> bool:
     """Check the counts and that required attributes are there."""
-    message = _wrong_counts(op) or _missing(op) or _wrong_regions(op)
+    message = _wrong_counts(op) or _missing(op) or _wrong_attribute(op) or _wrong_regions(op)
     if message is None:
         return True
     diagnostics.error(op.location, f"'{op.name}' op {message}")
@@ -169,6 +264,18 @@ def _missing(op: Operation) -> str | None:
     for name in REQUIRED.get(op.name.removeprefix("stablehlo."), ()):
         if name not in op.properties:
             return f"requires attribute '{name}'"
+    return None
+
+
+def _wrong_attribute(op: Operation) -> str | None:
+    for name, value in op.properties.items():
+        constraint = CONSTRAINTS.get(name)
+        if constraint is None:
+            continue
+        if op.name == "stablehlo.sort" and name == "dimension":
+            constraint = _ANY_DIMENSION
+        if not constraint[1](value):
+            return f"attribute '{name}' failed to satisfy constraint: {constraint[0]}"
     return None
 
 

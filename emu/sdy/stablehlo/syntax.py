@@ -409,9 +409,9 @@ class _SelectTypes(TypePiece):
     """The predicate's type, and the one of both cases and the result."""
 
     def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
-        if not p.accept(","):
+        case = p.type() if p.accept(",") else None
+        if case is None or p.peek(","):
             p.error("expected functional type or list of two types")
-        case = p.type()
         draft.operand_types = [first, case, case]
         draft.result_types = [case]
 

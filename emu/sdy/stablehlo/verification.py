@@ -110,9 +110,13 @@ def _same_sizes(*names: str) -> Check:
     return check
 
 
-def _pairwise_types(op: Operation) -> None:
+def _pairwise_counts(op: Operation) -> None:
     if len(op.operands) != len(op.results):
         raise Invalid("op requires the same number of operands and results")
+
+
+def _pairwise_types(op: Operation) -> None:
+    _pairwise_counts(op)
     for index, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
         if not compatible(operand.type, result.type):
             raise Invalid(f"op requires the same type for operand and result at index {index}")
@@ -259,6 +263,9 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "reverse": (_same_element_types,),
     "collective_permute": (_same_element_types,),
     "collective_broadcast": (_same_element_types,),
+    "all_gather": (_pairwise_counts,),
+    "all_to_all": (_pairwise_counts,),
+    "is_finite": (_elementwise,),
     "optimization_barrier": (_pairwise_types,),
     "reduce": (_reduce,),
 }

@@ -91,7 +91,9 @@ def _run_part(
     except (MlirError, PassFailed):
         fine = False
     if not options.verify_diagnostics:
-        err.writelines(render(diagnostic, SourceText(text, options.file)) + "\n" for diagnostic in emitted)
+        err.writelines(
+            render(diagnostic, SourceText(text, options.file)) + "\n" for diagnostic in emitted
+        )
     if fine:
         out.write(to_text(module, generic=options.generic, locations=options.locations))
     if options.verify_diagnostics:

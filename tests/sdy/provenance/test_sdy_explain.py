@@ -187,4 +187,4 @@ def test_the_command_refuses(
 def test_a_table_of_all_values() -> None:
     text = str(emu.sdy.explain(MLP))
     assert text.splitlines()[-1].startswith("6 values, ")
-    assert '%h in @main  stablehlo.dot' in text
+    assert "%h in @main  stablehlo.dot" in text

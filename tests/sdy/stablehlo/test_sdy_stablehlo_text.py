@@ -65,6 +65,10 @@ BODY = """func.func @f(%a: tensor<4xf32>, %b: tensor<4xf32>, %p: tensor<4xi1>) {
         ),
         ("stablehlo.add %a, %b : (tensor<4xf32>, tensor<4xf32>) -> ()", "expected single output"),
         (
+            "stablehlo.select %p, %a, %b : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>",
+            "expected functional type or list of two types",
+        ),
+        (
             "stablehlo.select %p, %a, %b : tensor<4xi1>",
             "expected functional type or list of two types",
         ),

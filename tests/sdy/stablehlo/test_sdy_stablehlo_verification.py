@@ -15,6 +15,29 @@ HEAD = (
 )
 X, Y, S, K = "tensor<3x5xf32>", "tensor<5x3xf32>", "tensor<f32>", "tensor<i32>"
 CASES = [
+    (
+        f'%0:2 = "stablehlo.optimization_barrier"(%x) : ({X}) -> ({X}, {X})',
+        "op requires the same number of operands and results",
+    ),
+    (
+        f"%0 = stablehlo.is_finite %x : ({X}) -> tensor<5x3xi1>",
+        "op all non-scalar operands/results must have the same shape and base type",
+    ),
+    (
+        f'%0 = "stablehlo.transpose"(%x) <{{permutation = [0, 1]}}> : ({X}) -> {X}',
+        "op attribute 'permutation' failed to satisfy constraint: i64 dense array attribute",
+    ),
+    (
+        (
+            f'%0 = "stablehlo.all_to_all"(%x) <{{concat_dimension = 0 : i64, replica_groups = dense<0>'
+            f" : tensor<1x1xi64>, split_count = 0 : i64, split_dimension = 1 : i64}}> : ({X}) -> {X}"
+        ),
+        "64-bit signless integer attribute whose value is positive",
+    ),
+    (
+        f"%0 = stablehlo.iota dim = -1 : {X}",
+        "64-bit signless integer attribute whose value is non-negative",
+    ),
     (f'%0 = "chlo.erf"(%x, %x) : ({X}, {X}) -> {X}', "'chlo.erf' op requires a single operand"),
     (f'%0:2 = "mhlo.topk"(%x) : ({X}) -> ({X}, {X})', "'mhlo.topk' op requires attribute 'k'"),
     (f"%0 = stablehlo.add %x, %y : ({X}, {Y}) -> {X}", "same shape for all operands and results"),
