@@ -44,8 +44,9 @@ __all__ = [
     "ROUNDS",
     "DirectionOf",
     "UserPriorities",
+    "code",
     "directions",
-    "intersection",
+    "everywhere",
     "union",
 ]
 
@@ -58,11 +59,6 @@ DirectionOf = Callable[[Operation, bool], int]
 def union(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
     """What either lets through."""
     return PropagationDirection(first | second)
-
-
-def intersection(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
-    """What both let through."""
-    return PropagationDirection(first & second)
 
 
 def code(through: PropagationDirection, other: PropagationDirection) -> int:

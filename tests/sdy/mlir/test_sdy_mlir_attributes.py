@@ -1,5 +1,6 @@
 """Attributes and types: read, and written as MLIR writes them."""
 
+import math
 import struct
 from fractions import Fraction
 
@@ -223,7 +224,7 @@ def test_all_small_floats_read_back(name: str) -> None:
         text = float_text(bits, name)
         assert text.startswith("0x") or bits_of(float(text), name) == bits
         value = value_of(bits, name)
-        if value == value:
+        if not isinstance(value, float) or not math.isnan(value):
             assert bits_of(value, name) == bits
 
 

@@ -220,19 +220,13 @@ def test_an_operation_that_needs_others_is_not_pickled() -> None:
         pickle.dumps(last)
 
 
-def test_a_long_chain_neither_recurses_nor_slows() -> None:
+def test_a_long_chain_does_not_recurse() -> None:
     lines = ['%0 = "t.a"() : () -> i32']
-    lines += [f'%{i + 1} = "t.b"(%{i}) {{n = {i}}} : (i32) -> i32' for i in range(5000)]
+    lines += [f'%{i + 1} = "t.b"(%{i}) {{n = {i} : i64}} : (i32) -> i32' for i in range(3000)]
+    expected = "module {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
     module = parse("\n".join(lines))
-    copy = pickle.loads(pickle.dumps(module))
-    assert (
-        to_text(copy)
-        == to_text(module)
-        == f"module {{\n  {chr(10).join(lines)}\n}}\n".replace("\n%", "\n  %")
-        .replace("}} :", "} :")
-        .replace("{n = ", "{n = ")
-        .replace("} : (i32)", " : i64} : (i32)")
-    )
+    assert to_text(module) == expected
+    assert to_text(pickle.loads(pickle.dumps(module))) == expected
 
 
 # Symbols
@@ -319,7 +313,7 @@ def modules(draw: st.DrawFn) -> Operation:
 
 
 @given(modules())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_module_reads_back(module: Operation) -> None:
     for generic in (False, True):
         text = to_text(module, generic=generic)
