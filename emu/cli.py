@@ -197,9 +197,15 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         description="For each axis of a value, the steps that brought it; for each axis that was "
         "not taken, what cut it. Without --value: a line for each value.",
     )
-    why.add_argument("file", nargs="?", default="-", metavar="FILE", help="MLIR; - is standard input")
     why.add_argument(
-        "--value", action="append", default=[], metavar="%NAME", help="explain this value (repeatable)"
+        "file", nargs="?", default="-", metavar="FILE", help="MLIR; - is standard input"
+    )
+    why.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        metavar="%NAME",
+        help="explain this value (repeatable)",
     )
     why.add_argument("--function", metavar="NAME", help="in which function it is (default: main)")
     why.add_argument(

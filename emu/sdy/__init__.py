@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from emu.sdy.explain import Explanation, ValueReport, explain
+    from emu.sdy.provenance import Explanation, ValueReport, explain
     from emu.sdy.jax import from_jax
     from emu.sdy.mlir import parse, to_text
     from emu.sdy.mlir.diagnostics import MlirError, PassFailed
@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Explanation": ("emu.sdy.explain", "Explanation"),
+    "Explanation": ("emu.sdy.provenance", "Explanation"),
     "MlirError": ("emu.sdy.mlir.diagnostics", "MlirError"),
     "PassFailed": ("emu.sdy.mlir.diagnostics", "PassFailed"),
-    "ValueReport": ("emu.sdy.explain", "ValueReport"),
-    "explain": ("emu.sdy.explain", "explain"),
+    "ValueReport": ("emu.sdy.provenance", "ValueReport"),
+    "explain": ("emu.sdy.provenance", "explain"),
     "from_jax": ("emu.sdy.jax", "from_jax"),
     "parse": ("emu.sdy.mlir", "parse"),
     "register_rule": ("emu.sdy.rules", "register"),

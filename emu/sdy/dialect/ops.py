@@ -37,7 +37,6 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
-    fail,
     parse_all_to_all_params,
     parse_axis_lists,
     parse_axis_ref_list,
@@ -56,8 +55,16 @@ from emu.sdy.mlir.attributes import (
     StringAttr,
 )
 from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.registry import OpDefinition, attribute_parsers, define, definition
-from emu.sdy.mlir.types import IntegerType, Type
+from emu.sdy.mlir.lexer import SourceText
+from emu.sdy.mlir.parsing_types import TypeReader
+from emu.sdy.mlir.registry import (
+    OpDefinition,
+    attribute_parsers,
+    closed_dialects,
+    define,
+    definition,
+)
+from emu.sdy.mlir.types import IntegerType, TensorType, Type
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
@@ -103,6 +110,10 @@ def elements_type(value: Attribute) -> Type:
     """The type of the tensor that an elements attribute holds."""
     if isinstance(value, DenseElementsAttr):
         return value.type
+    if isinstance(value, RawAttr) and " : " in value.text:
+        # ``dense_resource<name> : tensor<…>``, of which only the text is kept.
+        text = value.text.rpartition(" : ")[2]
+        return TypeReader(SourceText(text, "-")).type()
     raise ValueError(f"{value} holds no elements")
 
 
@@ -110,7 +121,6 @@ def elements_type(value: Attribute) -> Type:
 
 
 def _make(
-    p: Parser,
     name: str,
     operands: Iterable[Value] = (),
     types: Iterable[Type] = (),
@@ -119,11 +129,9 @@ def _make(
     attributes: dict[str, Attribute],
     regions: Iterable[Region] = (),
 ) -> Operation:
-    """The operation; inherent attributes in the dictionary become properties."""
+    """The operation; inherent attributes in the dictionary overrule the syntax."""
     for key in definition(name).properties:
         if key in attributes:
-            if key in properties:
-                fail(p, f"found conflicting attribute '{key}' in dictionary and in syntax")
             properties[key] = attributes.pop(key)
     return Operation(
         name, operands, types, properties=properties, attributes=attributes, regions=regions
@@ -167,7 +175,7 @@ def _collective(name: str, before: tuple[str, Reader] | None) -> None:
         p.expect(":")
         type_ = p.type()
         value = p.resolve(operand, type_)
-        return _make(p, name, [value], [type_], properties=properties, attributes=attributes)
+        return _make(name, [value], [type_], properties=properties, attributes=attributes)
 
     def write(w: Printer, op: Operation) -> None:
         w.write(f"{name} " if before is None else f"{name} {_text(op, before[0])} ")
@@ -188,7 +196,7 @@ def _resharding(name: str, *, pure: bool) -> None:
         p.expect(":")
         type_ = p.type()
         value = p.resolve(operand, type_)
-        return _make(p, name, [value], [type_], properties=properties, attributes=attributes)
+        return _make(name, [value], [type_], properties=properties, attributes=attributes)
 
     def write(w: Printer, op: Operation) -> None:
         w.write(f"{name} ")
@@ -196,6 +204,17 @@ def _resharding(name: str, *, pure: bool) -> None:
         _write(w, op, f" {_text(op, 'sharding')}")
 
     define(OpDefinition(name, properties=("sharding",), parse=parse, print=write, pure=pure))
+
+
+def _tensor_type(p: Parser) -> TensorType:
+    place = p.here()
+    type_ = p.type()
+    if not isinstance(type_, TensorType):
+        p.error(
+            f"invalid kind of type specified: expected builtin.tensor, but found '{type_}'",
+            place,
+        )
+    return type_
 
 
 # Operations by themselves
@@ -206,7 +225,7 @@ def _parse_mesh(p: Parser) -> Operation:
     p.expect("=")
     # The mnemonic may be written, as everywhere where one attribute stands alone.
     properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
-    return _make(p, "sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
+    return _make("sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
 
 def _print_mesh(w: Printer, op: Operation) -> None:
@@ -223,7 +242,7 @@ def _parse_return(p: Parser) -> Operation:
     if operands:
         p.expect(":")
         values = p.resolve_all(operands, p.types())
-    return _make(p, "sdy.return", values, properties={}, attributes=attributes)
+    return _make("sdy.return", values, properties={}, attributes=attributes)
 
 
 def _print_return(w: Printer, op: Operation) -> None:
@@ -245,9 +264,9 @@ def _parse_group(p: Parser) -> Operation:
         p.error("invalid kind of attribute specified", place)
     attributes = p.optional_attr_dict()
     p.expect(":")
-    value = p.resolve(operand, p.type())
+    value = p.resolve(operand, _tensor_type(p))
     return _make(
-        p, "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
+        "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
     )
 
 
@@ -259,25 +278,41 @@ def _print_group(w: Printer, op: Operation) -> None:
 
 
 def _parse_constant(p: Parser) -> Operation:
-    attributes = p.optional_attr_dict()
-    value = p.attribute()
-    if not isinstance(value, (DenseElementsAttr, RawAttr)):
-        p.error("invalid kind of attribute specified")
-    return _make(
-        p,
-        "sdy.constant",
-        (),
-        [elements_type(value)],
-        properties={"value": value},
-        attributes=attributes,
-    )
+    properties: dict[str, Attribute] = {}
+    if p.accept("("):
+        # The generic form without quotes, for a value that is of another type.
+        p.expect(")")
+        if p.accept("<"):
+            properties = p.optional_attr_dict()
+            p.expect(">")
+        attributes = p.optional_attr_dict()
+        p.expect(":")
+        types = p.function_type().results
+    else:
+        attributes = p.optional_attr_dict()
+        place = p.here()
+        value = p.attribute()
+        if not isinstance(value, (DenseElementsAttr, RawAttr)):
+            p.error("invalid kind of attribute specified", place)
+        properties["value"] = value
+        types = (elements_type(value),)
+    return _make("sdy.constant", (), types, properties=properties, attributes=attributes)
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
+    value = op.properties["value"]
     w.write("sdy.constant")
+    if elements_type(value) == op.result.type:
+        w.attr_dict(op, elide=("value",))
+        w.write(" ")
+        w.attribute(value)
+        return
+    w.write("() <{value = ")
+    w.attribute(value)
+    w.write("}>")
     w.attr_dict(op, elide=("value",))
-    w.write(" ")
-    w.attribute(op.properties["value"])
+    w.write(" : ")
+    w.functional_type(op)
 
 
 def _parse_edge(p: Parser) -> Operation:
@@ -291,7 +326,7 @@ def _parse_edge(p: Parser) -> Operation:
     type_ = p.type()
     value = p.resolve(operand, type_)
     return _make(
-        p, "sdy.data_flow_edge", [value], [type_], properties=properties, attributes=attributes
+        "sdy.data_flow_edge", [value], [type_], properties=properties, attributes=attributes
     )
 
 
@@ -308,9 +343,7 @@ def _parse_func_edge(p: Parser) -> Operation:
     p.expect(":")
     type_ = p.type()
     value = p.resolve(operand, type_)
-    return _make(
-        p, "sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes
-    )
+    return _make("sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes)
 
 
 def _print_func_edge(w: Printer, op: Operation) -> None:
@@ -319,33 +352,34 @@ def _print_func_edge(w: Printer, op: Operation) -> None:
     _write(w, op, "")
 
 
-_DIRECTIONS = ", ".join(direction.name for direction in PropagationDirection)
+def _direction(p: Parser) -> PropagationDirection:
+    place = p.here()
+    known = PropagationDirection.__members__
+    for name in known:
+        if p.accept_keyword(name):
+            return known[name]
+    word = p.optional_string()
+    if word is None:
+        p.error(
+            "expected string or keyword containing one of the following enum values "
+            f"for attribute 'allowed_direction' [{', '.join(known)}]",
+            place,
+        )
+    if word not in known:
+        p.error(f'invalid allowed_direction attribute specification: "{word}"', place)
+    return known[word]
 
 
 def _parse_barrier(p: Parser) -> Operation:
     operand = p.operand()
     p.expect_keyword("allowed_direction")
     p.expect("=")
-    place = p.here()
-    word = p.optional_keyword()
-    if word is None:
-        word = p.optional_string()
-    if word is None:
-        fail(
-            p,
-            "expected string or keyword containing one of the following enum values "
-            f"for attribute 'allowed_direction' [{_DIRECTIONS}]",
-            place,
-        )
-    if word not in PropagationDirection.__members__:
-        fail(p, f'invalid allowed_direction attribute specification: "{word}"', place)
-    direction = IntegerAttr(PropagationDirection[word], _I32)
+    direction = IntegerAttr(int(_direction(p)), _I32)
     attributes = p.optional_attr_dict()
     p.expect(":")
-    type_ = p.type()
+    type_ = _tensor_type(p)
     value = p.resolve(operand, type_)
     return _make(
-        p,
         "sdy.propagation_barrier",
         [value],
         [type_],
@@ -410,7 +444,6 @@ def _parse_manual(p: Parser) -> Operation:
     region, attributes, inputs, results = _parse_body(p)
     values = p.resolve_all(operands, inputs, place)
     return _make(
-        p,
         "sdy.manual_computation",
         values,
         results,
@@ -449,7 +482,6 @@ def _parse_named(p: Parser) -> Operation:
     region, attributes, inputs, results = _parse_body(p)
     values = p.resolve_all(operands, inputs, place)
     return _make(
-        p,
         "sdy.named_computation",
         values,
         results,
@@ -469,7 +501,7 @@ def _print_named(w: Printer, op: Operation) -> None:
     _print_body(w, op)
 
 
-def _define_all() -> None:
+def _define_collectives() -> None:
     lists: Reader = parse_axis_lists
     axes: Reader = parse_axis_ref_list
     _collective("sdy.all_gather", ("gathering_axes", lists))
@@ -480,6 +512,9 @@ def _define_all() -> None:
     _collective("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
     _collective("sdy.replicated_to_unreduced", ("axes", axes))
     _collective("sdy.sharded_to_unreduced", ("axes", lists))
+
+
+def _define_others() -> None:
     _resharding("sdy.reshard", pure=True)
     _resharding("sdy.sharding_constraint", pure=False)
     define(OpDefinition("sdy.mesh", ("sym_name", "mesh"), _parse_mesh, _print_mesh, symbol=True))
@@ -517,6 +552,10 @@ def _define_all() -> None:
             isolated=True,
         )
     )
+
+
+def _define_attributes() -> None:
+    closed_dialects.add("sdy")
     for mnemonic, reader in {**ATTRIBUTE_READERS, **RULE_READERS}.items():
         attribute_parsers[f"sdy.{mnemonic}"] = _attribute_parser(reader)
 
@@ -527,4 +566,6 @@ def _attribute_parser(
     return lambda p, _: reader(p)
 
 
-_define_all()
+_define_collectives()
+_define_others()
+_define_attributes()

@@ -12,7 +12,7 @@ error on its way out gathers the others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
@@ -36,7 +36,7 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 from emu.sdy.mlir.attributes import StringAttr, SymbolRefAttr
-from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.parser import Parser
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTRIBUTE_READERS",
     "also",
-    "fail",
+    "maybe_whole",
     "parse_all_to_all_params",
     "parse_axis_lists",
     "parse_axis_ref",
@@ -58,11 +58,6 @@ __all__ = [
 _T = TypeVar("_T")
 _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
-
-
-def fail(p: Parser, message: str, at: FileLoc | None = None) -> NoReturn:
-    """Raise an error of ours, which names the operation if it is in one."""
-    p.error(message, at)
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:
@@ -111,7 +106,7 @@ def _bracketed(
     return items
 
 
-def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
     """A reader that also takes the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
@@ -127,17 +122,11 @@ def _maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Pars
 
 
 def _integer(p: Parser) -> int:
-    value = p.optional_integer()
-    if value is None:
-        fail(p, "expected integer value")
-    return value
+    return p.integer()
 
 
 def _string(p: Parser) -> str:
-    value = p.optional_string()
-    if value is None:
-        fail(p, "expected string")
-    return value
+    return p.string()
 
 
 # Meshes
@@ -155,11 +144,11 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
     axis = MeshAxis(name, _field(p, _integer, _MESH_AXIS_SIZE))
     problem = mesh_axis_problem(axis)
     if problem is not None:
-        fail(p, problem, place)
+        p.error(problem, place)
     return axis
 
 
-_mesh_axis = _maybe_whole(MeshAxis, _parse_mesh_axis)
+_mesh_axis = maybe_whole(MeshAxis, _parse_mesh_axis)
 
 
 def _parse_mesh(p: Parser) -> Mesh:
@@ -178,11 +167,11 @@ def _parse_mesh(p: Parser) -> Mesh:
     mesh = Mesh(axes, devices)
     problem = mesh_problem(mesh)
     if problem is not None:
-        fail(p, problem, place)
+        p.error(problem, place)
     return mesh
 
 
-parse_mesh = _maybe_whole(Mesh, _parse_mesh)
+parse_mesh = maybe_whole(Mesh, _parse_mesh)
 
 # Axes
 
@@ -202,7 +191,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = _maybe_whole(SubAxisInfo, _parse_sub_axis)
+_sub_axis = maybe_whole(SubAxisInfo, _parse_sub_axis)
 
 
 def _parse_axis_ref(p: Parser) -> AxisRef:
@@ -213,7 +202,7 @@ def _parse_axis_ref(p: Parser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = _maybe_whole(AxisRef, _parse_axis_ref)
+parse_axis_ref = maybe_whole(AxisRef, _parse_axis_ref)
 
 
 def _parse_axis_ref_list(p: Parser) -> AxisRefList:
@@ -221,7 +210,7 @@ def _parse_axis_ref_list(p: Parser) -> AxisRefList:
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = _maybe_whole(AxisRefList, _parse_axis_ref_list)
+parse_axis_ref_list = maybe_whole(AxisRefList, _parse_axis_ref_list)
 
 
 def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
@@ -230,7 +219,7 @@ def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
 
 
-parse_axis_lists = _maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
+parse_axis_lists = maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: Parser) -> str:
@@ -246,7 +235,7 @@ def _parse_manual_axes(p: Parser) -> ManualAxes:
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
 
-parse_manual_axes = _maybe_whole(ManualAxes, _parse_manual_axes)
+parse_manual_axes = maybe_whole(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -277,15 +266,15 @@ def _parse_dimension(p: Parser) -> DimensionSharding:
 def _priority(p: Parser, text: str) -> int:
     digits = text[1:]
     if text[0] != "p" or not (digits.isascii() and digits.isdigit()):
-        fail(p, f"expecting priority in format 'p<number>', got: {text}")
+        p.error(f"expecting priority in format 'p<number>', got: {text}")
     if digits[0] == "0" and len(digits) > 1:
-        fail(p, f"priorities with leading zeros are not allowed, got: {text}")
+        p.error(f"priorities with leading zeros are not allowed, got: {text}")
     if int(digits) > _INT64_MAX:
-        fail(p, f"expecting integer priority, got: {text}")
+        p.error(f"expecting integer priority, got: {text}")
     return int(digits)
 
 
-_dimension = _maybe_whole(DimensionSharding, _parse_dimension)
+_dimension = maybe_whole(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: Parser) -> str | Mesh:
@@ -329,12 +318,12 @@ def _parse_sharding(p: Parser) -> TensorSharding:
         elif not unreduced and p.accept_keyword("unreduced"):
             unreduced = _named_axes(p, "unreduced")
         else:
-            fail(p, _NO_NAMED_LIST)
+            p.error(_NO_NAMED_LIST)
     p.expect(">")
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = _maybe_whole(TensorSharding, _parse_sharding)
+parse_sharding = maybe_whole(TensorSharding, _parse_sharding)
 
 
 def _parse_per_value(p: Parser) -> TensorShardingPerValue:
@@ -351,9 +340,9 @@ def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
 
 # All-to-all
 
-_PARAM_AXES = _list_of("AllToAllParam", "axes", "AxisRefAttr")
-_SRC_DIM = _parameter("AllToAllParam", "src_dim", "int64_t")
-_TGT_DIM = _parameter("AllToAllParam", "tgt_dim", "int64_t")
+_PARAM_AXES = _list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
+_SRC_DIM = _parameter("AllToAllParamAttr", "src_dim", "int64_t")
+_TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
 _PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 
@@ -367,7 +356,7 @@ def _parse_param(p: Parser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = _maybe_whole(AllToAllParam, _parse_param)
+_param = maybe_whole(AllToAllParam, _parse_param)
 
 
 def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
@@ -375,14 +364,14 @@ def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
 
-parse_all_to_all_params = _maybe_whole(AllToAllParamList, _parse_all_to_all_params)
+parse_all_to_all_params = maybe_whole(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
 _EDGE_TYPE = _parameter("EdgeValueRef", "type", "::mlir::sdy::EdgeNodeType")
 _EDGE_INDEX = _parameter("EdgeValueRef", "index", "int64_t")
-_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "AxisRefAttr")
-_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "EdgeValueRefAttr")
+_DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "::mlir::sdy::AxisRefAttr")
+_DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "::mlir::sdy::EdgeValueRefAttr")
 _DETAILS_TARGETS = _list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
 _STEP_INDEX = _parameter("PropagationOneStep", "step_index", "int64_t")
 _STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
@@ -395,11 +384,11 @@ def _edge_type(p: Parser) -> EdgeNodeType:
     if word is None:
         word = p.optional_string()
     if word is None:
-        fail(p, "expected keyword for edge node type enum", place)
+        p.error("expected valid keyword or string", place)
     for type_ in EdgeNodeType:
         if type_.value == word:
             return type_
-    fail(p, f"invalid edge node type enum specification: {word}", place)
+    p.error("expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
 def _parse_edge_value(p: Parser) -> EdgeValueRef:
@@ -408,7 +397,7 @@ def _parse_edge_value(p: Parser) -> EdgeValueRef:
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = _maybe_whole(EdgeValueRef, _parse_edge_value)
+_edge_value = maybe_whole(EdgeValueRef, _parse_edge_value)
 
 
 def _parse_details(p: Parser) -> AxisToPropagationDetails:
@@ -424,7 +413,7 @@ def _parse_details(p: Parser) -> AxisToPropagationDetails:
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = _maybe_whole(AxisToPropagationDetails, _parse_details)
+_details = maybe_whole(AxisToPropagationDetails, _parse_details)
 
 
 def _parse_step(p: Parser) -> PropagationOneStep:
@@ -440,7 +429,7 @@ def _parse_step(p: Parser) -> PropagationOneStep:
     return PropagationOneStep(index, entries)
 
 
-_step = _maybe_whole(PropagationOneStep, _parse_step)
+_step = maybe_whole(PropagationOneStep, _parse_step)
 
 
 def _parse_edges(p: Parser) -> PropagationEdges:
@@ -453,7 +442,7 @@ def _parse_edges(p: Parser) -> PropagationEdges:
     edges = PropagationEdges(steps)
     problem = propagation_edges_problem(edges)
     if problem is not None:
-        fail(p, problem, place)
+        p.error(problem, place)
     return edges
 
 

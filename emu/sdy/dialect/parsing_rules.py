@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import also, fail
+from emu.sdy.dialect.parsing import also, maybe_whole
 from emu.sdy.dialect.printing import factor_symbol
 from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
@@ -53,15 +53,14 @@ class _RuleReader:
         if not symbols.startswith("z_"):
             letter = symbols[0]
             if not "i" <= letter <= "z":
-                fail(p, f"expecting symbol from 'i' to 'z'. Received: '{letter}'")
+                p.error(f"expecting symbol from 'i' to 'z'. Received: '{letter}'")
             return ord(letter) - ord("i"), symbols[1:]
         digits = _DIGITS.match(symbols, 2)
         number = digits[0] if digits is not None else ""
         if not number:
-            fail(p, f"expecting integer after 'z_'. Received: '{symbols}'")
+            p.error(f"expecting integer after 'z_'. Received: '{symbols}'")
         if number[0] == "0":
-            fail(
-                p,
+            p.error(
                 f"expecting positive integer without leading zeros. Received: '{number}'",
             )
         value = int(number)
@@ -87,9 +86,10 @@ class _RuleReader:
         if p.accept("]"):
             return TensorMapping()
         try:
-            dims = [self.dim_mapping()]
+            read = maybe_whole(DimMapping, lambda _: self.dim_mapping())
+            dims = [read(p)]
             while p.accept(","):
-                dims.append(self.dim_mapping())
+                dims.append(read(p))
         except MlirError as error:
             also(p, error, _DIM_MAPPINGS)
             raise
@@ -101,9 +101,10 @@ class _RuleReader:
         p = self.p
         p.expect("(")
         try:
-            tensors = [self.tensor_mapping()]
+            read = maybe_whole(TensorMapping, lambda _: self.tensor_mapping())
+            tensors = [read(p)]
             while p.accept(","):
-                tensors.append(self.tensor_mapping())
+                tensors.append(read(p))
         except MlirError as error:
             also(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
             raise
@@ -119,12 +120,11 @@ class _RuleReader:
             factor, rest = self.factor(p.keyword())
             if factor != len(sizes):
                 expected, received = factor_symbol(len(sizes)), factor_symbol(factor)
-                fail(
-                    p,
+                p.error(
                     f"{_IOTA}Expecting factor index symbol '{expected}', received: '{received}'",
                 )
             if rest:
-                fail(p, f"expecting single factor symbol: {rest}")
+                p.error(f"expecting single factor symbol: {rest}")
             p.expect("=")
             sizes.append(p.integer())
 

@@ -33,12 +33,11 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
+from emu.sdy.mlir.printing_attributes import quoted, symbol_text
 
 __all__ = ["attribute_text", "factor_symbol", "stripped", "stripped_list"]
 
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z", re.ASCII)
 _PRETTY = re.compile(r"[A-Za-z][A-Za-z0-9_.]*(?:<.*>)?\Z", re.ASCII | re.DOTALL)
-_SIMPLE = re.compile(r"[ !#-\[\]-~]*\Z", re.ASCII)
 _SYMBOLS = "ijklmnopqrstuvwxyz"
 
 
@@ -48,31 +47,13 @@ def factor_symbol(factor: int) -> str:
     return _SYMBOLS[factor] if factor <= last else f"z_{factor - last}"
 
 
-def _quoted(text: str) -> str:
-    if _SIMPLE.match(text):
-        return f'"{text}"'
-    out = []
-    for byte in text.encode("utf-8", "surrogateescape"):
-        if byte == 0x5C:
-            out.append("\\\\")
-        elif 0x20 <= byte < 0x7F and byte != 0x22:
-            out.append(chr(byte))
-        else:
-            out.append(f"\\{byte:02X}")
-    return f'"{"".join(out)}"'
-
-
-def _symbol(name: str) -> str:
-    return f"@{name}" if _BARE.match(name) else f"@{_quoted(name)}"
-
-
 def stripped_list(attributes: Iterable[SdyAttribute]) -> str:
     """Stripped attributes with commas between."""
     return ", ".join(map(stripped, attributes))
 
 
 def _mesh_axis(axis: MeshAxis) -> str:
-    return f"{_quoted(axis.name)}={axis.size}"
+    return f"{quoted(axis.name)}={axis.size}"
 
 
 def _mesh(mesh: Mesh) -> str:
@@ -87,7 +68,7 @@ def _sub_axis(info: SubAxisInfo) -> str:
 
 
 def _axis_ref(axis: AxisRef) -> str:
-    name = _quoted(axis.name)
+    name = quoted(axis.name)
     return name if axis.sub_axis is None else f"{name}:{_sub_axis(axis.sub_axis)}"
 
 
@@ -105,7 +86,7 @@ def _dimension(dim: DimensionSharding) -> str:
 
 def _sharding(sharding: TensorSharding) -> str:
     mesh = sharding.mesh
-    place = f"mesh{_mesh(mesh)}" if isinstance(mesh, Mesh) else _symbol(mesh)
+    place = f"mesh{_mesh(mesh)}" if isinstance(mesh, Mesh) else symbol_text(mesh)
     text = f"<{place}, [{', '.join(map(_dimension, sharding.dims))}]"
     if sharding.replicated_axes:
         text += f", replicated={_axes(sharding.replicated_axes)}"
@@ -123,7 +104,9 @@ def _dim_mapping(dim: DimMapping) -> str:
 
 
 def _tensor_mapping(tensor: TensorMapping) -> str:
-    return f"[{', '.join(map(_dim_mapping, tensor.dims))}]"
+    # What has no text at all is written with its name.
+    dims = (_dim_mapping(dim) or "#sdy.dim_mapping" for dim in tensor.dims)
+    return f"[{', '.join(dims)}]"
 
 
 def _factors(name: str, factors: Sequence[int]) -> str:
@@ -145,7 +128,7 @@ def _rule(rule: OpShardingRule) -> str:
 
 
 def _manual_axes(axes: ManualAxes) -> str:
-    return f"{{{', '.join(map(_quoted, axes.axes))}}}"
+    return f"{{{', '.join(map(quoted, axes.axes))}}}"
 
 
 def _axis_lists(lists: ListOfAxisRefLists) -> str:

@@ -149,12 +149,11 @@ def _parse_func(p: Parser) -> Operation:
                 place,
             )
     properties.update(split_attributes(attributes, ("arg_attrs", "res_attrs", "no_inline")))
-    for name, dictionaries in (
-        ("arg_attrs", _dictionaries(argument_attributes)),
-        ("res_attrs", _dictionaries(result_attributes)),
-    ):
-        if dictionaries is not None:
-            properties[name] = dictionaries
+    found = {
+        "arg_attrs": _dictionaries(argument_attributes),
+        "res_attrs": _dictionaries(result_attributes),
+    }
+    properties.update((name, value) for name, value in found.items() if value is not None)
     regions = []
     if p.peek("{"):
         place = p.here()

@@ -165,18 +165,35 @@ def _entry(op: Operation, diagnostics: Diagnostics, type_: FunctionType) -> bool
 
 
 def _return(op: Operation, diagnostics: Diagnostics) -> bool:
-    func = op.parent_op
-    if func is None or func.name != "func.func":
+    parent = op.parent_op
+    if parent is None or parent.name != "func.func":
         return op_error(diagnostics, op, "expects parent op 'func.func'")
-    results = function_type(func).results
+    if op.regions:
+        return op_error(diagnostics, op, "requires zero regions")
+    return not op.results or op_error(diagnostics, op, "requires zero results")
+
+
+def _returned(func: Operation, diagnostics: Diagnostics) -> bool:
+    """What a function's returns give has the types of its results."""
+    types = function_type(func).results
+    return all(
+        _returned_by(block.terminator, func, types, diagnostics)
+        for block in func.regions[0].blocks
+        if block.terminator.name == "func.return"
+    )
+
+
+def _returned_by(
+    op: Operation, func: Operation, types: Sequence[Type], diagnostics: Diagnostics
+) -> bool:
     name = func.symbol_name
-    if len(op.operands) != len(results):
+    if len(op.operands) != len(types):
         message = (
             f"has {len(op.operands)} operands, but enclosing function (@{name}) returns "
-            f"{len(results)}"
+            f"{len(types)}"
         )
         return op_error(diagnostics, op, message)
-    for index, (value, expected) in enumerate(zip(op.operands, results, strict=True)):
+    for index, (value, expected) in enumerate(zip(op.operands, types, strict=True)):
         if value.type != expected:
             diagnostics.error(
                 op.location,
@@ -238,6 +255,6 @@ def _result_mismatch(
 
 
 extend("builtin.module", verify=_module)
-extend("func.func", verify=_func)
+extend("func.func", verify=_func, verify_regions=_returned)
 extend("func.return", verify=_return)
 extend("func.call", verify=_call, verify_symbol_uses=_call_symbol)

@@ -230,10 +230,7 @@ def _natural(value: Fraction, precision: int) -> str:
     digits, exponent = _decimal_digits(value, count)
     n = len(digits)
     point = exponent + n - 1
-    if exponent >= 0:
-        scientific = exponent > 3 or n + exponent > count
-    else:
-        scientific = point < -3
+    scientific = exponent > 3 or n + exponent > count if exponent >= 0 else point < -3
     if scientific:
         return f"{digits[0]}.{digits[1:] or '0'}E{'-' if point < 0 else '+'}{abs(point)}"
     if exponent >= 0:

@@ -19,7 +19,7 @@ from bisect import bisect_right
 
 from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, Location
 
-__all__ = ["SourceText", "coarse_tokens", "fine_tokens", "render"]
+__all__ = ["SourceText", "coarse_token", "coarse_tokens", "fine_tokens", "render"]
 
 _STRING = r'"(?:[^"\\\n\v\f]|\\.)*+"'
 _NESTED = r"(?:[^<>\"\-/]++|->|-|/(?!/)|" + _STRING + "|<@>)*+"
@@ -39,7 +39,7 @@ _PLAIN = (
 )
 _VALUE = r"%(?:[0-9]+|[A-Za-z_$.\-][\w$.\-]*+)"
 _COARSE = re.compile(
-    rf"{_VALUE}|[,)(:]"
+    rf"{_VALUE}|::|[,)(:]"
     rf"|(?:tensor|dense|array|complex|tuple|vector|memref|affine_map|affine_set|dense_resource){_BALANCED}"
     r"|loc\(\#loc[0-9]*\)"
     rf"|{_IDENTIFIER}"
@@ -66,6 +66,12 @@ def _scan(pattern: re.Pattern[str], text: str, start: int, end: int) -> tuple[li
 def coarse_tokens(text: str) -> tuple[list[str], list[int]]:
     """The tokens of a text and their offsets; bracketed ones whole."""
     return _scan(_COARSE, text, 0, len(text))
+
+
+def coarse_token(text: str, start: int, end: int) -> str:
+    """The coarse token that begins at a place."""
+    match = _COARSE.match(text, start, end)
+    return match[0] if match is not None else ""
 
 
 def fine_tokens(text: str, start: int, end: int) -> tuple[list[str], list[int]]:

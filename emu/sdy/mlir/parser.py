@@ -11,13 +11,13 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.attributes import Attribute
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
     Diagnostic,
@@ -51,11 +51,17 @@ class Parser(AttributeReader):
         op_location: Where the operation that is being read starts.
     """
 
-    def __init__(self, source: SourceText, *, allow_unregistered: bool = True) -> None:
+    def __init__(
+        self,
+        source: SourceText,
+        *,
+        allow_unregistered: bool = True,
+        names: dict[Value, str] | None = None,
+    ) -> None:
         super().__init__(source)
         self.allow_unregistered = allow_unregistered
         self.resources: str | None = None
-        self._scopes = Scopes()
+        self._scopes = Scopes(names)
         self._op_start = 0
         self._default_dialects = ["builtin"]
 
@@ -70,7 +76,7 @@ class Parser(AttributeReader):
         """Read ``%x`` or ``%x#1``, if it comes."""
         index = self.index
         token = self.tokens[index]
-        if token[:1] != "%":
+        if token[:1] != "%" or token == "%":
             return None
         place = self.starts[index]
         following = self.tokens[index + 1]
@@ -146,8 +152,8 @@ class Parser(AttributeReader):
     def _forward(self, operand: Operand, type_: Type, entries: list[Value | None]) -> Value:
         name, number, place = operand
         scopes = self._scopes
-        scopes.values.setdefault(name, entries)
-        scopes.places.setdefault(name, place)
+        if scopes.values.setdefault(name, entries) is entries:
+            scopes.places[name] = place
         entries.extend([None] * (number + 1 - len(entries)))
         value = Value(type_)
         entries[number] = value
@@ -268,7 +274,7 @@ class Parser(AttributeReader):
             self._block_body(entry)
         while not self.peek("}"):
             if self.tokens[self.index][:1] != "^":
-                self.fail("expected operation name in quotes")
+                self.wrong_token("expected operation name in quotes")
             self._labelled_block(region)
 
     def _block_body(self, block: Block) -> None:
@@ -277,7 +283,7 @@ class Parser(AttributeReader):
             token = self.tokens[self.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
-                    self.fail("expected operation name in quotes")
+                    self.wrong_token("expected operation name in quotes")
                 return
             append(self._operation())
 
@@ -292,9 +298,8 @@ class Parser(AttributeReader):
         block = forward.pop(token, (Block(), 0))[0]
         defined[token] = (block, place)
         region.add_block(block)
-        if self.accept("("):
-            if not self.accept(")"):
-                self._block_arguments(block)
+        if self.accept("(") and not self.accept(")"):
+            self._block_arguments(block)
         self.expect(":", " after block name")
         self._block_body(block)
 
@@ -349,7 +354,7 @@ class Parser(AttributeReader):
         names: list[tuple[str, int, int]] = []
         while True:
             token, start = self.tokens[self.index], self.starts[self.index]
-            if token[:1] != "%":
+            if token[:1] != "%" or token == "%":
                 self.wrong_token("expected valid ssa identifier")
             self.index += 1
             count = 1
@@ -442,8 +447,8 @@ class Parser(AttributeReader):
         dialect = name.partition(".")[0]
         if not self.allow_unregistered and dialect not in known_dialects:
             self.fail(
-                f"operation being parsed with an unregistered dialect. If this is intended, "
-                f"please use -allow-unregistered-dialect with the MLIR tool used",
+                "operation being parsed with an unregistered dialect. If this is intended, "
+                "please use -allow-unregistered-dialect with the MLIR tool used",
                 self._op_start,
             )
 
@@ -561,6 +566,7 @@ def parse(
     verify: bool = True,
     allow_unregistered: bool = True,
     diagnostics: Diagnostics | None = None,
+    names: dict[Value, str] | None = None,
 ) -> Operation:
     """Read a module.
 
@@ -570,6 +576,8 @@ def parse(
         verify: Verify the module.
         allow_unregistered: Take operations of unknown dialects in generic form.
         diagnostics: Is told of each error as well. Default: nobody.
+        names: Is filled with the names that values have in the text (``%x``,
+            ``%x#1``). Default: they are not kept.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
@@ -577,18 +585,16 @@ def parse(
     load_dialects()
     took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
+    parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
     try:
-        module = Parser(source, allow_unregistered=allow_unregistered).module()
+        with paused_collection():
+            module = parser.module()
     except MlirError as error:
         # On its way out an error may have gathered others.
-        emitted = error.diagnostics
-        for each in emitted:
-            took.emit(each)
-        raise MlirError("\n".join(render(d, source) for d in emitted), emitted) from None
+        raise _failed(error.diagnostics, source, took) from None
     except RecursionError:
-        found = Diagnostic(Severity.ERROR, FileLoc(file, 1, 1), "regions are nested too deeply")
-        took.emit(found)
-        raise MlirError(render(found, source), [found]) from None
+        found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
+        raise _failed([found], source, took) from None
     if verify:
         from emu.sdy.mlir.verify import verify as verify_operation
 
@@ -597,3 +603,9 @@ def parse(
             emitted = took.emitted[start:]
             raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
     return module
+
+
+def _failed(emitted: list[Diagnostic], source: SourceText, took: Diagnostics) -> MlirError:
+    for each in emitted:
+        took.emit(each)
+    return MlirError("\n".join(render(each, source) for each in emitted), emitted)

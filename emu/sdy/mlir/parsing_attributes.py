@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from emu.sdy.mlir.affine import normalize
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
     Attribute,
@@ -33,7 +34,7 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.floats import FORMATS, bits_of
 from emu.sdy.mlir.parsing_types import TypeReader
 from emu.sdy.mlir.printing_locations import location_text
-from emu.sdy.mlir.registry import attribute_parsers
+from emu.sdy.mlir.registry import attribute_parsers, closed_dialects
 from emu.sdy.mlir.token_reader import unescape
 from emu.sdy.mlir.types import (
     FloatType,
@@ -79,12 +80,14 @@ class AttributeReader(TypeReader):
         token = self.tokens[self.index]
         if not token:
             self.wrong_token("expected attribute value")
+        if self._frames:
+            token = self._join()
         first = token[0]
         if first == "#":
             return self._hash_attribute(token)
         if first == '"' and len(token) > 1:
             return self._string_attribute(token)
-        if first in _NUMBER_START:
+        if first in _NUMBER_START and token != "->":
             return self._number(token, type_)
         if first == "[":
             return self._array_of_attributes()
@@ -249,15 +252,21 @@ class AttributeReader(TypeReader):
             self.index += 1
             return found
         name, bracket, _ = token[1:].partition("<")
-        dialect, dot, mnemonic = name.partition(".")
+        dialect, dot, _mnemonic = name.partition(".")
+        if not bracket and not dot and self.tokens[self.index + 1] == "<":
+            return self._short_inside(dialect)
         if not bracket and not dot:
             alias = self.attribute_aliases.get(name)
             self.index += 1
             if alias is None:
                 self.fail(f"undefined symbol alias id '{name}'")
-            return alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
+            return (
+                alias if isinstance(alias, Attribute) else RawAttr(f"loc({location_text(alias)})")
+            )
         found = self._registered(name) if dot else self._registered_short(token, dialect)
         if found is None:
+            if dialect in closed_dialects:
+                self._unknown(token, dialect)
             self.index += 1
             body = re.sub(r"\s+", " ", token[1 + len(dialect) :])
             found = DialectAttr(dialect, body)
@@ -298,6 +307,26 @@ class AttributeReader(TypeReader):
         found = self._with(parse, match[1])
         self.expect(">")
         self._leave()
+        return found
+
+    def _unknown(self, token: str, dialect: str) -> NoReturn:
+        """Raise the error about an attribute that its dialect does not have."""
+        rest = token[len(dialect) + 2 :]
+        mnemonic = re.match(r"\s*([A-Za-z_]\w*)", rest)
+        place = self.starts[self.index] + len(dialect) + 2
+        if mnemonic is None:
+            self.fail("expected valid keyword", place)
+        self.fail(f"unknown attribute `{mnemonic[1]}` in dialect `{dialect}`", place)
+
+    def _short_inside(self, dialect: str) -> Attribute:
+        """Read ``#sdy<sharding …>`` inside another attribute."""
+        self.index += 2
+        mnemonic = self.keyword()
+        parse = attribute_parsers.get(f"{dialect}.{mnemonic}")
+        if parse is None:
+            self.fail(f"unknown attribute `{mnemonic}` in dialect `{dialect}`")
+        found = self._with(parse, mnemonic)
+        self.expect(">")
         return found
 
     # Dense data and what passes as text
@@ -381,7 +410,7 @@ class AttributeReader(TypeReader):
             token = self._balanced("<", ">")
         else:
             self.index += 1
-        text = re.sub(r"\s+", " ", token)
+        text = normalize(re.sub(r"\s+", " ", token))
         if word in _TYPED_RAW and self.accept(":"):
             text = f"{text} : {self.type()}"
         return RawAttr(text)

@@ -103,13 +103,15 @@ class TypeReader(TokenReader):
     def _compound_type(self, token: str) -> Type | None:
         if token == "(":
             return self.function_type()
+        if self._frames:
+            token = self._join()
         if token[0] == "!":
             return self._dialect_type(token)
         word, bracket, _ = token.partition("<")
         if word not in _BRACKETED:
             return None
         if not bracket:
-            # It was not balanced, or blanks are between: the tokens are fine.
+            # It is not balanced, or blanks are between.
             if self.tokens[self.index + 1] != "<":
                 self.index += 1
                 self.wrong_token(f"expected '<' in {word} type")
@@ -198,10 +200,7 @@ class TypeReader(TokenReader):
         """Read ``(i32) -> f32``."""
         inputs = self._parenthesised()
         self.expect("->", " in function type")
-        if self.peek("("):
-            results = self._parenthesised()
-        else:
-            results = [self.type()]
+        results = self._parenthesised() if self.peek("(") else [self.type()]
         return FunctionType(tuple(inputs), tuple(results))
 
     def _parenthesised(self) -> list[Type]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
+from emu.sdy.mlir.affine import with_short_names
 from emu.sdy.mlir.attributes import Attribute, DictAttr
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, Region, Value
@@ -48,7 +49,8 @@ class Printer:
         """
         parts = self._parts
         if not self.locations:
-            return "".join(parts)
+            text = "".join(parts)
+            return "".join(with_short_names(text)) if top else text
         names = self._location_names.names() if top else {}
         for index, location, named in self._location_slots:
             short = names.get(location) if named else None
@@ -57,7 +59,8 @@ class Printer:
             return "".join(parts)
         define = self._location_names.definitions
         before = define(names, deferred=False)
-        return f"{before}{''.join(parts)}\n{define(names, deferred=True)}"
+        maps, text = with_short_names("".join(parts))
+        return f"{before}{maps}{text}\n{define(names, deferred=True)}"
 
     # Small things
 

@@ -23,6 +23,7 @@ __all__ = [
     "OpDefinition",
     "attribute_parsers",
     "attribute_verifiers",
+    "closed_dialects",
     "define",
     "definition",
     "extend",
@@ -97,6 +98,9 @@ _nothing = OpDefinition("")
 
 known_dialects: set[str] = {"builtin", "func"}
 """Dialects of which an operation that is not defined is an error."""
+
+closed_dialects: set[str] = set()
+"""Dialects of which an attribute that nobody reads is an error."""
 
 attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
 """By ``dialect.mnemonic``: read a dialect attribute's body.

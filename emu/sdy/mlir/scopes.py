@@ -25,9 +25,14 @@ class _Isolated:
 
 
 class Scopes:
-    """The open scopes; `values` and `places` are those of the innermost."""
+    """The open scopes; `values` and `places` are those of the innermost.
 
-    def __init__(self) -> None:
+    Args:
+        kept: Is filled with the names that values have, as scopes end.
+    """
+
+    def __init__(self, kept: dict[Value, str] | None = None) -> None:
+        self._kept = kept
         self._stack: list[_Isolated] = []
         self.values: dict[str, list[Value | None]] = {}
         self.places: dict[str, int] = {}
@@ -49,13 +54,24 @@ class Scopes:
     def pop(self) -> dict[str, tuple[Block, int]]:
         """Close it; gives the blocks that were used and never defined."""
         top = self._stack[-1]
-        for name in top.levels.pop():
+        ended = top.levels.pop()
+        if self._kept is not None:
+            self._keep(ended)
+        for name in ended:
             del top.values[name]
         if not top.levels:
             self._stack.pop()
         self._select()
         self.blocks.pop()
         return self.forward_blocks.pop()
+
+    def _keep(self, ended: list[str]) -> None:
+        kept = self._kept if self._kept is not None else {}
+        for name in ended:
+            values = self.values[name]
+            for index, value in enumerate(values):
+                if value is not None:
+                    kept[value] = name if len(values) == 1 else f"{name}#{index}"
 
     def _select(self) -> None:
         if self._stack:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn, TypeVar
 
 from emu.sdy.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
-from emu.sdy.mlir.lexer import SourceText, coarse_tokens, fine_tokens, render
+from emu.sdy.mlir.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
 
 __all__ = ["Operand", "TokenReader", "unescape"]
 
@@ -159,6 +159,23 @@ class TokenReader:
             self.wrong_token("unexpected token")
         self.tokens, self.starts, self.index = self._frames.pop()
         self.index += 1
+
+    def _join(self) -> str:
+        """Make the next token whole if it is the head of a bracketed one; gives it.
+
+        Inside brackets all tokens are fine ones.
+        """
+        index, starts = self.index, self.starts
+        start = starts[index]
+        if self.tokens[index + 1 : index + 2] != ["<"]:
+            return self.tokens[index]
+        token = coarse_token(self.source.text, start, starts[-1])
+        end = index
+        while starts[end] < start + len(token) and end < len(starts) - 1:
+            end += 1
+        self.tokens[index:end] = [token]
+        del starts[index + 1 : end]
+        return token
 
     def _seek(self, offset: int) -> None:
         """Go to a place in the text, which may lie in the middle of a token."""

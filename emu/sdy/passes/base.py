@@ -31,7 +31,7 @@ class Session:
 
     Attributes:
         diagnostics: Where they report.
-        listener: Is told of each step of propagation (`emu.sdy.explain`).
+        listener: Is told of each step of propagation (`emu.sdy.provenance`).
         verify_each: Verify the module after each pass.
     """
 

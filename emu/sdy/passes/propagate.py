@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import ClassVar
 
 from emu.sdy.dialect.shardings import remove_sharding_rules
@@ -20,6 +19,7 @@ from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.types import TensorType, TupleType, UnrankedTensorType
 from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.dump import SaveModule
 from emu.sdy.propagation.debugging import SourceTracker
 from emu.sdy.propagation.driver import Driver
 from emu.sdy.propagation.groups import ShardingGroups
@@ -83,14 +83,14 @@ class _Propagate(ModulePass):
         )
         _check_shapes(op, session.diagnostics)
         groups = ShardingGroups(op, session.diagnostics)
-        synchronised = groups.synchronise()
+        grouped = groups.synchronise()
         driver = Driver(op, groups, session.diagnostics, conservative=self.conservative_propagation)
         if tracker.is_wanted:
             driver.observers.append(tracker.visited)
         teller = None
         if session.listener is not None:
-            teller = Teller(op, session.listener)
-            teller.tell_initial(synchronised)
+            teller = Teller(op, groups, session.listener)
+            teller.tell_initial(grouped)
             driver.observers.append(teller.visited)
         self.propagate(driver, teller)
         if not self.keep_sharding_rules:
@@ -175,20 +175,22 @@ class UserPriorityPropagate(OpPriorityPropagate):
     def propagate(self, driver: Driver, teller: Teller | None) -> None:
         """Run the rounds for each priority."""
         priorities = UserPriorities(driver.module, driver.table)
+        if teller is not None:
+            teller.tell_restored(0, priorities.changed)
         self._run_rounds(driver, 0)
         previous = 0
         for priority in priorities:
-            self._dump(driver.module, previous)
+            self._dump(driver, previous)
             restored = priorities.restore(priority)
             if teller is not None:
                 teller.tell_restored(priority, restored)
             self._run_rounds(driver, priority)
             previous = priority
 
-    def _dump(self, module: Operation, priority: int) -> None:
-        if self.module_dump_directory:
-            name = f"{self.dump_index:02}.propagation_after_user_priority_{priority}.mlir"
-            Path(self.module_dump_directory, name).write_text(f"{module}\n", encoding="utf-8")
+    def _dump(self, driver: Driver, priority: int) -> None:
+        title = f"propagation_after_user_priority_{priority}"
+        dump = SaveModule(self.module_dump_directory, title, self.dump_index)
+        dump.run(driver.module, Session(driver.diagnostics))
 
 
 def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:

@@ -225,9 +225,7 @@ class _Explainer:
 
 def _first_missing(own: Axes, offered: Axes) -> AxisRef | None:
     """The first axis of a list that another list has not, or only a part of."""
-    if list_prefix(offered, own) is not Prefix.NONE:
-        return None
-    for index, axis in enumerate(offered):
-        if index >= len(own) or not is_prefix(axis, own[index]):
+    for axis in offered:
+        if not any(contains(each, axis) for each in own):
             return axis
     return None

@@ -10,7 +10,7 @@ the module by the passes' options ``debug-sharding-origins`` and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.sdy.dialect.attributes import (
@@ -37,16 +37,39 @@ from emu.sdy.dialect.functions import (
     set_func_result_attribute,
 )
 from emu.sdy.dialect.names import PROPAGATION_EDGES, SHARDING_ORIGIN_NAME, SHARDING_ORIGINS
-from emu.sdy.dialect.shardings import get_sharding, shardable_value
+from emu.sdy.dialect.shardings import common_mesh, get_sharding, get_shardings, shardable_value
 from emu.sdy.mlir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.propagation.driver import Visit
-from emu.sdy.propagation.projection import Axes, Prefix, Projection, TensorFactors, list_prefix
-from emu.sdy.propagation.steps import Outcome
+from emu.sdy.propagation.projection import (
+    Axes,
+    Prefix,
+    Projection,
+    TensorFactors,
+    list_prefix,
+    project,
+)
 
-__all__ = ["SourceTracker"]
+__all__ = ["Move", "SourceTracker"]
 
 _SELF = StringAttr("self")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Axes that went between the tensors of a rule.
+
+    Attributes:
+        rule: The rule.
+        before: The shardings by factor before.
+        after: The same after.
+        mesh: The mesh.
+    """
+
+    rule: OpShardingRule
+    before: Projection
+    after: Projection
+    mesh: Mesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,28 +166,64 @@ class SourceTracker:
 
     def visited(self, visit: Visit) -> None:
         """Follow the axes that a visit moved."""
-        if not visit.changes:
+        outcome = visit.outcome() if visit.changes else None
+        if outcome is not None:
+            mesh = outcome.context.mesh
+            move = Move(visit.rule, outcome.before, outcome.after, mesh)
+            self.moved(visit.op, visit.operands, visit.results, move)
+
+    def around(
+        self, op: Operation, rule: OpShardingRule | None, change: Callable[[], None]
+    ) -> None:
+        """Make a change that moves axes between the tensors of an operation, and follow them.
+
+        Args:
+            op: The operation.
+            rule: Its rule; without one there is nothing to follow.
+            change: Sets shardings.
+        """
+        before = self._projected(op, rule) if rule is not None and self.is_wanted else None
+        change()
+        if rule is None or before is None:
             return
-        outcome = visit.outcome()
-        if outcome is None:
-            return
-        moved = _moved_axes(outcome, visit.rule, self._step)
+        after = self._projected(op, rule)
+        if after is not None and after[0] != before[0]:
+            move = Move(rule, before[0], after[0], after[1])
+            self.moved(op, op.operands, op.results, move)
+
+    def _projected(self, op: Operation, rule: OpShardingRule) -> tuple[Projection, Mesh] | None:
+        operands, results = get_shardings(op.operands), get_shardings(op.results)
+        mesh = common_mesh([*operands, *results], op)
+        return None if mesh is None else (project(rule, operands, results, mesh), mesh)
+
+    def moved(
+        self, op: Operation, operands: Sequence[Value], results: Sequence[Value], move: Move
+    ) -> None:
+        """Follow axes.
+
+        Args:
+            op: Where they moved.
+            operands: The operands of the rule.
+            results: Its results.
+            move: The rule, and what there was before and after.
+        """
+        moved = _moved_axes(move, self._step)
         self._step += 1
-        for value, edges in zip(visit.operands + visit.results, moved, strict=True):
+        for value, edges in zip((*operands, *results), moved, strict=True):
             for axis, edge in edges.items():
                 if self._with_edges:
                     # A function has one tensor at a time, so all are kept with
                     # its first result.
-                    self._edges.setdefault(visit.op, {}).setdefault(axis, []).append(edge)
+                    self._edges.setdefault(op, {}).setdefault(axis, []).append(edge)
                 if self._with_origins:
-                    self._inherit(visit, value, axis, edge)
+                    side = operands if edge.source.type is EdgeNodeType.OPERAND else results
+                    self._inherit(side[edge.source.index], value, axis)
 
-    def _inherit(self, visit: Visit, value: Value, axis: AxisRef, edge: _Edge) -> None:
-        side = visit.operands if edge.source.type is EdgeNodeType.OPERAND else visit.results
-        source, target = shardable_value(side[edge.source.index]), shardable_value(value)
-        origin = None if source is None else self._origin_of(source, axis)
-        if target is not None and origin is not None:
-            self._origins.setdefault(target, {}).setdefault(axis, origin)
+    def _inherit(self, source: Value, target: Value, axis: AxisRef) -> None:
+        from_, to = shardable_value(source), shardable_value(target)
+        origin = None if from_ is None else self._origin_of(from_, axis)
+        if to is not None and origin is not None:
+            self._origins.setdefault(to, {}).setdefault(axis, origin)
 
     def _origin_of(self, value: Value, axis: AxisRef) -> str | None:
         held = self._origins.get(value, {})
@@ -277,15 +336,14 @@ def _renamed(held: DictAttr, origin: str) -> DictAttr:
 # Edges of a step
 
 
-def _moved_axes(outcome: Outcome, rule: OpShardingRule, step: int) -> list[dict[AxisRef, _Edge]]:
+def _moved_axes(move: Move, step: int) -> list[dict[AxisRef, _Edge]]:
     """By tensor, the axes that came to it, and from where."""
-    count = len(rule.operands)
-    mappings = rule.operands + rule.results
+    count = len(move.rule.operands)
+    mappings = move.rule.operands + move.rule.results
+    tensors = zip(mappings, move.before.tensors, move.after.tensors, strict=True)
     return [
-        _moved_to(_Target(_reference(index, count), mappings[index], old, new), outcome, step)
-        for index, (old, new) in enumerate(
-            zip(outcome.before.tensors, outcome.after.tensors, strict=True)
-        )
+        _moved_to(_Target(_reference(index, count), *tensor), move, step)
+        for index, tensor in enumerate(tensors)
     ]
 
 
@@ -303,7 +361,7 @@ class _Target:
     new: TensorFactors
 
 
-def _moved_to(target: _Target, outcome: Outcome, step: int) -> dict[AxisRef, _Edge]:
+def _moved_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
     moved: dict[AxisRef, _Edge] = {}
     for dim in target.mapping.dims:
         previous: AxisRef | None = None
@@ -313,8 +371,8 @@ def _moved_to(target: _Target, outcome: Outcome, step: int) -> dict[AxisRef, _Ed
             old, new = target.old.factors[factor].axes, target.new.factors[factor].axes
             if old == new:
                 continue
-            previous, axes = _merged_at_seam(previous, new, moved, outcome.context.mesh)
-            source = _source_of(new, factor, outcome.before)
+            previous, axes = _merged_at_seam(previous, new, moved, move.mesh)
+            source = _source_of(new, factor, move.before)
             if source is not None:
                 edge = _Edge(source, target.reference, step)
                 if old and old[-1] != axes[len(old) - 1]:

@@ -130,6 +130,7 @@ class Driver:
         module: The module.
         table: Its symbols.
         groups: Its sharding groups.
+        diagnostics: Where errors and warnings go.
         observers: Told of each visit at which a tensor had a sharding.
         round: User and operation priority of the fixpoint that runs.
     """
@@ -149,7 +150,7 @@ class Driver:
         self.round = (0, 0)
         self.steps = Steps(self.table)
         self._conservative = conservative
-        self._diagnostics = diagnostics
+        self.diagnostics = diagnostics
         self._main = self._find_main()
         self._users = SymbolUsers({})
         self._without_rule: set[Operation] = set()
@@ -164,7 +165,7 @@ class Driver:
         try:
             return main_function(self.module, self.table, use_single_function=True)
         except ValueError as error:
-            self._diagnostics.error(self.module.location, str(error))
+            self.diagnostics.error(self.module.location, str(error))
             raise PassFailed("there is no main function") from error
 
     def run(self, strategy: StrategyName, direction_of: DirectionOf) -> None:
@@ -281,7 +282,7 @@ class Driver:
             return rule
         if op in self._without_rule:
             return None
-        rule = get_or_create(op, conservative=self._conservative, diagnostics=self._diagnostics)
+        rule = get_or_create(op, conservative=self._conservative, diagnostics=self.diagnostics)
         if rule is None:
             self._without_rule.add(op)
         return rule

@@ -88,8 +88,8 @@ class StepEvent:
     op: Operation
     kind: str
     rule: OpShardingRule
-    operands: tuple[Value | None, ...]
-    results: tuple[Value | None, ...]
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
     before: tuple[TensorSharding | None, ...]
     after: tuple[TensorSharding | None, ...]
     directions: tuple[PropagationDirection, ...]
@@ -100,13 +100,20 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class SeedEvent:
-    """A value has a sharding that no step brought.
+    """A value has a sharding that no step brought to it.
+
+    All members of a sharding group change with the one that a step changes, and
+    so do all targets of a data-flow edge: such events follow that of the step.
 
     Attributes:
         value: The value.
         sharding: What it has now.
-        cause: "given" in the module; "group 3", as the other members of a
-            sharding group have it; "priority 2", the turn of which it is now.
+        cause: "given" in the module; "group 3", as a member of that sharding
+            group has it; "data-flow edge", as another target of the edge has
+            it; "manual axes", as the step had it but with (or without) the
+            manual axes; "priority 2", the turn of which it is now (at the turn
+            of 0, dimensions of other priorities are hidden).
+        source: The value from which it comes, if one does.
         result_index: If it is the sharding of a function's result: which one;
             ``value`` is what the function returns there.
     """
@@ -114,6 +121,7 @@ class SeedEvent:
     value: Value
     sharding: TensorSharding
     cause: str
+    source: Value | None = None
     result_index: int | None = None
 
 

@@ -7,6 +7,7 @@ in one group at most.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.shardings import get_sharding, owning_op, set_sharding
@@ -15,7 +16,24 @@ from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.ir import BlockArgument, Operation, Value
 from emu.sdy.mlir.rewriting import Rewriter
 
-__all__ = ["ShardingGroups"]
+__all__ = ["Grouped", "ShardingGroups"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A member of a group that got the sharding of another one.
+
+    Attributes:
+        group: The group.
+        member: The member.
+        sharding: What it got.
+        source: From which member.
+    """
+
+    group: int
+    member: Value
+    sharding: TensorSharding
+    source: Value
 
 
 class ShardingGroups:
@@ -53,7 +71,7 @@ class ShardingGroups:
         group = self._group_of.get(value)
         return () if group is None else self._members[group]
 
-    def synchronise(self) -> list[tuple[int, Value, TensorSharding]]:
+    def synchronise(self) -> list[Grouped]:
         """Give the members of each group the sharding that one of them has.
 
         Where members bring different ones, there is a warning, and each gets
@@ -61,35 +79,34 @@ class ShardingGroups:
         decides.
 
         Returns:
-            Group, member and sharding, of all that were set.
+            The members that another one has given its sharding.
         """
-        done = []
+        done: list[Grouped] = []
         for group in sorted(self._members):
             members = self._members[group]
-            sharding, agree = self._common_sharding(group, members)
-            if sharding is None:
+            source, agree = self._first_sharded(group, members)
+            sharding = None if source is None else get_sharding(source)
+            if source is None or sharding is None:
                 continue
             if not agree:
                 self._constrain(group, sharding)
                 continue
             for member in members:
-                set_sharding(member, sharding)
-                done.append((group, member, sharding))
+                if get_sharding(member) != sharding:
+                    set_sharding(member, sharding)
+                    done.append(Grouped(group, member, sharding, source))
         return done
 
-    def _common_sharding(
-        self, group: int, members: Sequence[Value]
-    ) -> tuple[TensorSharding | None, bool]:
-        if len(members) == 1:
-            return get_sharding(members[0]), True
-        common: TensorSharding | None = None
+    def _first_sharded(self, group: int, members: Sequence[Value]) -> tuple[Value | None, bool]:
+        """The first member that has a sharding, and whether all have the same."""
+        first: Value | None = None
         for member in members:
             sharding = get_sharding(member)
-            if sharding is None or _says_nothing(sharding):
+            if sharding is None or (_says_nothing(sharding) and len(members) > 1):
                 continue
-            if common is None:
-                common = sharding
-            elif sharding != common:
+            if first is None:
+                first = member
+            elif sharding != get_sharding(first):
                 self._diagnostics.warning(
                     owning_op(members[0]).location,
                     "The initial operand shardings on the sharding groups of groupID: "
@@ -98,8 +115,8 @@ class ShardingGroups:
                     "values are grouped (e.g. from jax.shard_alike) but have separate "
                     "inconsistent sharding constraints on them.",
                 )
-                return common, False
-        return common, True
+                return first, False
+        return first, True
 
     def _constrain(self, group: int, like: TensorSharding) -> None:
         members = self._members[group]

@@ -1,6 +1,7 @@
 """Sharding rules: which dimension of which tensor goes with which factor."""
 
 from emu.sdy.rules.builder import Dims, RuleBuilder, identity_rule, pointwise_rule
+from emu.sdy.rules.notation import einsum_rule
 from emu.sdy.rules.properties import is_elementwise
 from emu.sdy.rules.registry import (
     get_or_create,
@@ -14,6 +15,7 @@ from emu.sdy.rules.registry import (
 __all__ = [
     "Dims",
     "RuleBuilder",
+    "einsum_rule",
     "get_or_create",
     "identity_rule",
     "is_elementwise",

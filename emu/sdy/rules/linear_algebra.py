@@ -21,7 +21,7 @@ def _sort(op: Operation) -> OpShardingRule:
     Nothing moves along it if no other dimension could take over its axes.
     """
     # A negative dimension is compared as it is, as in Shardy: none is sorted.
-    along = -1 if op.attribute("dimension") is None else integer(op, "dimension")
+    along = integer(op, "dimension") if "dimension" in op.properties else -1
     sizes = shape(op.operands[0])
     alone = all(dim == along or size == 1 for dim, size in enumerate(sizes))
     builder = RuleBuilder.of(op)

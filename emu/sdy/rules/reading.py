@@ -45,7 +45,7 @@ def integers(op: Operation, name: str) -> tuple[int, ...] | None:
     Gives None where the attribute is absent; a ``dense`` of more dimensions is
     flattened.
     """
-    found = op.attribute(name)
+    found = op.properties.get(name)
     if found is None:
         return None
     if isinstance(found, DenseArrayAttr):
@@ -64,7 +64,7 @@ def integers(op: Operation, name: str) -> tuple[int, ...] | None:
 
 def attribute(op: Operation, name: str, kind: type[_A]) -> _A:
     """An attribute of a certain kind, which the operation must have."""
-    found = op.attribute(name)
+    found = op.properties.get(name)
     if isinstance(found, kind):
         return found
     given = "is absent" if found is None else f"is {found}"

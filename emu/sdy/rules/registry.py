@@ -3,6 +3,11 @@
 Rules are functions from an operation to an `OpShardingRule`, by the name of
 the operation, or for custom calls by the target with a leading "@". Users'
 functions come before the built-in ones.
+
+Models repeat their layers, so most rules are asked for many times. A built-in
+rule that follows from types and properties alone is made once and shared:
+looking it up is cheaper than making it, and propagation, which looks up steps
+by their rule, recognises an object that it has met before.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from weakref import WeakKeyDictionary
 from emu.sdy.dialect.attributes import OpShardingRule
 from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.registry import definition, load_dialects
 from emu.sdy.rules import (
     collectives,
     contraction,
@@ -27,8 +32,7 @@ from emu.sdy.rules import (
     reduction,
     slicing,
 )
-from emu.sdy.rules.builder import RuleFunction
-from emu.sdy.rules.check import problem_of
+from emu.sdy.rules.builder import RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import string
 
 __all__ = [
@@ -78,6 +82,18 @@ _SILENT = frozenset(
 )
 
 
+# Rules that look at other operations: those that define operands or use results,
+# or those inside.
+_LOOKING_AROUND = frozenset(
+    {
+        "stablehlo.concatenate",
+        "stablehlo.dynamic_update_slice",
+        "stablehlo.scatter",
+        "@X64Combine",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """A rule function.
@@ -85,17 +101,19 @@ class _Entry:
     Attributes:
         function: The function.
         takes_conservative: Whether it has the keyword.
-        checked: Whether what it gives is verified (a user's is).
+        by_user: Whether it is a user's; what it gives is verified.
+        shared: Whether equal operations have one rule.
     """
 
     function: RuleFunction
     takes_conservative: bool
-    checked: bool
+    by_user: bool
+    shared: bool
 
     @staticmethod
-    def of(function: RuleFunction, *, checked: bool) -> _Entry:
+    def of(function: RuleFunction, *, by_user: bool = False, shared: bool = False) -> _Entry:
         takes = "conservative" in inspect.signature(function).parameters
-        return _Entry(function, takes, checked)
+        return _Entry(function, takes, by_user, shared)
 
 
 def _builtin_entries() -> dict[str, _Entry]:
@@ -109,18 +127,22 @@ def _builtin_entries() -> dict[str, _Entry]:
         slicing.RULES,
         {f"@{target}": function for target, function in custom_calls.RULES.items()},
     ]
-    entries: dict[str, _Entry] = {}
-    made: dict[RuleFunction, _Entry] = {}
-    for family in families:
-        for name, function in family.items():
-            if function not in made:
-                made[function] = _Entry.of(function, checked=False)
-            entries[name] = made[function]
-    return entries
+    pointwise = _Entry.of(pointwise_rule)  # shares by itself, on less than types
+    return {
+        name: pointwise
+        if function is pointwise_rule
+        else _Entry.of(function, shared=name not in _LOOKING_AROUND)
+        for family in families
+        for name, function in family.items()
+    }
 
 
 _builtin = _builtin_entries()
 _users: dict[str, _Entry] = {}
+
+# Rules by name, whether conservative, types of operands and results, properties.
+_shared: dict[tuple[object, ...], OpShardingRule | None] = {}
+_MOST_SHARED = 1 << 14
 
 _warned: WeakKeyDictionary[Diagnostics, set[str]] = WeakKeyDictionary()
 
@@ -144,7 +166,7 @@ def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
         raise ValueError(f"{name!r} has a sharding rule already; replace=True replaces it")
 
     def add(function: _F) -> _F:
-        _users[name] = _Entry.of(function, checked=True)
+        _users[name] = _Entry.of(function, by_user=True)
         return function
 
     return add
@@ -194,14 +216,21 @@ def sharding_rule(
             _warn(op, name, diagnostics)
         return None
     try:
-        if entry.takes_conservative:
-            rule = entry.function(op, conservative=conservative)
-        else:
-            rule = entry.function(op)
-        if entry.checked and rule is not None:
-            _check(rule, op)
+        if entry.shared:
+            return _look_up(entry, op, name, conservative)
+        rule = _call(entry, op, conservative)
     except ValueError as error:
-        _fail(op, name, str(error), diagnostics)
+        _fail(op, name, f"gets no sharding rule: {error}", diagnostics)
+    except (IndexError, StopIteration):
+        if entry.by_user:
+            raise
+        # Nobody has verified the operation, or nobody could.
+        message = "gets no sharding rule: its attributes do not fit its types"
+        _fail(op, name, message, diagnostics)
+    if entry.by_user and rule is not None:
+        problem = _problem_of(rule, op)
+        if problem is not None:
+            _fail(op, name, problem, diagnostics)
     return rule
 
 
@@ -233,6 +262,30 @@ def _entry(name: str) -> _Entry | None:
     return _users.get(name) or _builtin.get(name)
 
 
+def _call(entry: _Entry, op: Operation, conservative: bool) -> OpShardingRule | None:
+    if entry.takes_conservative:
+        return entry.function(op, conservative=conservative)
+    return entry.function(op)
+
+
+def _look_up(entry: _Entry, op: Operation, name: str, conservative: bool) -> OpShardingRule | None:
+    """The rule that all equal operations have."""
+    key = (
+        name,
+        conservative,
+        tuple([value.type for value in op.operands]),
+        tuple([value.type for value in op.results]),
+        tuple(op.properties.items()),
+    )
+    try:
+        return _shared[key]
+    except KeyError:
+        if len(_shared) >= _MOST_SHARED:
+            _shared.clear()
+        rule = _shared[key] = _call(entry, op, conservative)
+        return rule
+
+
 def _check_name(name: str) -> None:
     dialect, dot, rest = name.partition(".")
     if name == _CUSTOM_CALL:
@@ -244,13 +297,15 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check(rule: object, op: Operation) -> None:
-    if isinstance(rule, OpShardingRule):
-        problem = problem_of(rule, op)
-    else:
-        problem = f"requires an OpShardingRule or None, but got {type(rule).__name__}"
-    if problem is not None:
-        raise ValueError(problem)
+def _problem_of(rule: object, op: Operation) -> str | None:
+    """What is wrong with what a user's function gave."""
+    # Verifiers import all definitions of operations; rules do without them.
+    from emu.sdy.dialect.verify.rules import sharding_rule_problem
+
+    if not isinstance(rule, OpShardingRule):
+        return f"requires an OpShardingRule or None, but got {type(rule).__name__}"
+    problem = sharding_rule_problem(rule, op)
+    return None if problem is None else problem.message
 
 
 def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | None) -> NoReturn:
@@ -266,7 +321,10 @@ def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | Non
 
 def _warn(op: Operation, name: str, diagnostics: Diagnostics) -> None:
     """Warn of an unknown operation: of one, and of one custom call, as Shardy does."""
-    if name in _SILENT or definition(op.name).terminator:
+    if name in _SILENT:
+        return
+    load_dialects()  # an operation that was made in Python brings no definition
+    if definition(op.name).terminator:
         return
     what = f"custom call {name}" if op.name == _CUSTOM_CALL else f"op '{name}'"
     kinds = _warned.setdefault(diagnostics, set())

@@ -12,6 +12,7 @@ from emu.sdy.stablehlo import (
     control,
     elementwise,
     movement,
+    verification,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "control",
     "elementwise",
     "movement",
+    "verification",
 ]

@@ -38,7 +38,7 @@ __all__ = ["ELEMENTS", "constant_name"]
 
 def constant_name(op: Operation) -> str:
     """``c`` for integers, ``cst`` for all others."""
-    type_ = op.result.type
+    type_ = op.results[0].type if op.results else None
     whole = isinstance(type_, TensorType) and isinstance(type_.element, IntegerType)
     return "c" if whole else "cst"
 
@@ -46,7 +46,7 @@ def constant_name(op: Operation) -> str:
 class _Elements(Piece):
     """A constant's value, whose type is that of the result."""
 
-    writes = ("value",)
+    writes = needs = ("value",)
 
     def read(self, p: Parser, draft: Draft) -> None:
         place = p.here()
@@ -90,7 +90,10 @@ def _parse_constant(p: Parser) -> Operation:
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
-    value = op.properties["value"]
+    value = op.properties.get("value")
+    if value is None or len(op.results) != 1:
+        w.generic_operation(op)
+        return
     w.write("stablehlo.constant")
     if _type_of(value) == op.result.type:
         w.attr_dict(op, elide=("value",))
@@ -111,7 +114,7 @@ def _print_constant(w: Printer, op: Operation) -> None:
 class _Ranges(Piece):
     """``[0:2, 1:4:2]``: start, limit, and stride if it is not 1."""
 
-    writes = ("start_indices", "limit_indices", "strides")
+    writes = needs = ("start_indices", "limit_indices", "strides")
 
     def read(self, p: Parser, draft: Draft) -> None:
         ranges = p.comma_separated("[", "]", lambda: _read_range(p))

@@ -128,6 +128,4 @@ def _announced(text: str) -> list[_Expected]:
 def _pattern(text: str) -> re.Pattern[str]:
     """A pattern of literal text with ``{{regular expressions}}`` in it."""
     parts = re.split(r"\{\{(.*?)\}\}", text)
-    return re.compile(
-        "".join(f"({p})" if i % 2 else re.escape(p) for i, p in enumerate(parts))
-    )
+    return re.compile("".join(f"({p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))

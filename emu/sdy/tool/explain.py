@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from emu.sdy.explain import Explanation, explain
-from emu.sdy.mlir import parse
 from emu.sdy.mlir.diagnostics import MlirError, PassFailed
 from emu.sdy.passes.text import PassTextError, parse_pipeline
+from emu.sdy.provenance import Explanation, explain
 
 __all__ = ["run_explain"]
 
@@ -43,7 +42,7 @@ def run_explain(
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         pipeline = None if passes is None else parse_pipeline(passes)
-        explanation = explain(parse(text, file=file), pipeline)
+        explanation = explain(text, pipeline, file=file)
         _write(explanation, values, function, stdout)
         if html is not None:
             html.write_text(explanation.html(), encoding="utf-8")
@@ -65,5 +64,4 @@ def _write(
     if not values:
         stdout.write(str(explanation))
     for name in values:
-        for report in explanation.value(name, function):
-            stdout.write(f"{report}\n")
+        stdout.writelines(f"{report}\n" for report in explanation.value(name, function))

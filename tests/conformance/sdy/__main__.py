@@ -20,6 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,9 +114,7 @@ def run_command(line: str, path: Path, filecheck: str) -> str | None:
     out, err = io.StringIO(), io.StringIO()
     try:
         status = run_opt(words, stdout=out, stderr=out if both else err)
-    except Exception as error:  # a file that breaks us is a miss, not the end of the run
-        import traceback
-
+    except Exception as error:  # noqa: BLE001  # a file that breaks us is a miss
         return f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
     if len(stages) == 1 or status:
         return None if status == 0 else f"status {status}\n{err.getvalue()}{out.getvalue()}"[:6000]

@@ -32,8 +32,10 @@ from emu.sdy.passes.text import parse_pipeline
 PIPELINES = (
     "sdy-propagation-pipeline",
     "sdy-import-pipeline",
-    "sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import,"
-    "sdy-basic-propagate,sdy-sink-data-flow-edges",
+    (
+        "sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import,"
+        "sdy-basic-propagate,func.func(sdy-sink-data-flow-edges)"
+    ),
     "sdy-add-data-flow-edges,sdy-aggressive-propagate",
     "sdy-add-data-flow-edges,sdy-op-priority-propagate{keep-sharding-rules=true}",
     "sdy-add-data-flow-edges,sdy-user-priority-propagate{conservative-propagation=true}",
@@ -67,12 +69,12 @@ def ours(text: str, pipeline: str) -> str:
             run_pass(each, module, session)
     except (MlirError, PassFailed):
         return "failed"
-    except Exception as error:  # a crash is a difference, with its seed
+    except Exception as error:  # noqa: BLE001  # a crash is a difference, with its seed
         return f"crashed: {type(error).__name__}: {error}"
     return to_text(module)
 
 
-def compare(seed: int, text: str, pipeline: str, oracle: Oracle) -> Difference | None | str:
+def compare(seed: int, text: str, pipeline: str, oracle: Oracle) -> Difference | str | None:
     """A difference, None if both sides agree, or "aborted" if theirs died."""
     answer = oracle.ask(text, pipeline)
     if answer.aborted:

@@ -12,11 +12,11 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Self
 
 __all__ = ["Answer", "Oracle"]
 
-_CHILD = '''
+_CHILD = """
 import json, sys
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
@@ -50,7 +50,7 @@ for line in sys.stdin:
             answer = [False, str(error), messages]
         handler.detach()
     print(json.dumps(answer), flush=True)
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Oracle:
         self._python = python
         self._child: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Oracle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -209,8 +209,6 @@ stablehlo.partition_id stablehlo.recv stablehlo.return stablehlo.send stablehlo.
 
 @pytest.mark.parametrize("name", SILENT.split())
 def test_silent_operations(make, name):
-    for module in ("emu.sdy.mlir.builtin", "emu.sdy.stablehlo.control", "emu.sdy.dialect.ops"):
-        pytest.importorskip(module)  # which operations are terminators
     diagnostics = Diagnostics()
     assert sharding_rule(make(name, ["4"], ["4"]), diagnostics=diagnostics) is None
     assert not diagnostics.emitted
@@ -274,3 +272,25 @@ def test_the_pass_warns_of_inner_operations_first(make):
     assert [d.message for d in session.diagnostics.emitted] == [
         "op 'test.inner' is unknown to SDY sharding rule registry"
     ]
+
+
+# Sharing
+
+
+def test_equal_operations_share_a_rule(make):
+    def sliced(*sizes, conservative=False, strides=(1, 1)):
+        op = make("stablehlo.slice", ["8x8"], [f"{sizes[0]}x{sizes[1]}"], strides=strides)
+        return sharding_rule(op, conservative=conservative)
+
+    assert sliced(4, 8) is sliced(4, 8)
+    assert sliced(8, 4) != sliced(4, 8)
+    assert sliced(4, 8, conservative=True) != sliced(4, 8)
+    assert sliced(4, 8, strides=(2, 1)) == sliced(4, 8)
+
+
+def test_sharing_is_bounded(make, monkeypatch):
+    monkeypatch.setattr("emu.sdy.rules.registry._shared", shared := {})
+    monkeypatch.setattr("emu.sdy.rules.registry._MOST_SHARED", 3)
+    for size in range(1, 9):
+        sharding_rule(make("stablehlo.slice", ["9"], [str(size)]))
+        assert 1 <= len(shared) <= 3

@@ -26,18 +26,17 @@ def edges_problem(edges: PropagationEdges, op: Operation) -> Problem | None:
     message = propagation_edges_problem(edges)
     if message is not None:
         return Problem(message)
-    meshes: list[Mesh] = []
+    meshes: list[Mesh | None] = []
     for end in _ends(edges):
         values = op.results if end.type is EdgeNodeType.RESULT else op.operands
         if 0 <= end.index < len(values):
             sharding = get_sharding(values[end.index])
-            mesh = None if sharding is None else mesh_of(sharding, op)
-            if mesh is not None:
-                meshes.append(mesh)
+            if sharding is not None:
+                meshes.append(mesh_of(sharding, op))
     if not meshes:
         return Problem("expected propagation edges attr to reference a sharding.")
-    full = [mesh for mesh in meshes if not mesh.is_empty] or meshes
-    if any(mesh != full[0] for mesh in full):
+    full = [mesh for mesh in meshes if mesh is None or not mesh.is_empty] or meshes
+    if full[0] is None or any(mesh != full[0] for mesh in full):
         return Problem("expected a common mesh for propagation edges attr.")
     return _entries_problem(edges, op, full[0])
 

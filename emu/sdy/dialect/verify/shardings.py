@@ -136,14 +136,16 @@ class AxisLists:
 
     def add_sorted(self, axes: Sequence[AxisRef], what: str) -> Problem | None:
         """The same of a list that must be in the order of the mesh."""
-        keys = [self._key(axis) for axis in axes]
-        if any(after < before for before, after in pairwise(keys)):
+        if any(not self._in_order(before, after) for before, after in pairwise(axes)):
             return Problem(f"{what} axes are not ordered w.r.t. mesh")
         return self.add(axes)
 
-    def _key(self, axis: AxisRef) -> tuple[int, tuple[str, int, float]]:
-        # Names that the mesh has not come last; `add` reports them.
-        return (self._places.get(axis.name, len(self._places)), axis_key(axis))
+    def _in_order(self, before: AxisRef, after: AxisRef) -> bool:
+        if before.name == after.name:
+            return axis_key(before) <= axis_key(after)
+        # A name that the mesh has not comes last, and two such have no order.
+        last = len(self._places)
+        return self._places.get(before.name, last) < self._places.get(after.name, last)
 
     def sub_axes_problem(self) -> Problem | None:
         """The sub-axes of all lists: well-formed, and none overlaps another."""

@@ -87,12 +87,11 @@ class ImportFuncCalls(ModulePass):
         """Import the calls of a module."""
         table = SymbolTable(op)
         moved: dict[str, Region] = {}
-        warned = False
         for call in walk_calls(op):
             name = callee_name(call)
-            if name in moved and not warned:
-                warned = True
-                session.diagnostics.warning(
+            if name in moved:
+                session.diagnostics.warning_once(
+                    "multiple calls",
                     call.location,
                     f"function @{name} has multiple call ops, we need to clone the function "
                     "body for each call",

@@ -24,6 +24,7 @@ from emu.sdy.dialect.shardings import (
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.data_flow_edges import insert_after_value, replace_uses_except
+from emu.sdy.propagation.debugging import SourceTracker
 from emu.sdy.rules import get_or_create
 
 __all__ = ["ApplyShardingConstraints"]
@@ -51,14 +52,18 @@ class ApplyShardingConstraints(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Apply the constraints of a module."""
+        tracker = SourceTracker(
+            op, origins=self.debug_sharding_origins, edges=self.debug_propagation_edge_sharding
+        )
         for each in op.walk(post_order=True):
             if each.name == _CONSTRAINT:
-                _apply_constraint_op(each, session)
+                _apply_constraint_op(each, session, tracker)
             elif each.name == _MANUAL:
-                _apply_in_shardings(each, session)
+                _apply_in_shardings(each, session, tracker)
+        tracker.save()
 
 
-def _apply_constraint_op(constraint: Operation, session: Session) -> None:
+def _apply_constraint_op(constraint: Operation, session: Session, tracker: SourceTracker) -> None:
     source = constraint.operands[0]
     tail = _tail_of_chain(constraint)
     if tail is not None:
@@ -77,7 +82,7 @@ def _apply_constraint_op(constraint: Operation, session: Session) -> None:
     def moved() -> Operation:
         return insert_after_value(source, constraint.detach())
 
-    _apply(constraint, source, _sharding_of(constraint), moved, session)
+    _apply(constraint, source, _sharding_of(constraint), moved, session, tracker)
 
 
 def _sharding_of(constraint: Operation) -> TensorSharding:
@@ -92,7 +97,7 @@ def _in_shardings(manual: Operation) -> tuple[TensorSharding, ...]:
     return found.shardings
 
 
-def _apply_in_shardings(manual: Operation, session: Session) -> None:
+def _apply_in_shardings(manual: Operation, session: Session, tracker: SourceTracker) -> None:
     def new_constraint(value: Value, sharding: TensorSharding) -> Operation:
         constraint = Operation(
             _CONSTRAINT,
@@ -103,13 +108,16 @@ def _apply_in_shardings(manual: Operation, session: Session) -> None:
         )
         return insert_after_value(value, constraint)
 
-    for value, sharding in zip(manual.operands, _in_shardings(manual), strict=True):
+    for index, sharding in enumerate(_in_shardings(manual)):
+        # Not before: a constraint on an earlier operand may have taken over this one.
+        value = manual.operands[index]
         _apply(
             manual,
             value,
             sharding,
             partial(new_constraint, value, sharding),
             session,
+            tracker,
         )
 
 
@@ -119,6 +127,7 @@ def _apply(
     sharding: TensorSharding,
     constraint_after_source: Callable[[], Operation],
     session: Session,
+    tracker: SourceTracker,
 ) -> None:
     """Copy ``sharding`` to ``source``, or let a constraint take over its uses."""
     if not _dictates(source, sharding):
@@ -126,8 +135,8 @@ def _apply(
     defining = source.defining_op
     from_edge = defining is not None and defining.name == "sdy.data_flow_edge"
     if not from_edge and edge_of_target(source) is None:
-        get_or_create(op, diagnostics=session.diagnostics)  # leaves the rule on the operation
-        set_sharding(source, sharding)
+        rule = get_or_create(op, diagnostics=session.diagnostics)  # leaves it on the operation
+        tracker.around(op, rule, partial(set_sharding, source, sharding))
         return
     # The edge's sharding would hold for all its targets.
     constraint = constraint_after_source()

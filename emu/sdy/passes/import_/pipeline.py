@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.dump import SaveModule
 from emu.sdy.passes.generic import SymbolDce
 from emu.sdy.passes.import_.calls import PropagateShardingFromFuncToCall
 from emu.sdy.passes.import_.constants import ConstantOrScalarSplitter
@@ -46,6 +47,8 @@ def import_passes(
     enable_explicit_gather_scatter_batching: bool = False,
     debug_sharding_origins: bool = False,
     debug_propagation_edge_sharding: bool = False,
+    dump_directory: str = "",
+    dump_index: int = 0,
 ) -> list[Pass]:
     """The passes of the import pipeline, with the options of propagation."""
     passes: list[Pass] = [
@@ -57,7 +60,12 @@ def import_passes(
     ]
     if enable_explicit_gather_scatter_batching:
         passes.append(ExplicitGatherScatterBatching())
-    passes += [SymbolDce(), ManualAxesCleanup(), AddDataFlowEdges()]
+    passes += [
+        SymbolDce(),
+        ManualAxesCleanup(),
+        SaveModule(dump_directory, "before_propagation", dump_index),
+        AddDataFlowEdges(),
+    ]
     if dedup_functions_fully:
         passes.append(
             ApplyShardingConstraints(debug_sharding_origins, debug_propagation_edge_sharding)

@@ -1,0 +1,233 @@
+"""``explain``: run propagation, keep its steps, and answer "why" for each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from emu.sdy.dialect.attributes import AxisRef, TensorSharding
+from emu.sdy.dialect.shardings import get_sharding
+from emu.sdy.mlir import parse
+from emu.sdy.mlir.diagnostics import Location
+from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
+from emu.sdy.mlir.naming import Names
+from emu.sdy.mlir.types import TensorType, Type
+from emu.sdy.passes.base import Pass, Session, run_pass
+from emu.sdy.passes.text import make_pass
+from emu.sdy.provenance import names as names_
+from emu.sdy.provenance.history import Link, Recorder, Rejection
+from emu.sdy.provenance.names import ValueName
+
+__all__ = ["Explanation", "ValueReport", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReport:
+    """What became of a value.
+
+    Attributes:
+        name: What it is called in the text.
+        value: The value that propagation saw (a copy where passes copied it).
+        type: Its type.
+        place: ``file:line`` of what defines it.
+        operation: The name of the operation that defines it, or "argument".
+        before: The sharding it had before propagation.
+        after: The sharding it had after propagation.
+        exported: The sharding in the module at the end; None where the value
+            is not there any more.
+        axes: By dimension: each axis with the way it took.
+        rejections: The axes it was refused.
+    """
+
+    name: ValueName
+    value: Value
+    type: Type
+    place: str
+    operation: str
+    before: TensorSharding | None
+    after: TensorSharding | None
+    exported: TensorSharding | None
+    axes: tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+
+    def __str__(self) -> str:
+        from emu.sdy.provenance.text import value_text
+
+        return value_text(self)
+
+
+@dataclass(slots=True)
+class Explanation:
+    """The propagation of a module, step by step.
+
+    Iterating gives a report for each value that has a sharding or was
+    considered for one, in the order of the text.
+
+    Attributes:
+        module: The module at the end.
+        original: The module as it was.
+        recorder: The steps.
+        session: Diagnostics of the passes.
+    """
+
+    module: Operation
+    original: Operation
+    recorder: Recorder
+    session: Session
+    _reports: dict[ValueName, list[ValueReport]] = field(default_factory=dict, repr=False)
+
+    def __iter__(self) -> Iterator[ValueReport]:
+        for reports in self._reports.values():
+            yield from reports
+
+    @property
+    def names(self) -> list[ValueName]:
+        """The names of the values there are reports of."""
+        return list(self._reports)
+
+    def value(self, name: str, function: str | None = None) -> list[ValueReport]:
+        """The reports of a value.
+
+        Args:
+            name: Its name in the text, with or without "%".
+            function: In which function, if several have the name. Default: the
+                main function, else the first that has it.
+
+        Returns:
+            One report, or several where the passes made copies of the value
+            (a function that is called twice, a constant that is used twice).
+
+        Raises:
+            ValueError: No value has the name.
+        """
+        full = name if name.startswith("%") else f"%{name}"
+        found = [key for key in self._reports if key.name == full]
+        if function is not None:
+            found = [key for key in found if key.function == function.lstrip("@")]
+        if not found:
+            where = f" in @{function.lstrip('@')}" if function is not None else ""
+            some = ", ".join(key.name for key in list(self._reports)[:8])
+            raise ValueError(f"no value is called {full!r}{where}; there are {some} …")
+        main = next((key for key in found if key.function == "main"), found[0])
+        return self._reports[main]
+
+    def __str__(self) -> str:
+        from emu.sdy.provenance.text import explanation_text
+
+        return explanation_text(self)
+
+    def html(self) -> str:
+        """A page of its own: the module with its shardings, steppable."""
+        from emu.sdy.provenance.html import page
+
+        return page(self)
+
+
+def explain(
+    module: Operation | str, passes: Sequence[Pass] | None = None, *, file: str = "-"
+) -> Explanation:
+    """Propagate shardings through a module and keep what happened.
+
+    Args:
+        module: A module, which stays as it is and whose values are called as
+            they are printed, or a text, in which values keep their names.
+        passes: What to run. Default: the whole of Shardy's propagation,
+            ``sdy-propagation-pipeline``.
+        file: The name of the text in places. Default: "-".
+
+    Returns:
+        The steps, and for each value how its sharding came about.
+
+    Raises:
+        MlirError: The text cannot be read.
+        PassFailed: A pass failed.
+    """
+    if isinstance(module, str):
+        names: dict[Value, str] = {}
+        original = parse(module, file=file, names=names)
+    else:
+        original, names = module, Names(module, generic=False).values
+    mapping: dict[Value, Value] = {}
+    copy = original.clone(mapping)
+    names_.mark(copy, {mapping[value]: name for value, name in names.items() if value in mapping})
+    recorder = Recorder()
+    session = Session(listener=recorder, verify_each=False)
+    for each in passes if passes is not None else [make_pass("sdy-propagation-pipeline")]:
+        run_pass(each, copy, session)
+    reports = _reports(original, names, recorder, copy)
+    end = copy.clone()  # the values of the steps keep their names, what is printed has none
+    names_.unmark(end)
+    return Explanation(end, original, recorder, session, reports)
+
+
+def _reports(
+    original: Operation, names: dict[Value, str], recorder: Recorder, final: Operation
+) -> dict[ValueName, list[ValueReport]]:
+    """Reports by name, in the order of the original text."""
+    seen = _by_name(v for v in recorder.homes if isinstance(v, Value))
+    exported = _by_name(_values(final))
+    reports: dict[ValueName, list[ValueReport]] = {}
+    for value in _values(original):
+        if value not in names or not isinstance(value.type, TensorType):
+            continue
+        name = ValueName(_function(value), names[value])
+        ends = [get_sharding(v) for v in exported.get(name, [])]
+        copies = seen.get(name, [])
+        for index, copy in enumerate(copies or [value]):
+            end = ends[index] if len(ends) == max(1, len(copies)) else None
+            reports.setdefault(name, []).append(_report(name, value, copy, end, recorder))
+    return reports
+
+
+def _report(
+    name: ValueName, value: Value, copy: Value, end: TensorSharding | None, recorder: Recorder
+) -> ValueReport:
+    history = recorder.histories.get(recorder.home(copy))
+    after = history.final if history is not None else get_sharding(value)
+    axes = tuple(
+        tuple((axis, tuple(recorder.way(copy, dim, axis))) for axis in sharding.axes)
+        for dim, sharding in enumerate(after.dims if after is not None else ())
+    )
+    defining = value.defining_op
+    location = value.location if isinstance(value, BlockArgument) else _location(value)
+    return ValueReport(
+        name,
+        copy,
+        value.type,
+        names_.place_of(location),
+        "argument" if defining is None else defining.name,
+        get_sharding(value),
+        after,
+        end,
+        axes,
+        tuple(recorder.rejections(copy)),
+    )
+
+
+def _location(value: Value) -> Location:
+    if not isinstance(value, OpResult):
+        raise TypeError(f"{value!r} is neither a result nor a block argument")
+    return value.owner.location
+
+
+def _by_name(values: Iterable[Value]) -> dict[ValueName, list[Value]]:
+    found: dict[ValueName, list[Value]] = {}
+    for value in values:
+        name = names_.name_of(value)
+        if name is not None:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _values(module: Operation) -> Iterator[Value]:
+    for op in module.walk():
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.arguments
+
+
+def _function(value: Value) -> str:
+    block = value.parent_block
+    holder = block.parent_op if block is not None else None
+    return names_.function_of(holder) if holder is not None else ""
