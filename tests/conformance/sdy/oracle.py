@@ -20,7 +20,7 @@ _CHILD = """
 import json, sys
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import sdy, stablehlo, func
+from jaxlib.mlir.dialects import chlo, sdy, stablehlo, func
 registry = ir.DialectRegistry()
 _jax_mlir_ext.register_dialects(registry)
 context = ir.Context()
@@ -30,8 +30,9 @@ context.allow_unregistered_dialects = True
 context.enable_multithreading(False) if hasattr(context, "enable_multithreading") else None
 sdy.register_dialect(context)
 stablehlo.register_dialect(context)
+chlo.register_dialect(context)
 for line in sys.stdin:
-    text, pipeline, generic = json.loads(line)
+    text, pipeline, generic, locations = json.loads(line)
     messages = []
     def take(d):
         messages.append([str(d.severity).rpartition(".")[2].lower(), d.message, [n.message for n in d.notes]])
@@ -42,7 +43,7 @@ for line in sys.stdin:
             module = ir.Module.parse(text)
             if pipeline:
                 passmanager.PassManager.parse("builtin.module(" + pipeline + ")").run(module.operation)
-            answer = [True, module.operation.get_asm(print_generic_op_form=generic), messages]
+            answer = [True, module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=locations), messages]
         except Exception as error:
             if not messages:
                 for d in getattr(error, "error_diagnostics", []):
@@ -83,12 +84,14 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def ask(self, text: str, pipeline: str = "", *, generic: bool = False) -> Answer:
+    def ask(
+        self, text: str, pipeline: str = "", *, generic: bool = False, locations: bool = False
+    ) -> Answer:
         """Parse a module, run a pipeline on it, and print it."""
         child = self._started()
         try:
             pipe: IO[str] = child.stdin  # type: ignore[assignment]  # a pipe was asked for
-            pipe.write(json.dumps([text, pipeline, generic]) + "\n")
+            pipe.write(json.dumps([text, pipeline, generic, locations]) + "\n")
             pipe.flush()
             line = child.stdout.readline()  # type: ignore[union-attr]  # the same
         except BrokenPipeError:
