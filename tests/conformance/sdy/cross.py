@@ -37,6 +37,7 @@ ROOT = "shardy/dialect/sdy"
 NOT_PASSES_OF_SHARDY = {"strip-debuginfo"}
 _ADDED = ("see current operation", "Available dialects", "for more info on dialect")  # MLIR's own notes
 _ONCE = "is unknown to SDY sharding rule registry"  # said once a process
+_CRASHED = "crashed"
 _MARKER = re.compile(r"^// ?---.*\n", re.MULTILINE)
 
 
@@ -85,7 +86,7 @@ def ours(text: str, pipeline: str, *, locations: bool = False, generic: bool = F
     except (MlirError, PassFailed) as error:
         answer = [False, str(error)]
     except Exception as error:  # noqa: BLE001  # a crash is a difference, with its piece
-        answer = [False, f"crashed: {type(error).__name__}: {error}"]
+        answer = [False, f"{_CRASHED}: {type(error).__name__}: {error}"]
     messages = [
         (d.severity.value, d.message, [n.message for n in d.notes])
         for d in session.diagnostics.emitted
@@ -134,10 +135,13 @@ def main() -> int:
         for pipeline in options.pipeline or pipelines(options.only_pass):
             for name, text in texts:
                 theirs = oracle.ask(text, pipeline, **form)
+                mine = ours(text, pipeline, **form)
                 if theirs.aborted:
+                    if mine.text.startswith(_CRASHED):
+                        sys.stdout.write(f"{name}, {pipeline}\n{mine.text}, theirs aborted\n\n")
                     continue
                 compared[pipeline] += 1
-                lines = difference(ours(text, pipeline, **form), theirs)
+                lines = difference(mine, theirs)
                 agreed[pipeline] += not lines
                 if lines:
                     shown = "\n".join(lines if options.v else lines[:8])

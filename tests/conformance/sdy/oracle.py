@@ -1,7 +1,7 @@
 """Shardy's own passes, as they are in jaxlib, in a child process.
 
-A child, because its internal checks abort the process: what then is asked is
-answered with an `Aborted`, and the next question starts another child. The
+A child, because its internal checks abort the process: such a question is
+answered with ``aborted``, and another child takes the next one. The
 interpreter may be another one than ours (``--python``), so that jaxlib need
 not be installed beside emu.
 """
@@ -17,7 +17,7 @@ from typing import IO, Self
 __all__ = ["Answer", "Oracle"]
 
 _CHILD = """
-import json, sys
+import json, os, sys
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo, func
@@ -31,7 +31,7 @@ context.enable_multithreading(False) if hasattr(context, "enable_multithreading"
 sdy.register_dialect(context)
 stablehlo.register_dialect(context)
 chlo.register_dialect(context)
-for line in sys.stdin:
+def answer(line):
     text, pipeline, generic, locations = json.loads(line)
     messages = []
     def take(d):
@@ -43,14 +43,25 @@ for line in sys.stdin:
             module = ir.Module.parse(text)
             if pipeline:
                 passmanager.PassManager.parse("builtin.module(" + pipeline + ")").run(module.operation)
-            answer = [True, module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=locations), messages]
+            said = [True, module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=locations), messages]
         except Exception as error:
             if not messages:
                 for d in getattr(error, "error_diagnostics", []):
                     messages.append([str(d.severity).rpartition(".")[2].lower(), d.message, [n.message for n in d.notes]])
-            answer = [False, str(error), messages]
+            said = [False, str(error), messages]
         handler.detach()
-    print(json.dumps(answer), flush=True)
+    return said
+# A worker, forked when all is loaded, answers until it dies; then comes the next.
+while True:
+    worker = os.fork()
+    if not worker:
+        for line in sys.stdin:
+            print(json.dumps(answer(line)), flush=True)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    if not status:
+        break
+    print(json.dumps([None, f"the oracle ended with status {status}", []]), flush=True)
 """
 
 
@@ -101,7 +112,7 @@ class Oracle:
             self._end()
             return Answer(False, f"the oracle ended with status {status}", [], True)
         ok, answer, messages = json.loads(line)
-        return Answer(ok, answer, [tuple(m) for m in messages])
+        return Answer(bool(ok), answer, [tuple(m) for m in messages], aborted=ok is None)
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None:
