@@ -131,10 +131,15 @@ class Diagnostic:
 
 
 class Diagnostics:
-    """Takes what is emitted; keeps it, and hands it to listeners at once."""
+    """Takes what is emitted; keeps it, and hands it to listeners at once.
 
-    def __init__(self) -> None:
+    Args:
+        said: What `warning_once` has said already. Several may share one set.
+    """
+
+    def __init__(self, said: set[str] | None = None) -> None:
         self.emitted: list[Diagnostic] = []
+        self._said: set[str] = set() if said is None else said
         self._listeners: list[Callable[[Diagnostic], None]] = []
 
     def error(self, location: Location, message: str) -> Diagnostic:
@@ -144,6 +149,12 @@ class Diagnostics:
     def warning(self, location: Location, message: str) -> Diagnostic:
         """Emit a warning."""
         return self.emit(Diagnostic(Severity.WARNING, location, message))
+
+    def warning_once(self, kind: str, location: Location, message: str) -> None:
+        """Emit a warning, unless one of its kind was emitted so before."""
+        if kind not in self._said:
+            self._said.add(kind)
+            self.warning(location, message)
 
     def emit(self, diagnostic: Diagnostic) -> Diagnostic:
         """Emit a diagnostic."""

@@ -110,7 +110,9 @@ class SeedEvent:
         sharding: What it has now.
         cause: "given" in the module; "group 3", as a member of that sharding
             group has it; "data-flow edge", as another target of the edge has
-            it; "priority 2", the turn of which it is now.
+            it; "manual axes", as the step had it but with (or without) the
+            manual axes; "priority 2", the turn of which it is now (at the turn
+            of 0, dimensions of other priorities are hidden).
         source: The value from which it comes, if one does.
         result_index: If it is the sharding of a function's result: which one;
             ``value`` is what the function returns there.

@@ -44,8 +44,9 @@ __all__ = [
     "ROUNDS",
     "DirectionOf",
     "UserPriorities",
+    "code",
     "directions",
-    "intersection",
+    "everywhere",
     "union",
 ]
 
@@ -58,11 +59,6 @@ DirectionOf = Callable[[Operation, bool], int]
 def union(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
     """What either lets through."""
     return PropagationDirection(first | second)
-
-
-def intersection(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
-    """What both let through."""
-    return PropagationDirection(first & second)
 
 
 def code(through: PropagationDirection, other: PropagationDirection) -> int:
@@ -172,11 +168,16 @@ class _Hidden:
 
 
 class UserPriorities:
-    """Hides the dimensions of priorities above 0, and puts them back in turn."""
+    """Hides the dimensions of priorities above 0, and puts them back in turn.
+
+    Attributes:
+        changed: Where there were priorities, and what is there without them.
+    """
 
     def __init__(self, module: Operation, table: SymbolTable) -> None:
         self._table = table
         self._hidden: dict[int, list[_Hidden]] = {}
+        self.changed: list[tuple[Value | FunctionResult, TensorSharding]] = []
         transform_shardings(module, self._hide)
 
     def __iter__(self) -> Iterator[int]:
@@ -189,7 +190,10 @@ class UserPriorities:
         if place is not None:
             for priority in {dim.priority_or_default for dim in sharding.dims} - {0}:
                 self._hidden.setdefault(priority, []).append(_Hidden(place, sharding))
-        return self._without_priorities(sharding)
+        new = self._without_priorities(sharding)
+        if place is not None and new != sharding:
+            self.changed.append((place, new))
+        return new
 
     def _without_priorities(self, sharding: TensorSharding) -> TensorSharding:
         if all(dim.priority is None for dim in sharding.dims):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from emu.sdy.dialect.attributes import TensorSharding
-from emu.sdy.dialect.dataflow import edge_op_non_owner_targets
+from emu.sdy.dialect.dataflow import edge_of_target, edge_op_non_owner_targets
 from emu.sdy.dialect.shardings import get_sharding, shardable_value
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.walker import FunctionResult, Place, walk_shardings
@@ -37,8 +37,13 @@ class Teller:
         from_groups = {each.member: each for each in grouped}
 
         def tell(sharding: TensorSharding, place: Place) -> None:
-            if not (isinstance(place, Value) and place in from_groups):
+            if not isinstance(place, Value):
                 self._tell_place(place, sharding, "given")
+                return
+            # What an edge keeps holds for all its targets, whatever they say.
+            if place not in from_groups and edge_of_target(place) is None:
+                for value in (place, *_targets(place)):
+                    self._tell_place(value, get_sharding(value) or sharding, "given")
 
         walk_shardings(self._module, tell)
         for each in from_groups.values():
@@ -46,14 +51,16 @@ class Teller:
             self._listener.seed(event)
 
     def tell_restored(self, priority: int, places: Iterable[tuple[Place, TensorSharding]]) -> None:
-        """Tell that dimensions of a user priority came back.
+        """Tell that it is a user priority's turn, and its dimensions came back.
 
         Args:
-            priority: The priority.
+            priority: The priority; with 0, those of other priorities went.
             places: Where, and what is there now.
         """
         for place, sharding in places:
             self._tell_place(place, sharding, f"priority {priority}")
+            for value in _targets(place) if isinstance(place, Value) else ():
+                self._tell_place(value, get_sharding(value) or sharding, f"priority {priority}")
 
     def _tell_place(self, place: Place, sharding: TensorSharding, cause: str) -> None:
         if isinstance(place, Value):
@@ -91,26 +98,29 @@ class Teller:
         )
 
         values = visit.operands + visit.results
-        for index, _ in visit.changes:
+        for index, sharding in visit.changes:
             if visit.result_index is None or index == 0:
-                self._tell_alike(values[index])
+                self._tell_alike(values[index], sharding)
 
-    def _tell_alike(self, value: Value) -> None:
+    def _tell_alike(self, value: Value, sharding: TensorSharding) -> None:
         """Tell of the values that changed with one that a step changed."""
-        told = {value}
         holder = shardable_value(value)
-        if holder is None:
+        kept = get_sharding(value)
+        if holder is None or kept is None:
             return
+        told = {value}
+        if kept != sharding:
+            self._listener.seed(SeedEvent(value, kept, "manual axes", value))
         group = self._groups.group_of(holder)
         for member in (holder, *self._groups.members(holder)):
             for each in (member, *_targets(member)):
-                sharding = get_sharding(each)
-                if each not in told and sharding is not None:
+                kept = get_sharding(each)
+                if each not in told and kept is not None:
                     told.add(each)
                     of_group = member is not holder and each is member
                     cause = f"group {group}" if of_group else "data-flow edge"
                     source = value if of_group or member is holder else member
-                    self._listener.seed(SeedEvent(each, sharding, cause, source))
+                    self._listener.seed(SeedEvent(each, kept, cause, source))
 
 
 def _targets(holder: Value) -> list[Value]:

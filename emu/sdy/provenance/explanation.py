@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.provenance import names as names_
-from emu.sdy.provenance.history import Link, Recorder, Rejection
-from emu.sdy.provenance.names import ValueName
 from emu.sdy.mlir import parse
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
@@ -17,6 +14,9 @@ from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import make_pass
+from emu.sdy.provenance import names as names_
+from emu.sdy.provenance.history import Link, Recorder, Rejection
+from emu.sdy.provenance.names import ValueName
 
 __all__ = ["Explanation", "ValueReport", "explain"]
 

@@ -17,7 +17,7 @@ from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.walker import FunctionResult
 from emu.sdy.propagation.events import Cut, SeedEvent, StepEvent
 
-__all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection"]
+__all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection", "what"]
 
 Holder = Value | FunctionResult
 """What has a sharding: a value, or a result of a function."""
@@ -126,7 +126,7 @@ class Recorder:
         """Keep a step, its gains and its cuts."""
         number = len(self.steps)
         self.steps.append(event)
-        holders = self._holders(event)
+        holders = self.holders(event)
         for index, holder in enumerate(holders):
             history = self._history(holder, event.before[index])
             history.final = event.after[index]
@@ -139,10 +139,7 @@ class Recorder:
         """Keep a sharding that no step brought."""
         number = len(self.steps)
         self.steps.append(event)
-        holder = self.home(event.value)
-        if event.result_index is not None:
-            function = event.value.parent_block.parent_op if event.value.parent_block else None
-            holder = FunctionResult(_function(function), event.result_index)
+        (holder,) = self.holders(event)
         known = holder in self.histories
         history = self._history(holder, event.sharding)
         before, history.final = history.final, event.sharding
@@ -188,9 +185,8 @@ class Recorder:
     def _link(self, holder: Holder, gain: Gain) -> Link:
         event = self.steps[gain.step]
         if isinstance(event, SeedEvent):
-            return Link(holder, gain.dim, gain.step, event.cause)
-        cause = event.op.name if event.kind == "op" else _KINDS[event.kind]
-        return Link(holder, gain.dim, gain.step, cause, event.op, gain.factor)
+            return Link(holder, gain.dim, gain.step, what(event))
+        return Link(holder, gain.dim, gain.step, what(event), event.op, gain.factor)
 
     def _origin(self, holder: Holder) -> str:
         history = self.histories.get(holder)
@@ -209,9 +205,15 @@ class Recorder:
                 found.append(rejection)
         return found
 
-    def _holders(self, event: StepEvent) -> list[Holder]:
-        """Who holds the sharding of each tensor of a step."""
-        if event.kind == "func_results" and event.result_index is not None:
+    def holders(self, event: StepEvent | SeedEvent) -> list[Holder]:
+        """Who holds the sharding of each tensor of a step, operands first."""
+        if isinstance(event, SeedEvent):
+            if event.result_index is None:
+                return [self.home(event.value)]
+            block = event.value.parent_block
+            function = _function(block.parent_op if block is not None else None)
+            return [self.home(FunctionResult(function, event.result_index))]
+        if event.result_index is not None:
             result = FunctionResult(event.op, event.result_index)
             return [self.home(event.operands[0]), self.home(result)]
         return [self.home(value) for value in (*event.operands, *event.results)]
@@ -231,6 +233,13 @@ class Recorder:
         rejection = Rejection(dim, cut.axis, event.op, event.kind, cut, number, other)
         history = self._history(holders[cut.tensor], event.before[cut.tensor])
         history.cuts[dim, cut.axis, event.op] = rejection
+
+
+def what(event: StepEvent | SeedEvent) -> str:
+    """What happened at a step: an operation's name, or what stands for one."""
+    if isinstance(event, SeedEvent):
+        return event.cause
+    return event.op.name if event.kind == "op" else _KINDS[event.kind]
 
 
 _KINDS = {

@@ -10,26 +10,25 @@ from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
 from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.printing import stripped
+from emu.sdy.mlir.types import TensorType
+from emu.sdy.propagation.events import StepEvent
+from emu.sdy.provenance.history import Holder, what
 from emu.sdy.provenance.names import place_of
 from emu.sdy.provenance.page import PAGE
 from emu.sdy.provenance.text import value_text
-from emu.sdy.mlir.types import TensorType
-from emu.sdy.propagation.events import StepEvent
 
 if TYPE_CHECKING:
+    from emu.sdy.mlir.ir import Operation
     from emu.sdy.provenance.explanation import Explanation, ValueReport
-    from emu.sdy.mlir.ir import Operation, Value
 
 __all__ = ["page"]
 
 
 def page(explanation: Explanation) -> str:
     """An HTML page that needs nothing else."""
-    reports = list(explanation)
-    numbers = {report.value: n for n, report in enumerate(reports)}
     data = {
-        "values": [_value(report, explanation.original) for report in reports],
-        "steps": _steps(explanation, numbers),
+        "values": [_value(report, explanation.original) for report in explanation],
+        "steps": _steps(explanation),
     }
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return PAGE.replace("/*DATA*/null", text)
@@ -50,27 +49,29 @@ def _value(report: ValueReport, scope: Operation) -> dict[str, Any]:
     }
 
 
-def _steps(explanation: Explanation, numbers: dict[Value, int]) -> list[dict[str, Any]]:
+def _steps(explanation: Explanation) -> list[dict[str, Any]]:
     """The steps that changed a value of the text, with what they changed."""
+    recorder = explanation.recorder
+    numbers: dict[Holder, list[int]] = {}
+    now: dict[Holder, TensorSharding | None] = {}
+    for number, report in enumerate(explanation):
+        home = recorder.home(report.value)
+        numbers.setdefault(home, []).append(number)
+        now.setdefault(home, report.before)
     found = []
-    for number, event in enumerate(explanation.recorder.steps):
-        if isinstance(event, StepEvent):
-            tensors = (*event.operands, *event.results)
-            changes = [
-                [numbers[value], _sharding(event.after[i], explanation.original)]
-                for i, value in enumerate(tensors)
-                if value in numbers and event.before[i] != event.after[i]
-            ]
-            what = event.op.name if event.kind == "op" else event.kind.replace("_", " ")
-            place, round_ = place_of(event.op.location), list(event.round)
-        else:
-            sharding = _sharding(event.sharding, explanation.original)
-            changes = [[numbers[event.value], sharding]] if event.value in numbers else []
-            what, place, round_ = event.cause, "", []
+    for number, event in enumerate(recorder.steps):
+        after = event.after if isinstance(event, StepEvent) else (event.sharding,)
+        changes = []
+        for holder, sharding in zip(recorder.holders(event), after, strict=True):
+            if holder in numbers and now[holder] != sharding:
+                now[holder] = sharding
+                drawn = _sharding(sharding, explanation.original)
+                changes += [[each, drawn] for each in numbers[holder]]
         if changes:
-            found.append(
-                {"n": number, "what": what, "place": place, "round": round_, "changes": changes}
-            )
+            step: dict[str, Any] = {"n": number, "what": what(event), "place": "", "round": []}
+            if isinstance(event, StepEvent):
+                step |= {"place": place_of(event.op.location), "round": list(event.round)}
+            found.append({**step, "changes": changes})
     return found
 
 

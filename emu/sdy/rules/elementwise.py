@@ -122,6 +122,8 @@ def _reshape(op: Operation) -> OpShardingRule | None:
     source, result = op.operands[0].type, op.results[0].type
     if not is_static_tensor(source) or not is_static_tensor(result):
         return None
+    if source.size != result.size:
+        raise ValueError(f"{source} and {result} differ in their number of elements")
     # A dimension of size 0 has no factors to match.
     if source.size == 0:
         return None

@@ -221,6 +221,12 @@ def sharding_rule(
         rule = _call(entry, op, conservative)
     except ValueError as error:
         _fail(op, name, f"gets no sharding rule: {error}", diagnostics)
+    except (IndexError, StopIteration):
+        if entry.by_user:
+            raise
+        # Nobody has verified the operation, or nobody could.
+        message = "gets no sharding rule: its attributes do not fit its types"
+        _fail(op, name, message, diagnostics)
     if entry.by_user and rule is not None:
         problem = _problem_of(rule, op)
         if problem is not None:

@@ -145,6 +145,9 @@ def _scan_inputs(op: Operation) -> int:
 
 
 def _print_scan(w: Printer, op: Operation) -> None:
+    if "dimension" not in op.properties or len(op.regions) != 1:
+        w.generic_operation(op)
+        return
     count = _scan_inputs(op)
     w.write("chlo.scan(")
     w.operands(op.operands[:count])

@@ -87,7 +87,7 @@ def padding(attribute: Attribute | None) -> list[tuple[int, int]]:
 class _DotNumbers(Piece):
     """``batching_dims = [0] x [0], contracting_dims = [2] x [1]``."""
 
-    writes = ("dot_dimension_numbers",)
+    writes = needs = ("dot_dimension_numbers",)
 
     def read(self, p: Parser, draft: Draft) -> None:
         batching: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
@@ -152,7 +152,7 @@ class _Precision(Piece):
 class _ConvNumbers(Piece):
     """``[b, 0, f]x[0, i, o]->[b, 0, f]``."""
 
-    writes = ("dimension_numbers",)
+    writes = needs = ("dimension_numbers",)
 
     def read(self, p: Parser, draft: Draft) -> None:
         draft.properties[self.writes[0]] = read_conv_body(p)

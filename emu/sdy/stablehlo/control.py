@@ -75,6 +75,9 @@ def _read_assignment(p: Parser) -> tuple[Operand, Operand]:
 
 
 def _print_while(w: Printer, op: Operation) -> None:
+    if len(op.regions) != 2 or not all(region.blocks for region in op.regions):
+        w.generic_operation(op)
+        return
     condition, body = op.regions
     w.write("stablehlo.while(")
     arguments = body.blocks[0].arguments
@@ -195,8 +198,12 @@ def _short_reducer(op: Operation) -> Operation | None:
 
 
 def _print_reduce(w: Printer, op: Operation) -> None:
-    w.write("stablehlo.reduce")
     half = len(op.operands) // 2
+    whole = len(op.regions) == 1 and op.regions[0].blocks and "dimensions" in op.properties
+    if not whole or len(op.body().arguments) != 2 * half:
+        w.generic_operation(op)
+        return
+    w.write("stablehlo.reduce")
     for index in range(half):
         w.write("(" if index == 0 else ", (")
         w.operand(op.operands[index])
@@ -231,7 +238,7 @@ def _print_reduce(w: Printer, op: Operation) -> None:
 class _CallTarget(Piece):
     """``@name``, which is kept as a string."""
 
-    writes = ("call_target_name",)
+    writes = needs = ("call_target_name",)
 
     def read(self, p: Parser, draft: Draft) -> None:
         draft.properties["call_target_name"] = StringAttr(p.symbol())

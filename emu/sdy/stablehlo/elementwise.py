@@ -106,7 +106,7 @@ class _CompareType(Piece):
 class _Bits(Piece):
     """``e5m10``: bits of the exponent and of the mantissa."""
 
-    writes = ("exponent_bits", "mantissa_bits")
+    writes = needs = ("exponent_bits", "mantissa_bits")
 
     def read(self, p: Parser, draft: Draft) -> None:
         place = p.here()

@@ -1,16 +1,28 @@
 """How many operands, results, regions and which attributes an operation has.
 
 What MLIR checks of every operation before it looks at types. The tables are
-by name without ``stablehlo.``; -1 is any number, -2 one or more, -3 two or more.
+by name, without ``stablehlo.`` but with other dialects; -1 is any number, -2
+one or more, -3 two or more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from emu.sdy.mlir.attributes import (
+    Attribute,
+    BoolAttr,
+    DenseArrayAttr,
+    IntegerAttr,
+    StringAttr,
+)
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.types import IntegerType
+from emu.sdy.stablehlo import chlo
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
 
-__all__ = ["REQUIRED", "SHAPES", "verify_structure"]
+__all__ = ["CONSTRAINTS", "REQUIRED", "SHAPES", "Constraint", "verify_structure"]
 
 _ANY = -1
 _SOME = -2
@@ -58,6 +70,16 @@ SHAPES: dict[str, tuple[int, int, tuple[str, ...] | None]] = {
     "reduce_scatter": (1, 1, ("computation",)),
     "async_start": (_ANY, 1, ("body",)),
     "composite": (_ANY, _ANY, None),
+    **{f"chlo.{name}": (1, 1, ()) for name in (*chlo.UNARY, "constant_like")},
+    **{f"chlo.{name}": (2, 1, ()) for name in (*chlo.BROADCASTING, "broadcast_compare")},
+    **{f"chlo.{name}": (2, 1, ()) for name in ("next_after", "polygamma", "zeta")},
+    "chlo.broadcast_select": (3, 1, ()),
+    "chlo.constant": (0, 1, ()),
+    "chlo.ragged_dot": (3, 1, ()),
+    "chlo.scan": (_ANY, _ANY, ("body",)),
+    "chlo.top_k": (1, 2, ()),
+    "mhlo.erf": (1, 1, ()),
+    "mhlo.topk": (1, 2, ()),
 }
 """Operands, results, and the regions' names (None: any number of regions)."""
 
@@ -109,13 +131,105 @@ REQUIRED = {
     "transpose": ("permutation",),
     "triangular_solve": ("left_side", "lower", "transpose_a", "unit_diagonal"),
     "unary_einsum": ("einsum_config",),
+    "chlo.broadcast_compare": ("comparison_direction",),
+    "chlo.constant": ("value",),
+    "chlo.constant_like": ("value",),
+    "chlo.ragged_dot": ("ragged_dot_dimension_numbers",),
+    "chlo.scan": ("dimension",),
+    "chlo.top_k": ("k",),
+    "mhlo.topk": ("k",),
 }
 """The attributes that have to be there, in MLIR's order."""
 
 
+def _is_integer(attribute: Attribute, width: int, least: int) -> bool:
+    return (
+        isinstance(attribute, IntegerAttr)
+        and attribute.type == IntegerType(width)
+        and attribute.value >= least
+    )
+
+
+def _is_ints(attribute: Attribute) -> bool:
+    return isinstance(attribute, DenseArrayAttr) and attribute.element == IntegerType(64)
+
+
+_NOT_NEGATIVE = "{}-bit signless integer attribute whose value is non-negative"
+_POSITIVE = "{}-bit signless integer attribute whose value is positive"
+Constraint = tuple[str, Callable[[Attribute], bool]]
+
+CONSTRAINTS: dict[str, Constraint] = {
+    **dict.fromkeys(
+        (
+            "all_gather_dim",
+            "concat_dimension",
+            "dimension",
+            "feature_index",
+            "iota_dimension",
+            "scatter_dimension",
+            "split_dimension",
+        ),
+        (_NOT_NEGATIVE.format(64), lambda a: _is_integer(a, 64, 0)),
+    ),
+    **dict.fromkeys(
+        ("batch_group_count", "feature_group_count", "split_count"),
+        (_POSITIVE.format(64), lambda a: _is_integer(a, 64, 1)),
+    ),
+    **dict.fromkeys(
+        ("index", "mantissa_bits"), (_NOT_NEGATIVE.format(32), lambda a: _is_integer(a, 32, 0))
+    ),
+    "exponent_bits": (_POSITIVE.format(32), lambda a: _is_integer(a, 32, 1)),
+    **dict.fromkeys(
+        (
+            "base_dilations",
+            "broadcast_dimensions",
+            "broadcast_sizes",
+            "dimensions",
+            "edge_padding_high",
+            "edge_padding_low",
+            "fft_length",
+            "interior_padding",
+            "lhs_dilation",
+            "limit_indices",
+            "permutation",
+            "rhs_dilation",
+            "slice_sizes",
+            "start_indices",
+            "strides",
+            "window_dilations",
+            "window_dimensions",
+            "window_strides",
+        ),
+        ("i64 dense array attribute", _is_ints),
+    ),
+    **dict.fromkeys(
+        (
+            "has_side_effect",
+            "indices_are_sorted",
+            "is_stable",
+            "left_side",
+            "lower",
+            "unique_indices",
+            "unit_diagonal",
+        ),
+        ("bool attribute", lambda a: isinstance(a, BoolAttr)),
+    ),
+    **dict.fromkeys(
+        ("call_target_name", "einsum_config", "name"),
+        ("string attribute", lambda a: isinstance(a, StringAttr)),
+    ),
+}
+"""What an inherent attribute of that name has to be, whosever it is."""
+
+_ANY_DIMENSION: Constraint = (
+    "64-bit signless integer attribute",
+    lambda a: _is_integer(a, 64, -(2**63)),
+)
+
+
 def verify_structure(op: Operation, diagnostics: Diagnostics) -> bool:
     """Check the counts and that required attributes are there."""
-    message = _wrong_counts(op) or _missing(op) or _wrong_regions(op)
+    message = _wrong_counts(op) or _missing(op) or _wrong_attribute(op) or _wrong_regions(op)
     if message is None:
         return True
     diagnostics.error(op.location, f"'{op.name}' op {message}")
@@ -123,7 +237,7 @@ def verify_structure(op: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _wrong_counts(op: Operation) -> str | None:
-    operands, results, regions = SHAPES[op.name.partition(".")[2]]
+    operands, results, regions = SHAPES[op.name.removeprefix("stablehlo.")]
     if regions is not None and len(op.regions) != len(regions):
         if len(regions) < 2:
             return "requires one region" if regions else "requires zero regions"
@@ -147,14 +261,26 @@ def _wrong_operands(expected: int, count: int) -> str | None:
 
 
 def _missing(op: Operation) -> str | None:
-    for name in REQUIRED.get(op.name.partition(".")[2], ()):
+    for name in REQUIRED.get(op.name.removeprefix("stablehlo."), ()):
         if name not in op.properties:
             return f"requires attribute '{name}'"
     return None
 
 
+def _wrong_attribute(op: Operation) -> str | None:
+    for name, value in op.properties.items():
+        constraint = CONSTRAINTS.get(name)
+        if constraint is None:
+            continue
+        if op.name == "stablehlo.sort" and name == "dimension":
+            constraint = _ANY_DIMENSION
+        if not constraint[1](value):
+            return f"attribute '{name}' failed to satisfy constraint: {constraint[0]}"
+    return None
+
+
 def _wrong_regions(op: Operation) -> str | None:
-    names = SHAPES[op.name.partition(".")[2]][2]
+    names = SHAPES[op.name.removeprefix("stablehlo.")][2]
     if not names:
         return None
     for index, (region, name) in enumerate(zip(op.regions, names, strict=True)):

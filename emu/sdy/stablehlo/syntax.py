@@ -116,9 +116,11 @@ class Piece:
 
     Attributes:
         writes: The inherent attributes that it writes itself.
+        needs: Those of them without which it cannot be written.
     """
 
     writes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def read(self, p: Parser, draft: Draft) -> None:
         """Read it."""
@@ -140,6 +142,7 @@ class Form:
         written = tuple(name for piece in self.pieces for name in piece.writes)
         dictionary = Attributes(written, defaults or {})
         self.pieces = tuple(dictionary if p is ATTRIBUTES else p for p in self.pieces)
+        self.needs = tuple(name for piece in self.pieces for name in piece.needs)
 
     def parse(self, p: Parser) -> Operation:
         """The ``parse`` of an `OpDefinition`."""
@@ -149,7 +152,11 @@ class Form:
         return draft.finish(p)
 
     def print(self, w: Printer, op: Operation) -> None:
-        """The ``print`` of an `OpDefinition`."""
+        """The ``print`` of an `OpDefinition`; what lacks attributes is generic."""
+        for name in self.needs:
+            if name not in op.properties:
+                w.generic_operation(op)
+                return
         w.write(self.name)
         for piece in self.pieces:
             piece.write(w, op)
@@ -254,7 +261,7 @@ class _Named(Piece):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.writes = (name,)
+        self.writes = self.needs = (name,)
 
 
 class Integer(_Named):
@@ -369,9 +376,8 @@ class _SameType(TypePiece):
         draft.result_types = [first]
 
     def short(self, op: Operation) -> list[Type] | None:
-        (result,) = op.results
-        same = all(operand.type == result.type for operand in op.operands)
-        return [result.type] if same else None
+        types = {value.type for value in (*op.operands, *op.results)}
+        return [op.results[0].type] if len(types) == len(op.results) == 1 else None
 
 
 class _ComplexType(TypePiece):
@@ -385,6 +391,8 @@ class _ComplexType(TypePiece):
         draft.result_types = [first]
 
     def short(self, op: Operation) -> list[Type] | None:
+        if len(op.results) != 1:
+            return None
         parts = _parts(op.result.type)
         same = all(operand.type == parts for operand in op.operands)
         return [op.result.type] if same else None
@@ -401,13 +409,15 @@ class _SelectTypes(TypePiece):
     """The predicate's type, and the one of both cases and the result."""
 
     def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
-        if not p.accept(","):
+        case = p.type() if p.accept(",") else None
+        if case is None or p.peek(","):
             p.error("expected functional type or list of two types")
-        case = p.type()
         draft.operand_types = [first, case, case]
         draft.result_types = [case]
 
     def short(self, op: Operation) -> list[Type] | None:
+        if len(op.operands) != 3 or len(op.results) != 1:
+            return None
         predicate, true, false = op.operands
         result = op.result.type
         return [predicate.type, result] if true.type == result == false.type else None

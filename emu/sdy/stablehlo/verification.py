@@ -1,12 +1,12 @@
 """Verifiers of StableHLO's operations; importing it registers them.
 
-Four steps, in MLIR's order and with its words: counts and attributes
-(`structure`), traits that compare types, the types that the operation implies
-(`inference`), and what is left. The first step that finds something ends it.
+Five steps, in MLIR's order and with its words: counts and attributes
+(`structure`), element types (`elements`), traits that compare types, the types
+that the operation implies (`inference`), and what is left. The first step that
+finds something ends it.
 
 Not everything that StableHLO checks is checked: windows, gather and scatter
-dimension numbers, replica groups and the element types that an operation
-takes are believed.
+dimension numbers and replica groups are believed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import extend
-from emu.sdy.mlir.types import IntegerType, TensorType, Type
+from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, Type
+from emu.sdy.stablehlo.elements import ELEMENTS, wrong_element
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
 from emu.sdy.stablehlo.inference import (
     RULES,
@@ -95,17 +96,10 @@ def _same_operand_elements(op: Operation) -> None:
         raise Invalid("op requires the same element type for all operands")
 
 
-def _predicate(type_: Type, place: str) -> None:
-    if not isinstance(type_, TensorType) or type_.element != IntegerType(1):
-        raise Invalid(f"op {place} must be ranked tensor of bool values, but got '{type_}'")
-
-
-def _predicate_operand(op: Operation) -> None:
-    _predicate(op.operands[0].type, "operand #0")
-
-
-def _predicate_result(op: Operation) -> None:
-    _predicate(op.result.type, "result #0")
+def _elements(op: Operation) -> None:
+    wrong = wrong_element(op)
+    if wrong is not None:
+        raise Invalid(f"op {wrong}")
 
 
 def _same_sizes(*names: str) -> Check:
@@ -116,9 +110,13 @@ def _same_sizes(*names: str) -> Check:
     return check
 
 
-def _pairwise_types(op: Operation) -> None:
+def _pairwise_counts(op: Operation) -> None:
     if len(op.operands) != len(op.results):
         raise Invalid("op requires the same number of operands and results")
+
+
+def _pairwise_types(op: Operation) -> None:
+    _pairwise_counts(op)
     for index, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
         if not compatible(operand.type, result.type):
             raise Invalid(f"op requires the same type for operand and result at index {index}")
@@ -133,6 +131,52 @@ def _reduce(op: Operation) -> None:
             raise Invalid(f"Out-of-bounds dimension {d}, expected to be in range [0, {rank})")
         if d in dimensions[:index]:
             raise Invalid(f"Duplicate reduction dimension: {d}")
+
+
+def _reducer(op: Operation) -> None:
+    """Check the region of a reduction against its inputs and initial values."""
+    has_starts = op.name in ("stablehlo.reduce", "stablehlo.reduce_window")
+    count = len(op.operands) // 2 if has_starts else 1
+    arguments, last = op.body().arguments, op.body().last
+    if len(arguments) != 2 * count:
+        raise Invalid(
+            f"Reduction-region must take {2 * count} parameters, but takes {len(arguments)} "
+            "parameter(s)"
+        )
+    if last is None or not last.operands:
+        raise Invalid("The reduction-region expected to return some value(s)")
+    if len(last.operands) != count:
+        raise Invalid(
+            f"Reduction-region here must produce {count} tensors, but produces "
+            f"{len(last.operands)} instead"
+        )
+    results = [value.type for value in last.operands]
+    for type_ in results:
+        if not isinstance(type_, TensorType):
+            raise Invalid(
+                "Reduction-region here must produce tensor-typed result(s), but produces "
+                f"'{type_}' instead"
+            )
+    for index, result in enumerate(results):
+        _reducer_types(index, arguments[index].type, result)
+        _reducer_types(index + count, arguments[index + count].type, result)
+        start = op.operands[index + count].type if has_starts else TensorType((), result)
+        if not compatible_shapes(tensor(result).shape, tensor(start).shape):
+            raise Invalid(
+                f"The shape of reduction-region's result type at index {index} differs from the "
+                f"op's corresponding init-value type: '{result}' vs '{start}'"
+            )
+
+
+def _reducer_types(index: int, argument: Type, result: Type) -> None:
+    left, right = tensor(argument), tensor(result)
+    floats = isinstance(left.element, FloatType) and isinstance(right.element, FloatType)
+    elements = floats or _same_elements([left, right])
+    if not elements or not compatible_shapes(left.shape, right.shape):
+        raise Invalid(
+            f"The type of reduction-region's parameter at index {index} is different than the "
+            f"corresponding result type: '{argument}' vs '{result}'"
+        )
 
 
 # What is left
@@ -245,9 +289,7 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "uniform_dequantize": (_elementwise,),
     "uniform_quantize": (_elementwise,),
     "reduce_precision": (_elementwise, _compatible_types),
-    "is_finite": (_predicate_result,),
-    "compare": (_predicate_result, _elementwise, _compatible_operands),
-    "select": (_predicate_operand,),
+    "compare": (_elementwise, _compatible_operands),
     "complex": (_same_operand_elements, _same_shape),
     "reshape": (_compatible_element_types,),
     "transpose": (_compatible_element_types,),
@@ -267,8 +309,11 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "reverse": (_same_element_types,),
     "collective_permute": (_same_element_types,),
     "collective_broadcast": (_same_element_types,),
+    "all_gather": (_pairwise_counts,),
+    "all_to_all": (_pairwise_counts,),
+    "is_finite": (_elementwise,),
     "optimization_barrier": (_pairwise_types,),
-    "reduce": (_reduce,),
+    "reduce": (_reduce, _reducer),
 }
 """By name without ``stablehlo.``: what is checked before types are inferred."""
 
@@ -280,13 +325,18 @@ LEFT: dict[str, Check] = {
     "dot": _product,
     "dot_general": _product,
     "all_gather": _all_gather,
+    "all_reduce": _reducer,
+    "reduce_scatter": _reducer,
+    "reduce_window": _reducer,
     "while": _while,
 }
 """What is checked behind that."""
 
 
 def _verifier(name: str) -> Callable[[Operation, Diagnostics], bool]:
-    traits, infer, left = TRAITS.get(name, ()), RULES.get(name), LEFT.get(name)
+    elements = (_elements,) if name in ELEMENTS else ()
+    traits = elements + TRAITS.get(name, ())
+    infer, left = RULES.get(name), LEFT.get(name)
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         if not verify_structure(op, diagnostics):
@@ -331,4 +381,4 @@ def _report(op: Operation, message: str, diagnostics: Diagnostics) -> None:
 
 
 for _name in SHAPES:
-    extend(f"stablehlo.{_name}", verify=_verifier(_name))
+    extend(_name if "." in _name else f"stablehlo.{_name}", verify=_verifier(_name))

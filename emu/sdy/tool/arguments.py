@@ -113,6 +113,10 @@ def parse_arguments(arguments: list[str]) -> OptArguments:
 
 
 def _take(word: str, rest: list[str], found: OptArguments, files: list[str]) -> None:
+    if word == "--":  # what follows are no options
+        files += rest
+        rest.clear()
+        return
     if word == "-" or not word.startswith("-"):
         files.append(word)
         return

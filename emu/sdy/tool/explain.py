@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from emu.sdy.provenance import Explanation, explain
 from emu.sdy.mlir.diagnostics import MlirError, PassFailed
 from emu.sdy.passes.text import PassTextError, parse_pipeline
+from emu.sdy.provenance import Explanation, explain
 
 __all__ = ["run_explain"]
 

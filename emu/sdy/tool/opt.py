@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 from emu.sdy.mlir import parse, to_text
-from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, PassFailed
+from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.tool.arguments import HELP, OptArguments, UsageError, parse_arguments, pass_list
@@ -59,10 +59,11 @@ def _read(file: str) -> str:
 def _run(text: str, options: OptArguments, out: TextIO, err: TextIO) -> int:
     parts = split(text) if options.split_input_file else [text]
     failed = False
+    said: set[str] = set()
     for number, part in enumerate(parts):
         if number:
             out.write("// -----\n")
-        failed |= not _run_part(part, options, out, err)
+        failed |= not _run_part(part, options, said, out, err)
     return int(failed)
 
 
@@ -76,8 +77,8 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def _run_part(text: str, options: OptArguments, out: TextIO, err: TextIO) -> bool:
-    session = Session(verify_each=options.verify_each)
+def _run_part(text: str, options: OptArguments, said: set[str], out: TextIO, err: TextIO) -> bool:
+    session = Session(Diagnostics(said), verify_each=options.verify_each)
     emitted: list[Diagnostic] = []
     fine = True
     try:
@@ -88,7 +89,9 @@ def _run_part(text: str, options: OptArguments, out: TextIO, err: TextIO) -> boo
     except (MlirError, PassFailed):
         fine = False
     if not options.verify_diagnostics:
-        err.writelines(render(diagnostic, SourceText(text, options.file)) + "\n" for diagnostic in emitted)
+        err.writelines(
+            render(diagnostic, SourceText(text, options.file)) + "\n" for diagnostic in emitted
+        )
     if fine:
         out.write(to_text(module, generic=options.generic, locations=options.locations))
     if options.verify_diagnostics:

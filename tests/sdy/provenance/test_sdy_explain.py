@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import emu.sdy
+from emu.sdy.propagation.events import CutReason
 from emu.sdy.tool.explain import run_explain
 
 MLP = """\
@@ -18,7 +19,7 @@ sdy.mesh @m = <["data"=4, "model"=2]>
 func.func @main(
     %x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}, {}]>},
     %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"model"}]>},
-    %v: tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@m, [{"model", ?}, {?}]>}) -> tensor<8x32xf32> {
+    %v: tensor<8x32xf32>) -> tensor<8x32xf32> {
   %h = stablehlo.dot %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
   %t = stablehlo.tanh %h : tensor<8x32xf32>
   %s = stablehlo.add %t, %v : tensor<8x32xf32>
@@ -50,12 +51,16 @@ def test_the_way_of_each_axis() -> None:
 
 
 def test_what_was_refused_and_why() -> None:
-    (report,) = emu.sdy.explain(MLP).value("v")
-    told = {(r.axis.name, r.dim): r.cut.reason.name for r in report.rejections}
-    assert told["model", 1] == "OTHER_FACTOR"
-    text = str(report)
-    assert "not taken:" in text
-    assert '"model" on dim 1 at stablehlo.add' in text
+    # The sum is elementwise and so comes first: it takes "data" for the columns.
+    pulled = '%v: tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@m, [{?}, {"data", ?}]>})'
+    (report,) = emu.sdy.explain(MLP.replace("%v: tensor<8x32xf32>)", pulled)).value("h")
+    assert ways(report) == [[], [("data", ["%v", "%t", "%h"])]]
+    told = {(r.axis.name, r.dim): r for r in report.rejections}
+    assert told.keys() == {("data", 0), ("model", 1)}
+    assert told["data", 0].cut.reason is CutReason.OTHER_FACTOR
+    assert told["model", 1].cut.reason is CutReason.NOT_TAKEN
+    assert '"data" on dim 0 at stablehlo.dot, factor i: the axis' in str(report)
+    assert "(%h in @main, factor j)" in str(report)
 
 
 def test_names_are_those_of_the_text_or_of_the_printed_module() -> None:
@@ -182,4 +187,4 @@ def test_the_command_refuses(
 def test_a_table_of_all_values() -> None:
     text = str(emu.sdy.explain(MLP))
     assert text.splitlines()[-1].startswith("6 values, ")
-    assert '%h in @main  stablehlo.dot' in text
+    assert "%h in @main  stablehlo.dot" in text

@@ -3,9 +3,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emu.sdy.mlir.diagnostics import MlirError
 from emu.sdy.mlir.ir import Block, Operation
 from emu.sdy.mlir.types import DialectType, FloatType, TensorType
 from emu.sdy.rules import is_elementwise, names, sharding_rule
@@ -181,9 +182,15 @@ def test_reshape(rule, source, result, expected):
     assert rule("stablehlo.reshape", [source], [result]) == expected
 
 
+def test_reshape_keeps_the_number_of_elements(rule):
+    with pytest.raises(MlirError, match="tensor<2x3xf32> and tensor<0xf32> differ in their number"):
+        rule("stablehlo.reshape", ["2x3"], ["0"])
+
+
 FACTORS = st.lists(st.sampled_from([1, 2, 2, 3, 5, 7]), max_size=7)
 
 
+@settings(deadline=None)
 @given(FACTORS, st.randoms(use_true_random=False))
 def test_reshape_splits_both_shapes_completely(factors, random):
     def grouped():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from emu.sdy.mlir.diagnostics import MlirError
 from emu.sdy.mlir.ir import Block, Operation, Region
 from emu.sdy.mlir.types import FloatType, IntegerType, TensorType
 from emu.sdy.rules.gather_scatter import scatter_reduction
@@ -64,6 +65,19 @@ def test_gather(rule, name):
         dimension_numbers=GatherDimensionNumbers(*numbers),
     )
     assert found == GATHER[name]
+
+
+@pytest.mark.parametrize(
+    ("offset_dims", "collapsed_dims", "message"),
+    [
+        ((1, 2), (0,), "its attributes do not fit its types"),
+        ((1,), (0,), "operand 1 has rank 1, but operand_dims names its dimension 2"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_an_error(rule, offset_dims, collapsed_dims, message):
+    numbers = GatherDimensionNumbers(offset_dims, collapsed_dims, index_vector_dim=1)
+    with pytest.raises(MlirError, match=f"gets no sharding rule: {message}"):
+        rule("stablehlo.gather", ["9x4", "6"], ["6x4x4"], dimension_numbers=numbers)
 
 
 def combination(*ops, element=F32, twice=False, swapped=False):

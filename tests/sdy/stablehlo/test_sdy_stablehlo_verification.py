@@ -15,6 +15,31 @@ HEAD = (
 )
 X, Y, S, K = "tensor<3x5xf32>", "tensor<5x3xf32>", "tensor<f32>", "tensor<i32>"
 CASES = [
+    (
+        f'%0:2 = "stablehlo.optimization_barrier"(%x) : ({X}) -> ({X}, {X})',
+        "op requires the same number of operands and results",
+    ),
+    (
+        f"%0 = stablehlo.is_finite %x : ({X}) -> tensor<5x3xi1>",
+        "op all non-scalar operands/results must have the same shape and base type",
+    ),
+    (
+        f'%0 = "stablehlo.transpose"(%x) <{{permutation = [0, 1]}}> : ({X}) -> {X}',
+        "op attribute 'permutation' failed to satisfy constraint: i64 dense array attribute",
+    ),
+    (
+        (
+            f'%0 = "stablehlo.all_to_all"(%x) <{{concat_dimension = 0 : i64, replica_groups = dense<0>'
+            f" : tensor<1x1xi64>, split_count = 0 : i64, split_dimension = 1 : i64}}> : ({X}) -> {X}"
+        ),
+        "64-bit signless integer attribute whose value is positive",
+    ),
+    (
+        f"%0 = stablehlo.iota dim = -1 : {X}",
+        "64-bit signless integer attribute whose value is non-negative",
+    ),
+    (f'%0 = "chlo.erf"(%x, %x) : ({X}, {X}) -> {X}', "'chlo.erf' op requires a single operand"),
+    (f'%0:2 = "mhlo.topk"(%x) : ({X}) -> ({X}, {X})', "'mhlo.topk' op requires attribute 'k'"),
     (f"%0 = stablehlo.add %x, %y : ({X}, {Y}) -> {X}", "same shape for all operands and results"),
     (f"%0 = stablehlo.add %x, %x : ({X}, {X}) -> tensor<3x5xf64>", "the same element type"),
     (
@@ -241,7 +266,8 @@ def test_senseless_operations_are_reported(line: str, message: str) -> None:
     assert message in caught.value.diagnostics[0].message
     place = caught.value.diagnostics[0].location
     if "applies" not in line:  # such a reduce is located at its operands
-        assert (place.line, place.column) == (2, 8 if line.startswith("%") else 3)
+        name = min(line.find(start) for start in ('"', "stablehlo.") if start in line)
+        assert (place.line, place.column) == (2, 3 + name)
 
 
 @pytest.mark.parametrize(
@@ -261,9 +287,90 @@ def test_unknown_sizes_agree_with_all(line: str) -> None:
     parse(f"{HEAD}{line}\n  return\n}}")
 
 
+def test_a_reducer_of_all_reduce_serves_all_operands() -> None:
+    parse(
+        f"""{HEAD}%0:2 = "stablehlo.all_reduce"(%x, %y) <{{replica_groups = dense<0> : tensor<1x1xi64>}}> ({{
+  ^bb0(%a: {S}, %b: {S}):
+    %1 = stablehlo.add %a, %b : {S}
+    stablehlo.return %1 : {S}
+  }}) : ({X}, {Y}) -> ({X}, {Y})
+  return
+}}"""
+    )
+
+
 def test_inference_reports_twice() -> None:
     line = f"%0 = stablehlo.transpose %x, dims = [1, 0] : ({X}) -> {X}"
     with pytest.raises(MlirError) as caught:
         parse(f"{HEAD}{line}\n  return\n}}")
     messages = [d.message for d in caught.value.diagnostics]
     assert messages[1:] == ["'stablehlo.transpose' op failed to infer returned types"]
+
+
+def values(names: str) -> str:
+    return f"op operand #0 must be ranked tensor of {names} values, but got '"
+
+
+FLOAT, INTEGER = "4/6/8/16/32/64-bit float", "2/4/8/16/32/64-bit integer"
+COMPLEX = "complex type with 32/64-bit float elements"
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "names"),
+    [
+        ("tanh", "i32", f"{FLOAT} or {COMPLEX} or per-tensor integer quantized"),
+        ("floor", "complex<f32>", f"{FLOAT} or per-tensor integer quantized"),
+        ("not", "f32", f"bool or {INTEGER}"),
+        ("popcnt", "i1", INTEGER),
+        ("negate", "i1", f"{INTEGER} or {FLOAT} or {COMPLEX} or per-tensor integer quantized"),
+        (
+            "sign",
+            "ui8",
+            (
+                f"2/4/8/16/32/64-bit signless integer or {FLOAT} or {COMPLEX} "
+                "or per-tensor integer quantized"
+            ),
+        ),
+        ("convert", "tf32", f"{FLOAT} or bool or {INTEGER} or {COMPLEX}"),
+    ],
+)
+def test_element_types_are_checked(name: str, element: str, names: str) -> None:
+    type_ = f"tensor<2x{element}>"
+    text = f"func.func @f(%x: {type_}) {{\n  %0 = stablehlo.{name} %x : {type_}\n  return\n}}"
+    with pytest.raises(MlirError) as caught:
+        parse(text)
+    assert values(names) in caught.value.diagnostics[0].message
+
+
+def test_constants_have_a_static_shape() -> None:
+    with pytest.raises(MlirError, match="op result #0 must be statically shaped tensor of"):
+        parse("func.func @f() {\n  %0 = stablehlo.iota dim = 0 : tensor<?xf32>\n  return\n}")
+
+
+REDUCE = (
+    f"%0 = stablehlo.reduce(%x init: %s) across dimensions = [0] : ({X}, {S}) -> tensor<5xf32>\n"
+    "   reducer({arguments}) {{\n    stablehlo.return {result}\n  }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result", "message"),
+    [
+        (
+            f"%a: {S}, %b: {K}",
+            f"%a : {S}",
+            (
+                "parameter at index 1 is different than the corresponding result type: "
+                "'tensor<i32>' vs 'tensor<f32>'"
+            ),
+        ),
+        (f"%a: {S}, %b: {S}", "", "expected to return some value(s)"),
+        (f"%a: {S}, %b: {S}", f"%a, %b : {S}, {S}", "must produce 1 tensors, but produces 2"),
+        (f"%a: {X}, %b: {X}", f"%a : {X}", "differs from the op's corresponding init-value type"),
+        (f"%a: {S}, %b: {S}", f"%t : tuple<{X}, {K}>", "must produce tensor-typed result(s)"),
+    ],
+)
+def test_reducers_are_checked(arguments: str, result: str, message: str) -> None:
+    with pytest.raises(MlirError) as caught:
+        parse(f"{HEAD}{REDUCE.format(arguments=arguments, result=result)}\n  return\n}}")
+    assert message in caught.value.diagnostics[0].message

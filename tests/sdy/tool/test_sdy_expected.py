@@ -32,7 +32,9 @@ def test_another_severity_is_said() -> None:
 
 def test_notes_count() -> None:
     noted = error(1, "one").note("see here", FileLoc("f", 2, 1))
-    assert check_expected("x // expected-error {{one}}", [noted]) == ["2: unexpected note: see here"]
+    assert check_expected("x // expected-error {{one}}", [noted]) == [
+        "2: unexpected note: see here"
+    ]
     text = "x // expected-error {{one}}\n// expected-note @+0 {{see}}"
     assert check_expected(text, [noted]) == []
 

@@ -48,7 +48,10 @@ def opt(*arguments: str, text: str | None = None, tmp_path: Path) -> tuple[int, 
 def test_a_pass_is_named_in_each_of_the_ways(words: list[str], tmp_path: Path) -> None:
     status, out, err = opt(*words, text=PROGRAM, tmp_path=tmp_path)
     assert (status, err) == (0, "")
-    assert '%0 = stablehlo.exponential %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"row", ?}, {?}]>]>}' in out
+    assert (
+        '%0 = stablehlo.exponential %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"row", ?}, {?}]>]>}'
+        in out
+    )
     assert "sharding_rule" not in out
 
 
@@ -126,7 +129,10 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     [
         (["-sdy-basic-propagat"], "did you mean -sdy-basic-propagate"),
         (["-sdy-basic-propagate=keep=true"], "has no option 'keep' (it has: keep-sharding-rules"),
-        (["-sdy-basic-propagate=keep-sharding-rules=maybe"], "must be true or false, but got 'maybe'"),
+        (
+            ["-sdy-basic-propagate=keep-sharding-rules=maybe"],
+            "must be true or false, but got 'maybe'",
+        ),
         (["-split-input-file=2"], "'-split-input-file=2' must be true or false"),
         (["--pass"], "'--pass' needs a value"),
         (["--pass", "close"], "no pass is called 'close'"),
@@ -167,4 +173,6 @@ def test_it_is_a_command() -> None:
         text=True,
         check=True,
     )
-    assert '-> (tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@grid, [{"row"}, {}]>})' in done.stdout
+    assert (
+        '-> (tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@grid, [{"row"}, {}]>})' in done.stdout
+    )

@@ -54,7 +54,14 @@ class ReshardToCollectives(FunctionPass):
         conversion = Conversion()
         for each in op.walk():
             if each.name == "sdy.reshard" and not self._stays(each, table):
-                _convert(each, conversion, table)
+                reached = _convert(each, conversion, table)
+                if not is_equivalent(reached, _target(each)):
+                    # Shardy goes on without a word here.
+                    session.diagnostics.warning(
+                        each.location,
+                        f"the collectives for this reshard end at {reached}: they reorder axes "
+                        "in the wrong way where of two axis sizes neither divides the other",
+                    )
         conversion.finish()
 
     def _stays(self, op: Operation, table: SymbolTable) -> bool:
@@ -84,7 +91,8 @@ def _on_one_mesh(source: TensorSharding, target: TensorSharding, table: SymbolTa
     return mesh.equals(get_mesh(table, target.mesh), ignore_device_ids=True)
 
 
-def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> None:
+def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> TensorSharding:
+    """Replace a reshard; gives the sharding that its replacement has."""
     given = conversion.current(op.operands[0])
     value = _behind_barriers(given)
     target = _target(op)
@@ -92,16 +100,19 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> None:
     if target.is_fully_replicated:
         if source.is_fully_replicated:
             conversion.replace(op, given)
-            return
+            return source
         # Gathering needs no other mesh than it comes from.
         target = TensorSharding.fully_closed(source.rank, source.mesh)
     type_ = op.result.type
     shape = type_.shape if isinstance(type_, TensorType) else ()
+    reached = source
     for step in plan(source, target, get_mesh(table, source.mesh), shape):
+        reached = step.sharding
         made = _make(step, value, op.location)
         conversion.insert(op, made)
         value = made.result
     conversion.replace(op, value)
+    return reached
 
 
 def _behind_barriers(value: Value) -> Value:

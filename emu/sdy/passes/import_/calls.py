@@ -90,7 +90,12 @@ class ImportFuncCalls(ModulePass):
         for call in walk_calls(op):
             name = callee_name(call)
             if name in moved:
-                _warn_once(call, name, session)
+                session.diagnostics.warning_once(
+                    "multiple calls",
+                    call.location,
+                    f"function @{name} has multiple call ops, we need to clone the function "
+                    "body for each call",
+                )
             _import_call(call, find_function(table, callee_name(call)), table, moved)
         for name in moved:
             function = table.lookup(name)
@@ -98,13 +103,6 @@ class ImportFuncCalls(ModulePass):
                 table.erase(function)
         if self.add_data_flow_edges_on_named_computations:
             add_edges_of(op, "sdy.named_computation")
-
-
-def _warn_once(call: Operation, name: str, session: Session) -> None:
-    """Say that a function is copied, unless it was said of any."""
-    what = " has multiple call ops, we need to clone the function body for each call"
-    if not any(warning.message.endswith(what) for warning in session.diagnostics.emitted):
-        session.diagnostics.warning(call.location, f"function @{name}{what}")
 
 
 def _import_call(

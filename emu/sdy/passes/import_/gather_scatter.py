@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from emu.sdy.mlir.attributes import DenseArrayAttr, IntegerAttr
+from emu.sdy.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.rewriting import Pattern, PatternSet, Rewriter, rewrite_greedily
@@ -23,6 +23,8 @@ __all__ = ["ExplicitGatherScatterBatching"]
 
 _I64 = IntegerType(64)
 _CONCATENATE = "stablehlo.concatenate"
+_FLAGS = ("indices_are_sorted", "unique_indices")
+"""Flags that are false where an operation does not say."""
 
 
 @register
@@ -63,7 +65,7 @@ def _rewrite_gather(op: Operation, rewriter: Rewriter) -> bool:
         start_indices_batching_dims=(0,),
         start_index_map=_without_zero(numbers.start_index_map),
     )
-    new = _like(op, [operand, rest], {"dimension_numbers": new_numbers})
+    new = _like(op, [operand, rest], _FLAGS[:1], {"dimension_numbers": new_numbers})
     rewriter.insert_before(op, new)
     rewriter.replace(op, new.results)
     return True
@@ -91,7 +93,7 @@ def _rewrite_scatter(op: Operation, rewriter: Rewriter) -> bool:
         scatter_dims_to_operand_dims=_without_zero(numbers.scatter_dims_to_operand_dims),
     )
     operands = [*op.operands[:count], rest, *op.operands[count + 1 :]]
-    new = _like(op, operands, {"scatter_dimension_numbers": new_numbers})
+    new = _like(op, operands, _FLAGS, {"scatter_dimension_numbers": new_numbers})
     rewriter.insert_before(op, new)
     new.add_region().take_body(op.regions[0])
     rewriter.replace(op, new.results)
@@ -101,13 +103,15 @@ def _rewrite_scatter(op: Operation, rewriter: Rewriter) -> bool:
 def _like(
     op: Operation,
     operands: Sequence[Value],
-    properties: dict[str, GatherDimensionNumbers] | dict[str, ScatterDimensionNumbers],
+    flags: Sequence[str],
+    numbers: dict[str, GatherDimensionNumbers] | dict[str, ScatterDimensionNumbers],
 ) -> Operation:
+    """The operation with other operands and numbers; its flags said in full."""
     return Operation(
         op.name,
         operands,
         [result.type for result in op.results],
-        properties={**op.properties, **properties},
+        properties={**dict.fromkeys(flags, BoolAttr(False)), **op.properties, **numbers},
         attributes=op.attributes,
         location=op.location,
     )
