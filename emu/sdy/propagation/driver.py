@@ -418,7 +418,8 @@ class Driver:
         """Between what the main function returns and the shardings of its results."""
         self._visited = None
         function = self._main
-        for index, value in enumerate(function.body().terminator.operands):
+        blocks = function.regions[0].blocks
+        for index, value in enumerate(blocks[0].terminator.operands if blocks else ()):
             shape = static_shape(value.type)
             if shape is None:
                 continue

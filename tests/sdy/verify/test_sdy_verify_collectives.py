@@ -127,8 +127,8 @@ GOOD = [
     ('all_reduce {"b", "c":(1)2} %x out_sharding=<@grid, [{"a"}, {}]>',
      '@grid, [{"a", ?}, {}], unreduced={"b"}'),
     ('reduce_scatter [{}, {"c"}] %x out_sharding=<@grid, [{"a"}, {"c"}]>', '@grid, [{"a"}, {}]'),
-    ('sharded_to_unreduced [{"b":(2)2}, {}] %x out_sharding=<@grid, [{"a", "b":(1)2}, {}], '
-     'unreduced={"b":(2)2, "c"}>', '@grid, [{"a", "b"}, {}], unreduced={"c"}'),
+    (('sharded_to_unreduced [{"b":(2)2}, {}] %x out_sharding=<@grid, [{"a", "b":(1)2}, {}], '
+     'unreduced={"b":(2)2, "c"}>'), '@grid, [{"a", "b"}, {}], unreduced={"c"}'),
     ('replicated_to_unreduced {"b":(2)2} %x out_sharding=<@grid, [{"a"}, {}], unreduced={"b"}>',
      '@grid, [{"a"}, {}], unreduced={"b":(1)2}'),
 ]  # fmt: skip
@@ -150,8 +150,10 @@ func.func @f(%x: tensor<8x8x8x8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"a"}
     assert complaints(text) == [
         (
             4,
-            "'sdy.all_to_all' op source dimensions are not sorted in ascending order: 0 appears "
-            "after 1",
+            (
+                "'sdy.all_to_all' op source dimensions are not sorted in ascending order: 0 appears "
+                "after 1"
+            ),
         )
     ]
 
@@ -167,8 +169,10 @@ func.func @f(%x: tensor<8x8x8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"a"}, 
     assert complaints(text) == [
         (
             4,
-            "'sdy.all_to_all' op result sharding doesn't match expected sharding [\"b\"] on "
-            "dimension 2",
+            (
+                "'sdy.all_to_all' op result sharding doesn't match expected sharding [\"b\"] on "
+                "dimension 2"
+            ),
         )
     ]
 

@@ -93,8 +93,10 @@ def test_an_edge_of_a_function(complaints):
     assert complaints(dynamic) == [
         (
             3,
-            "'sdy.func_data_flow_edge' op expected sdy.func_data_flow_edge to have a "
-            "static-shaped result. type: 'tensor<*xf32>'",
+            (
+                "'sdy.func_data_flow_edge' op expected sdy.func_data_flow_edge to have a "
+                "static-shaped result. type: 'tensor<*xf32>'"
+            ),
         )
     ]
 
@@ -119,8 +121,10 @@ def test_a_barrier_blocks_something(complaints):
     assert complaints(text) == [
         (
             3,
-            "'sdy.propagation_barrier' op cannot specify `BOTH` as the direction. Not blocking "
-            "propagation direction makes the op redundant.",
+            (
+                "'sdy.propagation_barrier' op cannot specify `BOTH` as the direction. Not blocking "
+                "propagation direction makes the op redundant."
+            ),
         )
     ]
     assert complaints(text.replace("BOTH", "NONE")) == []
@@ -129,19 +133,27 @@ def test_a_barrier_blocks_something(complaints):
 OTHERS = [
     (
         '  "sdy.sharding_group"(%x) <{group_id = 1 : i32}> : (tensor<8xf32>) -> ()',
-        "'sdy.sharding_group' op attribute 'group_id' failed to satisfy constraint: 64-bit "
-        "signless integer attribute",
+        (
+            "'sdy.sharding_group' op attribute 'group_id' failed to satisfy constraint: 64-bit "
+            "signless integer attribute"
+        ),
     ),
     (
-        '  "sdy.propagation_barrier"(%x) <{allowed_direction = 4 : i32}> : '
-        "(tensor<8xf32>) -> tensor<8xf32>",
-        "invalid properties {allowed_direction = 4 : i32} for op sdy.propagation_barrier: Invalid "
-        "attribute `allowed_direction` in property conversion: 4 : i32",
+        (
+            '  "sdy.propagation_barrier"(%x) <{allowed_direction = 4 : i32}> : '
+            "(tensor<8xf32>) -> tensor<8xf32>"
+        ),
+        (
+            "invalid properties {allowed_direction = 4 : i32} for op sdy.propagation_barrier: Invalid "
+            "attribute `allowed_direction` in property conversion: 4 : i32"
+        ),
     ),
     (
         '  %0 = "sdy.constant"() <{value = dense<1> : tensor<4xi8>}> : () -> tensor<?xi8>',
-        "'sdy.constant' op result #0 must be statically shaped tensor of any non-token type "
-        "values, but got 'tensor<?xi8>'",
+        (
+            "'sdy.constant' op result #0 must be statically shaped tensor of any non-token type "
+            "values, but got 'tensor<?xi8>'"
+        ),
     ),
 ]
 
@@ -156,8 +168,10 @@ def test_a_constant_has_the_type_of_its_value(complaints):
     assert complaints(_function(body)) == [
         (
             3,
-            "'sdy.constant' op inferred type(s) 'tensor<4xi8>' are incompatible with return "
-            "type(s) of operation 'tensor<4xi16>'",
+            (
+                "'sdy.constant' op inferred type(s) 'tensor<4xi8>' are incompatible with return "
+                "type(s) of operation 'tensor<4xi16>'"
+            ),
         ),
         (3, "'sdy.constant' op failed to infer returned types"),
     ]

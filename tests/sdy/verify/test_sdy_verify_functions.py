@@ -13,33 +13,33 @@ FUNCTIONS = [
     ('"func.func"() <{function_type = () -> ()}> ({}) : () -> ()',
      "'func.func' op requires attribute 'sym_name'"),
     ('"func.func"() <{sym_name = "f", function_type = i8}> ({}) : () -> ()',
-     "'func.func' op attribute 'function_type' failed to satisfy constraint: type attribute of "
-     "function type"),
+     ("'func.func' op attribute 'function_type' failed to satisfy constraint: type attribute of "
+     "function type")),
     (f'"func.func"() <{{sym_name = "f", function_type = () -> ()}}> {RETURN} : () -> ()',
      "'func.func' op entry block must have 0 arguments to match function signature"),
     (f'"func.func"() <{{sym_name = "f", function_type = (i8) -> ()}}> {RETURN} : () -> ()',
-     "'func.func' op type of entry block argument #0('i32') must match the type of the "
-     "corresponding argument in function signature('i8')"),
-    (f'"func.func"() <{{sym_name = "f", function_type = (i32) -> (), arg_attrs = [{{}}, {{}}]}}> '
-     f"{RETURN} : () -> ()",
-     "'func.func' op expects argument attribute array to have the same number of elements as the "
-     "number of function arguments, got 2, but expected 1"),
-    (f'"func.func"() <{{sym_name = "f", function_type = (i32) -> (), res_attrs = [{{}}]}}> '
-     f"{RETURN} : () -> ()",
-     "'func.func' op expects result attribute array to have the same number of elements as the "
-     "number of function results, got 1, but expected 0"),
-    (f'"func.func"() <{{sym_name = "f", function_type = (i32) -> (), arg_attrs = [7]}}> '
-     f"{RETURN} : () -> ()",
-     "'func.func' op attribute 'arg_attrs' failed to satisfy constraint: Array of dictionary "
-     "attributes"),
+     ("'func.func' op type of entry block argument #0('i32') must match the type of the "
+     "corresponding argument in function signature('i8')")),
+    ((f'"func.func"() <{{sym_name = "f", function_type = (i32) -> (), arg_attrs = [{{}}, {{}}]}}> '
+     f"{RETURN} : () -> ()"),
+     ("'func.func' op expects argument attribute array to have the same number of elements as the "
+     "number of function arguments, got 2, but expected 1")),
+    ((f'"func.func"() <{{sym_name = "f", function_type = (i32) -> (), res_attrs = [{{}}]}}> '
+     f"{RETURN} : () -> ()"),
+     ("'func.func' op expects result attribute array to have the same number of elements as the "
+     "number of function results, got 1, but expected 0")),
+    ((f'"func.func"() <{{sym_name = "f", function_type = (i32) -> (), arg_attrs = [7]}}> '
+     f"{RETURN} : () -> ()"),
+     ("'func.func' op attribute 'arg_attrs' failed to satisfy constraint: Array of dictionary "
+     "attributes")),
     ("func.func private @f(i32 {plain = 1})",
      "'func.func' op arguments may only have dialect attributes"),
     ("func.func private @f() -> (i32 {plain = 1})",
      "'func.func' op results may only have dialect attributes"),
     ('"func.return"() : () -> ()', "'func.return' op expects parent op 'func.func'"),
     ("module attributes {plain} {}",
-     "'builtin.module' op can only contain attributes with dialect-prefixed names, found: "
-     "'plain'"),
+     ("'builtin.module' op can only contain attributes with dialect-prefixed names, found: "
+     "'plain'")),
     ('"builtin.module"() ({^bb0(%x: i32): }) : () -> ()',
      "'builtin.module' op region should have no arguments"),
     ('"builtin.module"() : () -> ()', "'builtin.module' op requires one region"),
@@ -64,8 +64,8 @@ CALLS = [
     ("call @m(%x) : (i32) -> i32", "'func.call' op 'm' does not reference a valid function"),
     ("call @h() : () -> i32", "'func.call' op incorrect number of operands for callee"),
     ("call @h(%y) : (i8) -> i32",
-     "'func.call' op operand type mismatch: expected operand type 'i32', but provided 'i8' for "
-     "operand number 0"),
+     ("'func.call' op operand type mismatch: expected operand type 'i32', but provided 'i8' for "
+     "operand number 0")),
     ("call @h(%x) : (i32) -> ()", "'func.call' op incorrect number of results for callee"),
     ('"func.call"(%x) : (i32) -> i32', "'func.call' op requires attribute 'callee'"),
 ]  # fmt: skip
@@ -99,8 +99,10 @@ def test_what_a_function_returns(complaints):
     assert complaints("func.func @f(%x: i32) -> i8 {\n  return %x : i32\n}") == [
         (
             2,
-            "type of return operand 0 ('i32') doesn't match function result type ('i8') in "
-            "function @f",
+            (
+                "type of return operand 0 ('i32') doesn't match function result type ('i8') in "
+                "function @f"
+            ),
         )
     ]
 

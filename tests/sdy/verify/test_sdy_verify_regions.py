@@ -41,8 +41,10 @@ MANUALS = [
     (
         "free before manual",
         {"IN": '<@grid, [{"v", "u"}, {}]>'},
-        "operand sharding at index 0 must have all manual axes come before free axes in its "
-        'dimension sharding at index 0. Saw manual axis "u" after free axis "v"',
+        (
+            "operand sharding at index 0 must have all manual axes come before free axes in its "
+            'dimension sharding at index 0. Saw manual axis "u" after free axis "v"'
+        ),
     ),
     (
         "not divisible",
@@ -52,14 +54,18 @@ MANUALS = [
     (
         "local shape of an argument",
         {"LOCAL": "tensor<8x12xf32>"},
-        "operand shape, corresponding sharding, and region operand shape at index 0 must match. "
-        "Expected local shape 'tensor<4x12xf32>', actual local shape 'tensor<8x12xf32>'",
+        (
+            "operand shape, corresponding sharding, and region operand shape at index 0 must match. "
+            "Expected local shape 'tensor<4x12xf32>', actual local shape 'tensor<8x12xf32>'"
+        ),
     ),
     (
         "element type of a result",
         {"RETURNED": "tensor<8x6xi32>"},
-        "result shape, corresponding sharding, and region result shape at index 0 must match. "
-        "Expected local shape 'tensor<8x6xf32>', actual local shape 'tensor<8x6xi32>'",
+        (
+            "result shape, corresponding sharding, and region result shape at index 0 must match. "
+            "Expected local shape 'tensor<8x6xf32>', actual local shape 'tensor<8x6xi32>'"
+        ),
     ),
     (
         "one sharding too many",
@@ -124,8 +130,10 @@ func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
     assert complaints(text) == [
         (
             4,
-            "'sdy.manual_computation' op number of op operands and region operands must match. "
-            "Op has 1 op operands and 0 region operands",
+            (
+                "'sdy.manual_computation' op number of op operands and region operands must match. "
+                "Op has 1 op operands and 0 region operands"
+            ),
         )
     ]
 
@@ -148,8 +156,10 @@ func.func @f(%x: tensor<8xf32>) {
     assert complaints(text) == [
         (
             6,
-            "'sdy.manual_computation' op operates on axis \"u\" which is already bound by a "
-            "parent sdy.manual_computation op",
+            (
+                "'sdy.manual_computation' op operates on axis \"u\" which is already bound by a "
+                "parent sdy.manual_computation op"
+            ),
         ),
         (4, "parent bounding this axis as manual"),
     ]
@@ -193,8 +203,10 @@ def test_arguments_of_a_named_computation_are_its_operands(complaints):
     assert complaints(_named("%y: tensor<4xf32>", cast)) == [
         (
             4,
-            "expected the type of the 0'th block argument to match the type of the corresponding "
-            "operand: 'tensor<4xf32>' vs 'tensor<8xf32>'",
+            (
+                "expected the type of the 0'th block argument to match the type of the corresponding "
+                "operand: 'tensor<4xf32>' vs 'tensor<8xf32>'"
+            ),
         )
     ]
 
@@ -203,8 +215,10 @@ def test_results_of_a_named_computation_are_what_it_returns(complaints):
     assert complaints(_named(body='"sdy.return"() : () -> ()')) == [
         (
             4,
-            "'sdy.named_computation' op inferred type(s)  are incompatible with return type(s) of "
-            "operation 'tensor<8xf32>'",
+            (
+                "'sdy.named_computation' op inferred type(s)  are incompatible with return type(s) of "
+                "operation 'tensor<8xf32>'"
+            ),
         ),
         (4, "'sdy.named_computation' op failed to infer returned types"),
     ]

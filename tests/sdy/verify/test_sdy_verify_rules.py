@@ -50,8 +50,10 @@ RULES = [
     (
         "a factor that is not there",
         OpShardingRule(ALL, (ID,), (_mapping((0,), (2,)),)),
-        "result - expecting factor indices to be within 0<=...<num_factors; received: 2, "
-        "num_factors: 2",
+        (
+            "result - expecting factor indices to be within 0<=...<num_factors; received: 2, "
+            "num_factors: 2"
+        ),
     ),
     (
         "a factor twice",
@@ -91,8 +93,10 @@ RULES = [
     (
         "of two kinds",
         OpShardingRule(ALL, (ID,), (ID,), need_replication=(1,), permutation=(1,)),
-        "a factor can only be in one of the reduction, need replication, or permutation factor "
-        "sets",
+        (
+            "a factor can only be in one of the reduction, need replication, or permutation factor "
+            "sets"
+        ),
     ),
     (
         "a reduced factor of the result",
@@ -172,8 +176,10 @@ ATTRIBUTES = [
     ),
     (
         'sdy.sharding_rule = "pointwise"',
-        "should have a sharding rule attribute of type OpShardingRuleAttr for attr named "
-        "'sdy.sharding_rule'",
+        (
+            "should have a sharding rule attribute of type OpShardingRuleAttr for attr named "
+            "'sdy.sharding_rule'"
+        ),
     ),
     (
         "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j], [i, j])->([i]) {i=8, j=8}>",
@@ -181,18 +187,24 @@ ATTRIBUTES = [
     ),
     (
         "sdy.propagation_edges = []",
-        "should have a propagation edges attribute of type PropagationEdgesAttr for attr named "
-        "'sdy.propagation_edges'",
+        (
+            "should have a propagation edges attribute of type PropagationEdgesAttr for attr named "
+            "'sdy.propagation_edges'"
+        ),
     ),
     (
         "sdy.result_propagation_edges = [1]",
-        "should have a propagation edges attribute of type ArrayAttr<PropagationEdgesAttr> for "
-        "attr named 'sdy.result_propagation_edges' or 'sdy.block_arg_propagation_edges'",
+        (
+            "should have a propagation edges attribute of type ArrayAttr<PropagationEdgesAttr> for "
+            "attr named 'sdy.result_propagation_edges' or 'sdy.block_arg_propagation_edges'"
+        ),
     ),
     (
         "sdy.block_arg_propagation_edges = {}",
-        "should have a propagation edges attribute of type ArrayAttr<PropagationEdgesAttr> for "
-        "attr named 'sdy.result_propagation_edges' or 'sdy.block_arg_propagation_edges'",
+        (
+            "should have a propagation edges attribute of type ArrayAttr<PropagationEdgesAttr> for "
+            "attr named 'sdy.result_propagation_edges' or 'sdy.block_arg_propagation_edges'"
+        ),
     ),
     (
         _edges('[{step-1 = [{"u" = operand-0 -> [result-0]}]}]'),
@@ -234,8 +246,10 @@ EDGES = [
         "propagation edges have negative step index: -2",
     ),
     (
-        '[{step-3 = [{"u" = operand-0 -> [result-0]}]}, {step-3 = [{"u" = operand-1 -> '
-        "[result-0]}]}]",
+        (
+            '[{step-3 = [{"u" = operand-0 -> [result-0]}]}, {step-3 = [{"u" = operand-1 -> '
+            "[result-0]}]}]"
+        ),
         "propagation edges have duplicate step index: 3",
     ),
     (

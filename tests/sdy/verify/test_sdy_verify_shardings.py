@@ -13,9 +13,9 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.verify.shardings import shape_of, sharding_for_type_problem
 from emu.sdy.dialect.wellformed import mesh_problem
+from emu.sdy.mlir.attributes import StringAttr
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Block, Operation, Region
-from emu.sdy.mlir.attributes import StringAttr
 from emu.sdy.mlir.types import DialectType, FloatType, TensorType
 from emu.sdy.mlir.verify import verify
 
@@ -31,8 +31,10 @@ SHARDINGS = [
     (
         "maximal with dimensions",
         "<@one, [{}, {}]>",
-        "a maximal sharding can only have a sharding with rank 0 and no replicated or "
-        "unreduced axes.",
+        (
+            "a maximal sharding can only have a sharding with rank 0 and no replicated or "
+            "unreduced axes."
+        ),
     ),
     ("rank", '<@grid, [{"u"}]>', "sharding doesn't match tensor rank: 1 != 2"),
     (
@@ -131,8 +133,10 @@ TYPES = [
     (
         "i32",
         "[{}]",
-        "non-shaped tensors can only have a sharding with rank 0 and no replicated or unreduced "
-        "axes. type: 'i32', sharding: #sdy.sharding<@grid, [{}]>",
+        (
+            "non-shaped tensors can only have a sharding with rank 0 and no replicated or unreduced "
+            "axes. type: 'i32', sharding: #sdy.sharding<@grid, [{}]>"
+        ),
     ),
     (
         "tuple<tensor<4xf32>, tensor<4xf32>>",
@@ -185,8 +189,10 @@ def test_axes_that_a_manual_computation_has(complaints):
     assert complaints(text) == [
         (
             6,
-            "'sdy.sharding_constraint' op operates on axis \"u\" which is already bound by a "
-            "parent sdy.manual_computation op",
+            (
+                "'sdy.sharding_constraint' op operates on axis \"u\" which is already bound by a "
+                "parent sdy.manual_computation op"
+            ),
         ),
         (5, "parent bounding this axis as manual"),
     ]

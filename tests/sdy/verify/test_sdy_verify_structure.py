@@ -18,18 +18,18 @@ STRUCTURE = [
      "'sdy.reshard' op requires zero regions"),
     (f'"sdy.reshard"(%x) : ({T}) -> {T}', "'sdy.reshard' op requires attribute 'sharding'"),
     (f'"sdy.reshard"(%x) <{{sharding = 7 : i8}}> : ({T}) -> {T}',
-     "invalid properties {sharding = 7 : i8} for op sdy.reshard: Invalid attribute `sharding` in "
-     "property conversion: 7 : i8"),
+     ("invalid properties {sharding = 7 : i8} for op sdy.reshard: Invalid attribute `sharding` in "
+     "property conversion: 7 : i8")),
     (f'"sdy.reshard"(%x) <{{sharding = {SHARDING}}}> : ({T}) -> tensor<8xi32>',
      "'sdy.reshard' op requires the same type for all operands and results"),
     (f'"sdy.data_flow_edge"(%x) : ({T}) -> tensor<8xf32, "dense">',
      "'sdy.data_flow_edge' op requires the same encoding for all operands and results"),
     ('"sdy.data_flow_edge"(%n) : (i32) -> i32',
-     "'sdy.data_flow_edge' op operand #0 must be shaped of any non-token type values, but got "
-     "'i32'"),
+     ("'sdy.data_flow_edge' op operand #0 must be shaped of any non-token type values, but got "
+     "'i32'")),
     ('"sdy.sharding_group"(%n) <{group_id = 1 : i64}> : (i32) -> ()',
-     "'sdy.sharding_group' op operand #0 must be ranked tensor of any non-token type values, but "
-     "got 'i32'"),
+     ("'sdy.sharding_group' op operand #0 must be ranked tensor of any non-token type values, but "
+     "got 'i32'")),
     (f'"sdy.sharding_group"(%x) <{{group_id = 1 : i64}}> : ({T}) -> {T}',
      "'sdy.sharding_group' op requires zero results"),
     (f'"sdy.constant"(%x) <{{value = dense<1.0> : {T}}}> : ({T}) -> {T}',
@@ -37,12 +37,12 @@ STRUCTURE = [
     (f'"sdy.named_computation"(%x) <{{name = "g"}}> : ({T}) -> {T}',
      "'sdy.named_computation' op requires one region"),
     (f'"sdy.named_computation"(%x) <{{name = "g"}}> ({{}}) : ({T}) -> {T}',
-     "'sdy.named_computation' op region #0 ('body') failed to verify constraint: region with 1 "
-     "blocks"),
+     ("'sdy.named_computation' op region #0 ('body') failed to verify constraint: region with 1 "
+     "blocks")),
     (f'"sdy.named_computation"(%x) {BODY} : ({T}) -> {T}',
      "'sdy.named_computation' op requires attribute 'name'"),
-    (f'"sdy.manual_computation"(%x) <{{manual_axes = #sdy<manual_axes{{}}>, out_shardings = '
-     f'{PER_VALUE}}}> {BODY} : ({T}) -> {T}',
+    ((f'"sdy.manual_computation"(%x) <{{manual_axes = #sdy<manual_axes{{}}>, out_shardings = '
+     f'{PER_VALUE}}}> {BODY} : ({T}) -> {T}'),
      "'sdy.manual_computation' op requires attribute 'in_shardings'"),
     ('"sdy.mesh"() <{sym_name = "m", mesh = #sdy.mesh<["q"=2]>}> : () -> ()',
      "'sdy.mesh' op expects parent op 'builtin.module'"),
@@ -50,8 +50,8 @@ STRUCTURE = [
      "'sdy.return' op must be the last operation in the parent block"),
     (f'"sdy.all_reduce"(%x) <{{out_sharding = {SHARDING}}}> : ({T}) -> {T}',
      "'sdy.all_reduce' op requires attribute 'reduction_axes'"),
-    (f'"sdy.all_gather"(%x) <{{gathering_axes = #sdy<list_of_axis_ref_lists[{{}}]>}}> : '
-     f"({T}) -> {T}", "'sdy.all_gather' op requires attribute 'out_sharding'"),
+    ((f'"sdy.all_gather"(%x) <{{gathering_axes = #sdy<list_of_axis_ref_lists[{{}}]>}}> : '
+     f"({T}) -> {T}"), "'sdy.all_gather' op requires attribute 'out_sharding'"),
 ]  # fmt: skip
 
 
@@ -73,8 +73,10 @@ def test_the_result_has_exactly_the_operands_type(complaints):
     assert complaints(text) == [
         (
             3,
-            "'sdy.reshard' op inferred type(s) 'tensor<?xf32>' are incompatible with return "
-            "type(s) of operation 'tensor<4xf32>'",
+            (
+                "'sdy.reshard' op inferred type(s) 'tensor<?xf32>' are incompatible with return "
+                "type(s) of operation 'tensor<4xf32>'"
+            ),
         ),
         (3, "'sdy.reshard' op failed to infer returned types"),
     ]
@@ -89,8 +91,10 @@ def test_what_ends_a_body(complaints):
     assert complaints(_function(op)) == [
         (
             3,
-            "'sdy.named_computation' op expects regions to end with 'sdy.return', found "
-            "'stablehlo.return'",
+            (
+                "'sdy.named_computation' op expects regions to end with 'sdy.return', found "
+                "'stablehlo.return'"
+            ),
         ),
         (3, "in custom textual format, the absence of terminator implies 'sdy.return'"),
     ]
