@@ -31,7 +31,7 @@ from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
 from emu.sdy.mlir.printing_attributes import RESOURCES
 from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
-from emu.sdy.mlir.scopes import PendingLocation, Scopes
+from emu.sdy.mlir.scopes import Located, PendingLocation, Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
 
@@ -207,7 +207,7 @@ class Parser(AttributeReader):
         self.expect(":")
         type_ = self.type()
         attributes = self.optional_attr_dict() if self.peek("{") else None
-        holder = _Located(self.source.location(operand.place))
+        holder = Located(self.source.location(operand.place))
         pending = len(self._deferred)
         self.trailing_location(holder)
         if len(self._deferred) > pending:
