@@ -20,10 +20,10 @@ from emu.sdy.dialect.shardings import (
     modify_result_attributes,
     remove_sharding_rules,
 )
+from emu.sdy.dialect.walker import Place, transform_shardings
 from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.passes.base import FunctionPass, ModulePass, Session, register
-from emu.sdy.passes.walker import Place, transform_shardings
 
 __all__ = [
     "CloseShardings",
