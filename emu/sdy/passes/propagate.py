@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -97,9 +98,9 @@ class _Propagate(ModulePass):
             remove_sharding_rules(op)
         tracker.save()
 
+    @abstractmethod
     def propagate(self, driver: Driver, teller: Teller | None) -> None:
         """Run fixpoints."""
-        raise NotImplementedError
 
 
 @register

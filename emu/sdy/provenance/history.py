@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from emu.sdy.dialect import axes as axes_
 from emu.sdy.dialect.attributes import AxisRef, DimMapping, TensorMapping, TensorSharding
 from emu.sdy.dialect.shardings import shardable_value
+from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.passes.walker import FunctionResult
 from emu.sdy.propagation.events import Cut, SeedEvent, StepEvent
 
 __all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection", "what"]

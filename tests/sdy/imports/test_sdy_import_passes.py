@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.sdy.dialect.attributes import Mesh, TensorSharding
-from emu.sdy.mlir import parse
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.passes.import_ import ImportPipeline
-from emu.sdy.passes.run import run
-from emu.sdy.passes.walker import (
+from emu.sdy.dialect.walker import (
     FunctionResult,
     Place,
     transform_sharding,
     transform_shardings,
     walk_shardings,
 )
+from emu.sdy.mlir import parse
+from emu.sdy.mlir.diagnostics import PassFailed
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.passes.import_ import ImportPipeline
+from emu.sdy.passes.run import run
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(p.stem for p in GOLDEN.glob("*.mlir") if not p.stem.endswith(".expected"))

@@ -131,6 +131,22 @@ func.func @second(%a: tensor<8xf32>) -> tensor<8xf32> { return %a : tensor<8xf32
     ]
 
 
+def test_a_declaration_has_nothing_to_propagate():
+    text = 'sdy.mesh @grid = <["x"=2]>\nfunc.func private @main(tensor<8xf32>) -> tensor<8xf32>'
+    module, diagnostics = propagate(text)
+    assert "sdy.sharding" not in to_text(module)
+    assert not diagnostics
+
+
+def test_meshes_written_in_place_propagate_too():
+    text = function(
+        "%0 = stablehlo.abs %a : tensor<8xf32>\nreturn %0 : tensor<8xf32>",
+        '%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["u"=2]>, [{"u"}]>}',
+    )
+    module, _ = propagate(text)
+    assert '#sdy.sharding_per_value<[<mesh<["u"=2]>, [{"u", ?}]>]>' in to_text(module)
+
+
 def test_a_value_in_two_groups_is_an_error():
     text = function(
         "sdy.sharding_group %a group_id=0 : tensor<8xf32>\n"
