@@ -131,6 +131,19 @@ def test_without_a_main_function_edges_fail() -> None:
         run(module, "sdy-add-func-data-flow-edges")
 
 
+def test_a_call_of_a_declaration_is_not_imported() -> None:
+    module = parse(
+        """
+func.func private @elsewhere(tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @elsewhere(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+    )
+    with pytest.raises(PassFailed, match="-:4:8: function @elsewhere has no body"):
+        run(module, "sdy-import-func-calls")
+
+
 def test_passes_of_the_pipeline() -> None:
     def names(**options: bool) -> list[str]:
         return [each.name for each in ImportPipeline(**options).passes()]
