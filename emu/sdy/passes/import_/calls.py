@@ -104,9 +104,9 @@ class ImportFuncCalls(ModulePass):
                 raise PassFailed(message)
             _import_call(call, function, table, moved)
         for name in moved:
-            function = table.lookup(name)
-            if function is not None:
-                table.erase(function)
+            imported = table.lookup(name)
+            if imported is not None:
+                table.erase(imported)
         if self.add_data_flow_edges_on_named_computations:
             add_edges_of(op, "sdy.named_computation")
 
