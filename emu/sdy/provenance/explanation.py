@@ -35,8 +35,8 @@ class ValueReport:
         after: The sharding it had after propagation.
         exported: The sharding in the module at the end; None where the value
             is not there any more.
-        axes: By dimension: each axis with the way it took.
         rejections: The axes it was refused.
+        recorder: The steps.
     """
 
     name: ValueName
@@ -47,8 +47,19 @@ class ValueReport:
     before: TensorSharding | None
     after: TensorSharding | None
     exported: TensorSharding | None
-    axes: tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...] = ()
-    rejections: tuple[Rejection, ...] = ()
+    rejections: tuple[Rejection, ...]
+    recorder: Recorder = field(repr=False, compare=False)
+
+    @property
+    def axes(self) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
+        """By dimension: each axis with the way it took.
+
+        Followed when it is asked for: a way can be as long as the program.
+        """
+        return tuple(
+            tuple((axis, tuple(self.recorder.way(self.value, d, axis))) for axis in dim.axes)
+            for d, dim in enumerate(self.after.dims if self.after is not None else ())
+        )
 
     def __str__(self) -> str:
         from emu.sdy.provenance.text import value_text
@@ -192,10 +203,6 @@ def _report(
 ) -> ValueReport:
     history = recorder.histories.get(recorder.home(copy))
     after = history.final if history is not None else get_sharding(value)
-    axes = tuple(
-        tuple((axis, tuple(recorder.way(copy, dim, axis))) for axis in sharding.axes)
-        for dim, sharding in enumerate(after.dims if after is not None else ())
-    )
     defining = value.defining_op
     location = value.location if isinstance(value, BlockArgument) else _location(value)
     return ValueReport(
@@ -207,8 +214,8 @@ def _report(
         get_sharding(value),
         after,
         end,
-        axes,
         tuple(recorder.rejections(copy)),
+        recorder,
     )
 
 
