@@ -321,3 +321,27 @@ def test_any_module_reads_back(module: Operation) -> None:
         assert to_text(again, generic=generic) == text
         assert to_text(again.clone(), generic=generic) == text
         assert to_text(pickle.loads(pickle.dumps(again)), generic=generic) == text
+
+
+RESOURCES = """\
+module {
+  "t.a"() {a = dense_resource<blob> : tensor<2xf32>} : () -> ()
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      blob: "0x040000000000803F00000040"
+    }
+  }
+#-}
+"""
+
+
+def test_resources_are_kept() -> None:
+    module = parse(RESOURCES)
+    assert to_text(module) == RESOURCES
+    assert to_text(pickle.loads(pickle.dumps(module))) == RESOURCES
+    assert to_text(module.clone(), generic=True).endswith(
+        "}) : () -> ()\n" + RESOURCES[RESOURCES.index("\n{-#") :]
+    )

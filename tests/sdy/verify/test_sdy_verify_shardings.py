@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from emu.sdy.dialect.attributes import (
     AxisRef,
     DimensionSharding,
     Mesh,
     MeshAxis,
+    SubAxisInfo,
     TensorSharding,
 )
 from emu.sdy.dialect.verify.shardings import shape_of, sharding_for_type_problem
@@ -266,3 +271,40 @@ def test_a_mesh_that_a_program_built(axes, ids, message):
 )
 def test_a_good_mesh(axes, ids):
     assert mesh_problem(_mesh(axes, ids)) is None
+
+
+# Any sub-axes of one axis
+
+FULL = 24
+SUB_AXIS = st.builds(
+    lambda pre, size: AxisRef("u", SubAxisInfo(pre, size)),
+    st.sampled_from([1, 2, 3, 4, 6, 8, 12]),
+    st.sampled_from([1, 2, 3, 4, 6, 8, 24]),
+)
+
+
+def _is_right(dims: list[list[AxisRef]]) -> bool:
+    """By counting which digits of a device's coordinate each sub-axis takes."""
+    taken: set[int] = set()
+    for dim in dims:
+        for axis in dim:
+            sub = axis.sub_axis
+            assert sub is not None
+            if sub.size in (1, FULL) or FULL % (sub.pre_size * sub.size):
+                return False
+            digits = set(range(sub.pre_size, sub.pre_size * sub.size))
+            if digits & taken:
+                return False
+            taken |= digits
+        for a, b in pairwise(dim):
+            if a.sub_axis.pre_size * a.sub_axis.size == b.sub_axis.pre_size:
+                return False
+    return True
+
+
+@given(st.lists(st.lists(SUB_AXIS, max_size=3), min_size=2, max_size=2))
+def test_sub_axes_are_right_if_no_two_take_the_same_digits(dims):
+    mesh = Mesh((MeshAxis("u", FULL),))
+    sharding = TensorSharding("m", tuple(DimensionSharding(tuple(axes)) for axes in dims))
+    problem = sharding_for_type_problem(sharding, TensorType((24, 24), F32), mesh)
+    assert (problem is None) == _is_right(dims)
