@@ -146,6 +146,10 @@ def main() -> int:
     start = time.perf_counter()
     with Oracle(options.python) as oracle:
         for pipeline in options.pipeline or pipelines(options.only_pass):
+            refusal = oracle.ask("", pipeline).text
+            if refusal.startswith("failed to add"):  # jaxlib does not offer this option
+                sys.stdout.write(f"{refusal.rstrip()}\n\n")
+                continue
             for name, text in texts:
                 theirs = oracle.ask(text, pipeline, **form)
                 mine = ours(text, pipeline, **form)
