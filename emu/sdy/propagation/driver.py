@@ -211,8 +211,17 @@ class Driver:
         if op is not self._visited:
             self._rewriter.enqueue(op)
 
-    def _queue_users(self, value: Value) -> None:
-        """Queue all operations that see a value as a source."""
+    def _queue_users(self, value: Value, through: frozenset[Value] = frozenset()) -> None:
+        """Queue all operations that see a value as a source.
+
+        Args:
+            value: The value.
+            through: Values through which calls and returns led here. Two calls
+                in a row of a function that returns its argument lead in a circle
+                (in which Shardy overflows its stack).
+        """
+        if value in through:
+            return
         for user, index in value.uses:
             known = definition(user.name)
             if (known.terminator or user.name in DATA_FLOW_OPS) and (
@@ -220,14 +229,16 @@ class Driver:
             ) is not None:
                 self._queue(edge)
             elif known.terminator:
-                self._queue_behind_return(user, index)
+                self._queue_behind_return(user, index, through | {value})
             elif user.name == "func.call":
                 for block in find_function(self.table, callee_name(user)).regions[0].blocks[:1]:
-                    self._queue_users(block.arguments[index])
+                    self._queue_users(block.arguments[index], through | {value})
             else:
                 self._queue(user)
 
-    def _queue_behind_return(self, terminator: Operation, index: int) -> None:
+    def _queue_behind_return(
+        self, terminator: Operation, index: int, through: frozenset[Value]
+    ) -> None:
         parent = terminator.parent_op
         if parent is None:
             return
@@ -236,7 +247,7 @@ class Driver:
             self._queue(parent)
         for user in users:
             if user.name == "func.call":
-                self._queue_users(user.results[index])
+                self._queue_users(user.results[index], through)
 
     def _queue_around(self, value: Value) -> None:
         """Queue all operations that see a value."""
