@@ -193,23 +193,3 @@ def test_options_as_text():
         propagation_strategy=PropagationStrategy.BASIC_THEN_AGGRESSIVE,
         run_op_priority_propagation=False,
     )
-
-
-def test_calls_that_lead_back_to_where_they_began_end():
-    text = """
-sdy.mesh @grid = <["x"=2]>
-func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}]>}) -> tensor<8xf32> {
-  %0 = stablehlo.abs %a : tensor<8xf32>
-  %1 = call @same(%0) : (tensor<8xf32>) -> tensor<8xf32>
-  %2 = call @same(%1) : (tensor<8xf32>) -> tensor<8xf32>
-  return %2 : tensor<8xf32>
-}
-func.func private @same(%a: tensor<8xf32>) -> tensor<8xf32> {
-  return %a : tensor<8xf32>
-}
-"""
-    module = parse(text)
-    run_pass(BasicPropagate(), module, Session())
-    assert 'stablehlo.abs %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x", ?}]>' in (
-        to_text(module)
-    )
