@@ -269,3 +269,31 @@ module {
     return %4 : tensor<2x2xf32>
   }
 }
+
+// CASE slicing along sub-axes counts their digits right
+// PASSES sdy-convert-global-to-local{fix-sub-axis-offsets=true}
+sdy.mesh @line = <["r"=8]>
+func.func @main(%a: tensor<4xi8>) -> (tensor<4xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)4}]>}, tensor<4xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)2}]>}) {
+  %0 = sdy.all_slice [{"r":(2)4}] %a out_sharding=<@line, [{"r":(2)4}]> : tensor<4xi8>
+  %1 = sdy.all_slice [{"r":(2)2}] %a out_sharding=<@line, [{"r":(2)2}]> : tensor<4xi8>
+  return %0, %1 : tensor<4xi8>, tensor<4xi8>
+}
+// GIVES
+module {
+  sdy.mesh @line = <["r"=8]>
+  func.func @main(%arg0: tensor<4xi8>) -> (tensor<1xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)4}]>}, tensor<2xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)2}]>}) {
+    %0 = stablehlo.partition_id : tensor<ui32>
+    %1 = stablehlo.convert %0 : (tensor<ui32>) -> tensor<i64>
+    %c = stablehlo.constant dense<[0, 1, 2, 3, 0, 1, 2, 3]> : tensor<8xi64>
+    %2 = stablehlo.dynamic_slice %c, %1, sizes = [1] : (tensor<8xi64>, tensor<i64>) -> tensor<1xi64>
+    %3 = stablehlo.reshape %2 : (tensor<1xi64>) -> tensor<i64>
+    %4 = stablehlo.dynamic_slice %arg0, %3, sizes = [1] : (tensor<4xi8>, tensor<i64>) -> tensor<1xi8>
+    %5 = stablehlo.partition_id : tensor<ui32>
+    %6 = stablehlo.convert %5 : (tensor<ui32>) -> tensor<i64>
+    %c_0 = stablehlo.constant dense<[0, 0, 2, 2, 0, 0, 2, 2]> : tensor<8xi64>
+    %7 = stablehlo.dynamic_slice %c_0, %6, sizes = [1] : (tensor<8xi64>, tensor<i64>) -> tensor<1xi64>
+    %8 = stablehlo.reshape %7 : (tensor<1xi64>) -> tensor<i64>
+    %9 = stablehlo.dynamic_slice %arg0, %8, sizes = [2] : (tensor<4xi8>, tensor<i64>) -> tensor<2xi8>
+    return %4, %9 : tensor<1xi8>, tensor<2xi8>
+  }
+}

@@ -201,3 +201,89 @@ module {
     return %3 : tensor<4x4xf32>
   }
 }
+
+// CASE calls of functions with local shapes
+// PASSES sdy-convert-global-to-local
+sdy.mesh @grid = <["r"=2, "c"=2]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) -> (tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) {
+  %0 = call @f(%a) {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"r"}, {}]>]>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+func.func private @f(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) -> (tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) {
+  return %a : tensor<8x4xf32>
+}
+func.func private @declared(tensor<8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"c"}]>})
+// GIVES
+module {
+  sdy.mesh @grid = <["r"=2, "c"=2]>
+  func.func @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) -> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) {
+    %0 = call @f(%arg0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+  func.func private @f(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) -> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) {
+    return %arg0 : tensor<4x4xf32>
+  }
+  func.func private @declared(tensor<4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"c"}]>})
+}
+
+// CASE a loop that carries shards
+// PASSES sdy-convert-global-to-local
+sdy.mesh @grid = <["r"=2, "c"=2]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) -> (tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) {
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %n, %x = %a) : tensor<i32>, tensor<8x4xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@grid, []>, <@grid, [{"r"}, {}]>]>}
+  cond {
+    %1 = stablehlo.compare NE, %i, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = sdy.all_gather [{"r"}, {}] %x out_sharding=<@grid, [{}, {}]> : tensor<8x4xf32>
+    %2 = sdy.all_slice [{"r"}, {}] %1 out_sharding=<@grid, [{"r"}, {}]> : tensor<8x4xf32>
+    stablehlo.return %i, %2 : tensor<i32>, tensor<8x4xf32>
+  }
+  return %0#1 : tensor<8x4xf32>
+}
+// GIVES
+module {
+  sdy.mesh @grid = <["r"=2, "c"=2]>
+  func.func @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) -> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}]>}) {
+    %c = stablehlo.constant dense<3> : tensor<i32>
+    %0:2 = stablehlo.while(%iterArg = %c, %iterArg_0 = %arg0) : tensor<i32>, tensor<4x4xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@grid, []>, <@grid, [{"r"}, {}]>]>}
+    cond {
+      %1 = stablehlo.compare NE, %iterArg, %iterArg : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %1 = "stablehlo.all_gather"(%iterArg_0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, use_global_device_ids}> : (tensor<4x4xf32>) -> tensor<8x4xf32>
+      %2 = stablehlo.partition_id : tensor<ui32>
+      %3 = stablehlo.convert %2 : (tensor<ui32>) -> tensor<i64>
+      %c_1 = stablehlo.constant dense<[0, 0, 4, 4]> : tensor<4xi64>
+      %4 = stablehlo.dynamic_slice %c_1, %3, sizes = [1] : (tensor<4xi64>, tensor<i64>) -> tensor<1xi64>
+      %5 = stablehlo.reshape %4 : (tensor<1xi64>) -> tensor<i64>
+      %c_2 = stablehlo.constant dense<0> : tensor<i64>
+      %6 = stablehlo.dynamic_slice %1, %5, %c_2, sizes = [4, 4] : (tensor<8x4xf32>, tensor<i64>, tensor<i64>) -> tensor<4x4xf32>
+      stablehlo.return %iterArg, %6 : tensor<i32>, tensor<4x4xf32>
+    }
+    return %0#1 : tensor<4x4xf32>
+  }
+}
+
+// CASE constants of StableHLO that are cut
+// PASSES sdy-convert-global-to-local
+sdy.mesh @grid = <["r"=2, "c"=2]>
+func.func @main() -> (tensor<4xi32> {sdy.sharding = #sdy.sharding<@grid, [{"c"}]>}) {
+  %0 = stablehlo.constant {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"c"}]>]>} dense<[1, 2, 3, 4]> : tensor<4xi32>
+  return %0 : tensor<4xi32>
+}
+// GIVES
+module {
+  sdy.mesh @grid = <["r"=2, "c"=2]>
+  func.func @main() -> (tensor<2xi32> {sdy.sharding = #sdy.sharding<@grid, [{"c"}]>}) {
+    %c = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+    %0 = stablehlo.partition_id : tensor<ui32>
+    %1 = stablehlo.convert %0 : (tensor<ui32>) -> tensor<i64>
+    %c_0 = stablehlo.constant dense<[0, 2, 0, 2]> : tensor<4xi64>
+    %2 = stablehlo.dynamic_slice %c_0, %1, sizes = [1] : (tensor<4xi64>, tensor<i64>) -> tensor<1xi64>
+    %3 = stablehlo.reshape %2 : (tensor<1xi64>) -> tensor<i64>
+    %4 = stablehlo.dynamic_slice %c, %3, sizes = [2] : (tensor<4xi32>, tensor<i64>) -> tensor<2xi32>
+    return %4 : tensor<2xi32>
+  }
+}

@@ -34,7 +34,8 @@ def _bits(name: str, element: Type) -> int | None:
         return _one(element)
     if isinstance(element, FloatType):
         least = _least_float(element.name)
-        sign = 1 << (FORMATS[element.name].width - 1)
+        form = FORMATS[element.name]
+        sign = 1 << (form.width - 1) if form.signed else 0
         return least if name == "stablehlo.maximum" else least & ~sign
     if isinstance(element, IntegerType):
         least = 1 << (element.width - 1)
