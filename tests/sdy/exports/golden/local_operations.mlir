@@ -225,3 +225,44 @@ module {
     return %1, %2 : tensor<1x4x6xf32>, tensor<1x4x2xf32>
   }
 }
+
+// CASE products whose sums are scattered, on which Shardy stops
+// PASSES sdy-convert-global-to-local
+sdy.mesh @grid = <["r"=2, "c"=2]>
+func.func @main(%a: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {"c", "r"}]>}, %b: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"c", "r"}, {}]>}) -> (tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {"c"}]>}, tensor<4x6xf32>) {
+  %0 = stablehlo.dot %a, %b {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %1 = sdy.reduce_scatter [{"r"}, {"c"}] %0 out_sharding=<@grid, [{"r"}, {"c"}]> : tensor<4x6xf32>
+  %2 = stablehlo.dot %a, %b {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %3 = sdy.all_reduce {"r", "c"} %2 out_sharding=<@grid, [{}, {}]> : tensor<4x6xf32>
+  return %1, %3 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+// GIVES
+module {
+  sdy.mesh @grid = <["r"=2, "c"=2]>
+  func.func @main(%arg0: tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {"c", "r"}]>}, %arg1: tensor<2x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"c", "r"}, {}]>}) -> (tensor<2x3xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {"c"}]>}, tensor<4x6xf32>) {
+    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<4x2xf32>, tensor<2x6xf32>) -> tensor<4x6xf32>
+    %1 = "stablehlo.all_reduce"(%0) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):
+      %13 = stablehlo.add %arg2, %arg3 : tensor<f32>
+      stablehlo.return %13 : tensor<f32>
+    }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    %2 = stablehlo.partition_id : tensor<ui32>
+    %3 = stablehlo.convert %2 : (tensor<ui32>) -> tensor<i64>
+    %c = stablehlo.constant dense<[0, 0, 2, 2]> : tensor<4xi64>
+    %4 = stablehlo.dynamic_slice %c, %3, sizes = [1] : (tensor<4xi64>, tensor<i64>) -> tensor<1xi64>
+    %5 = stablehlo.reshape %4 : (tensor<1xi64>) -> tensor<i64>
+    %6 = stablehlo.partition_id : tensor<ui32>
+    %7 = stablehlo.convert %6 : (tensor<ui32>) -> tensor<i64>
+    %c_0 = stablehlo.constant dense<[0, 3, 0, 3]> : tensor<4xi64>
+    %8 = stablehlo.dynamic_slice %c_0, %7, sizes = [1] : (tensor<4xi64>, tensor<i64>) -> tensor<1xi64>
+    %9 = stablehlo.reshape %8 : (tensor<1xi64>) -> tensor<i64>
+    %10 = stablehlo.dynamic_slice %1, %5, %9, sizes = [2, 3] : (tensor<4x6xf32>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+    %11 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<4x2xf32>, tensor<2x6xf32>) -> tensor<4x6xf32>
+    %12 = "stablehlo.all_reduce"(%11) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):
+      %13 = stablehlo.add %arg2, %arg3 : tensor<f32>
+      stablehlo.return %13 : tensor<f32>
+    }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    return %10, %12 : tensor<2x3xf32>, tensor<4x6xf32>
+  }
+}

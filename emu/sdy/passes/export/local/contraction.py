@@ -1,7 +1,7 @@
 """Products and convolutions.
 
 A device that has a part of what is summed over gives a part of the sum. That is
-right only if an all-reduce along the same axes follows at once, and if padding
+right only if a reduction along the same axes follows at once, and if padding
 that was put in so that shards are even adds nothing; both are the work of
 earlier passes, and are checked.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from emu.sdy.dialect.attributes import AxisRef, AxisRefList, Mesh
+from emu.sdy.dialect.attributes import AxisRef, AxisRefList, ListOfAxisRefLists, Mesh
 from emu.sdy.dialect.axes import sort_and_merge, total_size
 from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr
 from emu.sdy.mlir.floats import value_of
@@ -35,21 +35,34 @@ __all__ = [
 ]
 
 
-def check_all_reduce(op: Operation, axes: Iterable[AxisRef], what: str, dims: str) -> None:
-    """Raise unless an all-reduce along ``axes`` is the only user of a result.
+def check_all_reduce(
+    op: Operation, axes: Iterable[AxisRef], mesh: Mesh, what: str, dims: str
+) -> None:
+    """Raise unless the only user of a result adds it up along ``axes``.
+
+    That is an all-reduce or, where Shardy ends with a failed check, the
+    reduce-scatter that canonicalisation makes of it and of a slice behind it;
+    and in any order of the axes.
 
     Args:
         op: Gives partial results.
         axes: Along which they are partial.
+        mesh: The mesh of the axes.
         what: What the operation is called in the message.
         dims: The dimensions that are cut, for the message.
     """
     (user,) = op.results[0].users if op.results[0].has_one_use else (None,)
-    if user is None or user.name != "sdy.all_reduce":
+    summed: Iterable[AxisRef] = ()
+    if user is not None and user.name == "sdy.all_reduce":
+        summed = attribute(user, "reduction_axes", AxisRefList).axes
+    elif user is not None and user.name == "sdy.reduce_scatter":
+        lists = attribute(user, "reduce_scatter_axes", ListOfAxisRefLists).lists
+        summed = [axis for each in lists for axis in each]
+    else:
         raise CannotLocalize(
             f"Expected {what} to have one user and the user is an sdy.all_reduce.", illegal=False
         )
-    if attribute(user, "reduction_axes", AxisRefList).axes != tuple(axes):
+    if sort_and_merge(summed, mesh) != sort_and_merge(axes, mesh):
         raise CannotLocalize(
             f"The axes of the sdy.all_reduce should match the {dims}.", illegal=False
         )
@@ -82,7 +95,7 @@ def _check_contraction(
     sharding = state.sharding(left)
     if is_replicated(sharding):
         return
-    state.mesh(sharding, of=".")
+    mesh = state.mesh(sharding, of=".")
     axes = [axis for dim in dims for axis in axes_of(sharding, dim)]
     if not axes:
         return
@@ -90,7 +103,7 @@ def _check_contraction(
         raise CannotLocalize(
             f"Padding value must be zero for sharded contracting {name}.", illegal=False
         )
-    check_all_reduce(op, axes, f"sharded contracting {name}", described)
+    check_all_reduce(op, axes, mesh, f"sharded contracting {name}", described)
 
 
 def _adds_nothing(value: Value) -> bool:
@@ -129,7 +142,8 @@ def localize_convolution(state: Localization, op: Operation) -> None:
     if axes:
         check_all_reduce(
             op,
-            sort_and_merge(axes, mesh),
+            axes,
+            mesh,
             "sharded contracting convolution",
             "sharded reduction dimensions of the convolution",
         )

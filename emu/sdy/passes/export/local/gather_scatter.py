@@ -190,7 +190,8 @@ def localize_gather(state: Localization, op: Operation) -> None:
         state.replace(op, [gathered])
         return
     axes = [axis for dim in cut for axis in axes_of(sharding, dim)]
-    check_all_reduce(op, axes, "the gather", "sharded collapsed operand dimensions of the gather")
+    dims_text = "sharded collapsed operand dimensions of the gather"
+    check_all_reduce(op, axes, mesh, "the gather", dims_text)
     indices = _Indices(
         state,
         op,
