@@ -30,6 +30,7 @@ from emu.sdy.passes.export.local.builder import (
     tensor,
 )
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
+from emu.sdy.passes.export.local.sums import why_not_added
 from emu.sdy.rules.reading import attribute
 
 __all__ = [
@@ -277,6 +278,14 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 # Reducing
 
 
+def _reduced(state: Localization, op: Operation) -> Value:
+    """What is to be added up, with a warning if that is wrong."""
+    value = state.current(op.operands[0])
+    if (why := why_not_added(value)) is not None:
+        state.warn(op, f"{why}: the program gives other results than the one with global shapes")
+    return value
+
+
 def _reduce_properties(state: Localization, groups: Attribute) -> dict[str, Attribute]:
     return {
         "replica_groups": groups,
@@ -290,7 +299,7 @@ def localize_all_reduce(state: Localization, op: Operation) -> None:
     target = _target(op)
     axes = attribute(op, "reduction_axes", AxisRefList).axes
     groups, _ = state.groups(axes, state.mesh(target), target.mesh)
-    value = state.current(op.operands[0])
+    value = _reduced(state, op)
     state.replace(op, [_all_reduce(state, op, value, state.local_tensor(op.result), groups)])
 
 
@@ -308,7 +317,7 @@ def localize_reduce_scatter(state: Localization, op: Operation) -> None:
     axes_per_dim = attribute(op, "reduce_scatter_axes", ListOfAxisRefLists).lists
     source = state.sharding(op.operands[0]) or _target(op)
     mesh = state.mesh(source)
-    value = state.current(op.operands[0])
+    value = _reduced(state, op)
     dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
     all_axes = [axis for axes in axes_per_dim for axis in axes]
     groups, _ = state.groups(all_axes, mesh, source.mesh)

@@ -13,9 +13,7 @@ from collections.abc import Iterable
 from emu.sdy.dialect.attributes import AxisRef, AxisRefList, ListOfAxisRefLists, Mesh
 from emu.sdy.dialect.axes import sort_and_merge, total_size
 from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr
-from emu.sdy.mlir.floats import value_of
 from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import FloatType, IntegerType, TensorType
 from emu.sdy.passes.export.local.builder import Builder, integer_attribute
 from emu.sdy.passes.export.local.localization import (
     Axes,
@@ -24,6 +22,7 @@ from emu.sdy.passes.export.local.localization import (
     axes_of,
     is_replicated,
 )
+from emu.sdy.passes.export.local.sums import is_zero
 from emu.sdy.rules.reading import attribute, integer
 from emu.sdy.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
 
@@ -115,17 +114,7 @@ def _adds_nothing(value: Value) -> bool:
     constant = source.properties.get("value") if source is not None else None
     if source is None or source.name != "stablehlo.constant":
         return False
-    return isinstance(constant, DenseElementsAttr) and _is_zero(constant)
-
-
-def _is_zero(constant: DenseElementsAttr) -> bool:
-    if not constant.splat or not isinstance(constant.type, TensorType):
-        return False
-    element = constant.type.element
-    bits = int.from_bytes(constant.data, "little")
-    if isinstance(element, FloatType):
-        return value_of(bits, element.name) == 0
-    return isinstance(element, IntegerType) and bits == 0
+    return isinstance(constant, DenseElementsAttr) and is_zero(constant)
 
 
 def localize_convolution(state: Localization, op: Operation) -> None:

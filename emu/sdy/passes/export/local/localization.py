@@ -243,6 +243,10 @@ class Localization:
         for op in self._done:
             op.erase()
 
+    def warn(self, op: Operation, message: str) -> None:
+        """Emit a warning about an operation."""
+        self._diagnostics.warning(op.location, message)
+
     # Devices
 
     def shard_indices(self, place: Operation, mesh: Mesh, axes: Axes) -> list[int]:
