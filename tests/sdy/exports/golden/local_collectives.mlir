@@ -297,3 +297,27 @@ module {
     return %4, %9 : tensor<1xi8>, tensor<2xi8>
   }
 }
+
+// CASE reducing and scattering at once along two of three dimensions
+// PASSES sdy-convert-global-to-local{combine-multi-dimension-reduce-scatter=true}
+sdy.mesh @grid = <["r"=2, "c"=3]>
+func.func @main(%a: tensor<4x5x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {}, {}]>}) -> (tensor<4x5x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}, {"c"}]>}) {
+  %0 = sdy.reduce_scatter [{"r"}, {}, {"c"}] %a out_sharding=<@grid, [{"r"}, {}, {"c"}]> : tensor<4x5x6xf32>
+  return %0 : tensor<4x5x6xf32>
+}
+// GIVES
+module {
+  sdy.mesh @grid = <["r"=2, "c"=3]>
+  func.func @main(%arg0: tensor<4x5x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {}, {}]>}) -> (tensor<2x5x2xf32> {sdy.sharding = #sdy.sharding<@grid, [{"r"}, {}, {"c"}]>}) {
+    %0 = stablehlo.reshape %arg0 : (tensor<4x5x6xf32>) -> tensor<2x2x5x3x2xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 3, 1, 2, 4] : (tensor<2x2x5x3x2xf32>) -> tensor<2x3x2x5x2xf32>
+    %2 = stablehlo.reshape %1 : (tensor<2x3x2x5x2xf32>) -> tensor<6x2x5x2xf32>
+    %3 = "stablehlo.reduce_scatter"(%2) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3, 4, 5]]> : tensor<1x6xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
+    ^bb0(%arg1: tensor<f32>, %arg2: tensor<f32>):
+      %5 = stablehlo.add %arg1, %arg2 : tensor<f32>
+      stablehlo.return %5 : tensor<f32>
+    }) : (tensor<6x2x5x2xf32>) -> tensor<1x2x5x2xf32>
+    %4 = stablehlo.reshape %3 : (tensor<1x2x5x2xf32>) -> tensor<2x5x2xf32>
+    return %4 : tensor<2x5x2xf32>
+  }
+}
