@@ -263,6 +263,13 @@ def _optional() -> Iterator[Finding]:
         if torch
         else "torch tensors cannot be passed to kernels, tests that compare with torch",
     )
+    jax = _version("jax")
+    yield Finding(
+        name="jax",
+        value=jax or "not installed",
+        present=jax is not None,
+        cost="" if jax else "emu.sdy.from_jax, tests that compare with Shardy's own passes",
+    )
 
 
 def _cache() -> Iterator[Finding]:

@@ -15,11 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from emu.sdy.provenance import Explanation, ValueReport, explain
     from emu.sdy.jax import from_jax
     from emu.sdy.mlir import parse, to_text
     from emu.sdy.mlir.diagnostics import MlirError, PassFailed
     from emu.sdy.passes.run import run
+    from emu.sdy.provenance import Explanation, ValueReport, explain
     from emu.sdy.rules import register as register_rule
 
 __all__ = [

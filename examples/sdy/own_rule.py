@@ -33,9 +33,7 @@ def main() -> None:
 
     @emu.sdy.register_rule("@flash_attention")
     def flash_attention(op):
-        return einsum_rule(
-            op, "b q h d, b k h d, b k h d -> b q h d", need_replication="k d"
-        )
+        return einsum_rule(op, "b q h d, b k h d, b k h d -> b q h d", need_replication="k d")
 
     print("with a rule:   ", shardings())
 

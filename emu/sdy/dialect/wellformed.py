@@ -49,11 +49,6 @@ def _device_ids_problem(mesh: Mesh) -> str | None:
     if ordered != list(range(total)):
         got = ", ".join(map(str, ordered))
         return f"sorted device ids must be iota(product(axes)), got: {got}"
-    if ordered == list(ids):
-        return (
-            "if the ordered device ids are the same as iota(product(axes)), "
-            "no need to specify them for simplicity"
-        )
     return None
 
 

@@ -11,7 +11,9 @@ import re
 
 __all__ = ["normalize", "with_short_names"]
 
-_FORM = re.compile(r"(affine_(?:map|set)<)\(([^)]*)\)\s*(?:\[([^\]]*)\])?\s*(->|:)\s*(.*)>", re.DOTALL)
+_FORM = re.compile(
+    r"(affine_(?:map|set)<)\(([^)]*)\)\s*(?:\[([^\]]*)\])?\s*(->|:)\s*(.*)>", re.DOTALL
+)
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")
 _IN_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|affine_(map|set)<(?:->|>=|<=|[^<>"])*>')
 

@@ -13,6 +13,7 @@ from emu.sdy.mlir.attributes import (
     TypeAttr,
 )
 from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.printing_attributes import RESOURCES
 from emu.sdy.mlir.registry import OpDefinition, define
 from emu.sdy.mlir.types import FunctionType, Type
 
@@ -66,7 +67,7 @@ def _print_module(w: Printer, op: Operation) -> None:
     if name is not None:
         w.write(" ")
         w.symbol(name)
-    w.attr_dict(op, elide=("sym_name",), with_keyword=True)
+    w.attr_dict(op, elide=("sym_name", RESOURCES), with_keyword=True)
     w.write(" ")
     w.region(op.regions[0], entry_arguments=False)
 

@@ -40,7 +40,8 @@ _PLAIN = (
 _VALUE = r"%(?:[0-9]+|[A-Za-z_$.\-][\w$.\-]*+)"
 _COARSE = re.compile(
     rf"{_VALUE}|::|[,)(:]"
-    rf"|(?:tensor|dense|array|complex|tuple|vector|memref|affine_map|affine_set|dense_resource){_BALANCED}"
+    rf"|(?:tensor|dense|array|complex|tuple|vector|memref|dense_resource){_BALANCED}"
+    r"|affine_(?:map|set)<(?:->|[<>]=|[^<>\"])*+>"
     r"|loc\(\#loc[0-9]*\)"
     rf"|{_IDENTIFIER}"
     rf"|[#!][A-Za-z_][\w$.]*+{_BALANCED}"

@@ -12,11 +12,11 @@ uses when it is defined: the order of `Value.uses` is MLIR's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
-import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
-from emu.sdy.mlir.attributes import Attribute
+import emu.sdy.mlir.arith
+import emu.sdy.mlir.builtin  # noqa: F401  # these define operations
+from emu.sdy.mlir.attributes import Attribute, RawAttr
 from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
@@ -30,8 +30,9 @@ from emu.sdy.mlir.diagnostics import (
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
+from emu.sdy.mlir.printing_attributes import RESOURCES
 from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
-from emu.sdy.mlir.scopes import Scopes
+from emu.sdy.mlir.scopes import Located, PendingLocation, Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
 
@@ -60,7 +61,7 @@ class Parser(AttributeReader):
     ) -> None:
         super().__init__(source)
         self.allow_unregistered = allow_unregistered
-        self.resources: str | None = None
+        self.resources: RawAttr | None = None
         self._scopes = Scopes(names)
         self._op_start = 0
         self._default_dialects = ["builtin"]
@@ -207,12 +208,12 @@ class Parser(AttributeReader):
         self.expect(":")
         type_ = self.type()
         attributes = self.optional_attr_dict() if self.peek("{") else None
-        holder = _Located(self.source.location(operand.place))
+        holder = Located(self.source.location(operand.place))
         pending = len(self._deferred)
         self.trailing_location(holder)
         if len(self._deferred) > pending:
             _, alias, place = self._deferred.pop()
-            return operand, type_, attributes, _Pending(alias, place)
+            return operand, type_, attributes, PendingLocation(alias, place)
         return operand, type_, attributes, holder.location
 
     def region(
@@ -260,7 +261,7 @@ class Parser(AttributeReader):
     def _relocate(self, holder: object, location: Location) -> None:
         """Give a location that was read into a stand-in, now or when known."""
         holder.location = location  # type: ignore[attr-defined]
-        if isinstance(location, _Pending):
+        if isinstance(location, PendingLocation):
             self._deferred.append((holder, location.alias, location.place))
 
     def _blocks(self, region: Region, entry: Block, *, named: bool) -> None:
@@ -500,6 +501,8 @@ class Parser(AttributeReader):
         self._resolve_deferred()
         first = block.first
         if first is not None and first is block.last and first.name == "builtin.module":
+            if self.resources is not None:
+                first.properties[RESOURCES] = self.resources
             return first.detach()
         region = Region([block])
         return Operation(
@@ -541,22 +544,7 @@ class Parser(AttributeReader):
         while self.tokens[self.index] not in ("#-}", ""):
             self.index += 1
         self.expect("#-}")
-        self.resources = self.source.text[start : self.starts[self.index - 1] + 3]
-
-
-class _Located:
-    """Takes a location until the argument that it belongs to exists."""
-
-    def __init__(self, location: Location) -> None:
-        self.location = location
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending(Location):
-    """A location alias that is not yet defined."""
-
-    alias: str
-    place: int
+        self.resources = RawAttr(self.source.text[start : self.starts[self.index - 1] + 3])
 
 
 def parse(
@@ -585,7 +573,8 @@ def parse(
     load_dialects()
     took = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
-    parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
+    with paused_collection():
+        parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
     try:
         with paused_collection():
             module = parser.module()

@@ -11,6 +11,7 @@ from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.printing_attributes import (
+    RESOURCES,
     attribute_text_without_type,
     dict_text,
     symbol_text,
@@ -254,8 +255,8 @@ class Printer:
         self.write(")")
         if op.successors:
             self.write(f"[{', '.join([self.names.blocks[s] for s in op.successors])}]")
-        if op.properties:
-            self.write(f" <{{{dict_text(sorted(op.properties.items(), key=_first))}}}>")
+        if op.properties and op.properties.keys() != {RESOURCES}:
+            self.write(f" <{{{dict_text(_inherent(op))}}}>")
         if op.regions:
             self.write(" (")
             for index, region in enumerate(op.regions):
@@ -271,6 +272,10 @@ class Printer:
 
 def _first(entry: tuple[str, Attribute]) -> str:
     return entry[0]
+
+
+def _inherent(op: Operation) -> list[tuple[str, Attribute]]:
+    return sorted((e for e in op.properties.items() if e[0] != RESOURCES), key=_first)
 
 
 def _predecessors(block: Block) -> list[Block]:
@@ -296,4 +301,8 @@ def to_text(op: Operation, *, generic: bool = False, locations: bool = False) ->
     printer.operation(op)
     top = op is root
     text = printer.text(top=top)
-    return text if not top or text[-1] == "\n" else text + "\n"
+    if not top:
+        return text
+    resources = op.properties.get(RESOURCES)
+    tail = "" if resources is None else f"\n{resources}\n"
+    return text + ("" if text[-1] == "\n" else "\n") + tail

@@ -26,12 +26,19 @@ from emu.sdy.mlir.floats import float_text
 from emu.sdy.mlir.types import FloatType, IntegerType
 
 __all__ = [
+    "RESOURCES",
     "attribute_text",
     "attribute_text_without_type",
     "dict_text",
     "quoted",
     "symbol_text",
 ]
+
+RESOURCES = "{-#"
+"""The property of a module that keeps the text's resources.
+
+It is no attribute of MLIR's: the printer writes it behind the module.
+"""
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _UNPRINTABLE = re.compile(rb"[^ !#-\[\]-~]")

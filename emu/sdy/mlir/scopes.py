@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Block, Value
 
-__all__ = ["Scopes"]
+__all__ = ["Located", "PendingLocation", "Scopes"]
+
+
+class Located:
+    """Takes a location until the argument that it belongs to exists."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLocation(Location):
+    """A location alias that is not yet defined."""
+
+    alias: str
+    place: int
 
 
 @dataclass(slots=True)

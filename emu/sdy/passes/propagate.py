@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -97,9 +98,9 @@ class _Propagate(ModulePass):
             remove_sharding_rules(op)
         tracker.save()
 
+    @abstractmethod
     def propagate(self, driver: Driver, teller: Teller | None) -> None:
         """Run fixpoints."""
-        raise NotImplementedError
 
 
 @register
@@ -208,5 +209,5 @@ def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:
                 message = "Shardy propagation doesn't support tuples: "
             else:
                 continue
-            diagnostics.error(op.location, f"{message}{type_}")
+            diagnostics.error(op.location, f"{message}'{type_}'")
             raise PassFailed("a type cannot be sharded")

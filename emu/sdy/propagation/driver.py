@@ -15,6 +15,11 @@ without uses or effects are erased when they come up. See
 What a function returns is tied to the shardings of its results, for the main
 function, before the first visit and after the last one; other functions are
 called, and `sdy.func_data_flow_edge` ties the call to the function.
+
+One kind of edge Shardy overlooks when it queues, and so it is here (see
+`emu.sdy.dialect.dataflow.edge_owner_from_source`): the edge to an argument of a
+computation's body is not queued when the operand changes. What that misses, the
+next round finds.
 """
 
 from __future__ import annotations
@@ -418,7 +423,8 @@ class Driver:
         """Between what the main function returns and the shardings of its results."""
         self._visited = None
         function = self._main
-        for index, value in enumerate(function.body().terminator.operands):
+        blocks = function.regions[0].blocks
+        for index, value in enumerate(blocks[0].terminator.operands if blocks else ()):
             shape = static_shape(value.type)
             if shape is None:
                 continue

@@ -59,9 +59,6 @@ class ShardingGroups:
             raise PassFailed("a value is in two sharding groups")
         self._members.setdefault(group, []).append(value)
 
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
     def group_of(self, value: Value) -> int | None:
         """The group of a value, if it is in one."""
         return self._group_of.get(value)

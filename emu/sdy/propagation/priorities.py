@@ -34,18 +34,19 @@ from emu.sdy.dialect.axes import sort_key
 from emu.sdy.dialect.dataflow import edge_of_target
 from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.tensors import is_scalar
+from emu.sdy.dialect.walker import FunctionResult, Place, transform_sharding, transform_shardings
 from emu.sdy.mlir.attributes import StringAttr
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.passes.walker import FunctionResult, Place, transform_sharding, transform_shardings
 
 __all__ = [
     "EVERYWHERE",
     "ROUNDS",
     "DirectionOf",
     "UserPriorities",
+    "code",
     "directions",
-    "intersection",
+    "everywhere",
     "union",
 ]
 
@@ -58,11 +59,6 @@ DirectionOf = Callable[[Operation, bool], int]
 def union(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
     """What either lets through."""
     return PropagationDirection(first | second)
-
-
-def intersection(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
-    """What both let through."""
-    return PropagationDirection(first & second)
 
 
 def code(through: PropagationDirection, other: PropagationDirection) -> int:

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from emu.sdy.dialect.attributes import (
+    Mesh,
     OpShardingRule,
     SdyAttribute,
     TensorSharding,
 )
-from emu.sdy.dialect.meshes import common_mesh_name, get_mesh
+from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.propagation.aggressive import propagate_aggressive
 from emu.sdy.propagation.basic import StepContext, Strategy, propagate_basic
@@ -87,7 +88,7 @@ def run_step(
     rule: OpShardingRule,
     shardings: Sequence[TensorSharding | None],
     context: StepContext,
-    mesh_name: str,
+    mesh: str | Mesh,
 ) -> Outcome:
     """Propagate between the tensors of a rule.
 
@@ -96,7 +97,7 @@ def run_step(
         rule: The rule.
         shardings: Of the operands, then the results.
         context: Mesh, directions, and so on.
-        mesh_name: The mesh's name, for new shardings.
+        mesh: The mesh as new shardings write it.
     """
     count = len(rule.operands)
     before = project(rule, shardings[:count], shardings[count:], context.mesh)
@@ -107,7 +108,7 @@ def run_step(
     for index, tensor in enumerate(after.tensors):
         if not updated[index]:
             continue
-        new = tensor.sharding(mappings[index], rule.factor_sizes, mesh_name, context.mesh)
+        new = tensor.sharding(mappings[index], rule.factor_sizes, mesh, context.mesh)
         old = shardings[index]
         # What would need a strided view was dropped on the way back.
         if new != old and (old is not None or not new.is_fully_replicated):
@@ -172,14 +173,14 @@ class Steps:
             known = self._known[key] = self._compute(setting, rule, code, shardings)
         return known
 
-    def mesh_name(self, shardings: Sequence[TensorSharding | None]) -> str | None:
-        """The name of the mesh to propagate on, or None where there is no propagation.
+    def _mesh(self, shardings: Sequence[TensorSharding | None]) -> str | Mesh | None:
+        """The common mesh as shardings write it, or None where there is no propagation.
 
         That is where no tensor has a sharding, or they have different meshes,
         or the mesh is a single device.
         """
-        name = common_mesh_name(shardings, self._table)
-        return None if name is None or get_mesh(self._table, name).is_maximal else name
+        mesh = common_mesh_or_name(shardings, self._table)
+        return None if mesh is None or get_mesh(self._table, mesh).is_maximal else mesh
 
     def outcome(
         self,
@@ -189,17 +190,17 @@ class Steps:
         shardings: Sequence[TensorSharding | None],
     ) -> Outcome | None:
         """The whole step of `changes`; None where there is no propagation."""
-        name = self.mesh_name(shardings)
-        if name is None:
+        mesh = self._mesh(shardings)
+        if mesh is None:
             return None
         context = StepContext(
-            get_mesh(self._table, name),
+            get_mesh(self._table, mesh),
             rule.factor_sizes,
             directions(code, rule, has_kinds=setting.has_kinds),
             setting.conservative,
             setting.elementwise,
         )
-        return run_step(setting.strategy.function, rule, shardings, context, name)
+        return run_step(setting.strategy.function, rule, shardings, context, mesh)
 
     def _compute(
         self,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.dataflow import edge_of_target, edge_op_non_owner_targets
 from emu.sdy.dialect.shardings import get_sharding, shardable_value
+from emu.sdy.dialect.walker import FunctionResult, Place, walk_shardings
 from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.passes.walker import FunctionResult, Place, walk_shardings
 from emu.sdy.propagation.cuts import explain
 from emu.sdy.propagation.driver import Visit
 from emu.sdy.propagation.events import Cut, Listener, SeedEvent, StepEvent

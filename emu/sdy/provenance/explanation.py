@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir import parse
-from emu.sdy.mlir.diagnostics import Location
+from emu.sdy.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.types import TensorType, Type
@@ -78,13 +78,16 @@ class Explanation:
         module: The module at the end.
         original: The module as it was.
         recorder: The steps.
-        session: Diagnostics of the passes.
+        diagnostics: What the passes emitted.
+        failure: The failure that ended the passes, if one did; what had
+            happened until then is explained all the same.
     """
 
     module: Operation
     original: Operation
     recorder: Recorder
-    session: Session
+    diagnostics: list[Diagnostic]
+    failure: PassFailed | None
     _reports: dict[ValueName, list[ValueReport]] = field(default_factory=dict, repr=False)
 
     def __iter__(self) -> Iterator[ValueReport]:
@@ -151,7 +154,6 @@ def explain(
 
     Raises:
         MlirError: The text cannot be read.
-        PassFailed: A pass failed.
     """
     if isinstance(module, str):
         names: dict[Value, str] = {}
@@ -163,12 +165,18 @@ def explain(
     names_.mark(copy, {mapping[value]: name for value, name in names.items() if value in mapping})
     recorder = Recorder()
     session = Session(listener=recorder, verify_each=False)
-    for each in passes if passes is not None else [make_pass("sdy-propagation-pipeline")]:
-        run_pass(each, copy, session)
+    failure = None
+    try:
+        for each in passes if passes is not None else [make_pass("sdy-propagation-pipeline")]:
+            run_pass(each, copy, session)
+    except PassFailed as error:
+        failure = error
+    for diagnostic in session.diagnostics.emitted:
+        diagnostic.location = names_.unmarked(diagnostic.location)
     reports = _reports(original, names, recorder, copy)
     end = copy.clone()  # the values of the steps keep their names, what is printed has none
     names_.unmark(end)
-    return Explanation(end, original, recorder, session, reports)
+    return Explanation(end, original, recorder, session.diagnostics.emitted, failure, reports)
 
 
 def _reports(

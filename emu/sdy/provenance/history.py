@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from emu.sdy.dialect import axes as axes_
 from emu.sdy.dialect.attributes import AxisRef, DimMapping, TensorMapping, TensorSharding
 from emu.sdy.dialect.shardings import shardable_value
+from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.passes.walker import FunctionResult
 from emu.sdy.propagation.events import Cut, SeedEvent, StepEvent
 
 __all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection", "what"]
@@ -141,12 +141,13 @@ class Recorder:
         self.steps.append(event)
         (holder,) = self.holders(event)
         known = holder in self.histories
-        history = self._history(holder, event.sharding)
+        source = self.home(event.source) if event.source is not None else None
+        history = self._history(holder, event.sharding if source is None else None)
         before, history.final = history.final, event.sharding
         history.causes.append(event.cause)
-        if known:
+        if known or source is not None:
             history.gains += [
-                Gain(number, dim, axis, None, None, None)
+                Gain(number, dim, axis, None, source, dim if source is not None else None)
                 for dim, axis in _new_axes(before, event.sharding)
             ]
 

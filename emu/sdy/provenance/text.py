@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.printing import factor_symbol, stripped
+from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.mlir.types import TensorType
-from emu.sdy.passes.walker import FunctionResult
 from emu.sdy.provenance.names import name_of, place_of
 
 if TYPE_CHECKING:

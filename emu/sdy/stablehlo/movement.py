@@ -141,7 +141,42 @@ def _read_range(p: Parser) -> tuple[int, int, int]:
     return start, limit, p.integer() if p.accept(":") else 1
 
 
+_REST = (ATTRIBUTES, " : ", SIGNATURE)
+
+
 def _define_all() -> None:
+    _define_sources()
+    for name in (
+        "bitcast_convert",
+        "reshape",
+        "dynamic_reshape",
+        "dynamic_update_slice",
+        "real_dynamic_slice",
+        "dynamic_pad",
+    ):
+        define_pure(name, " ", Operands(), *_REST)
+    _define_broadcasts()
+    define_pure("slice", " ", Operands(1), " ", _Ranges(), *_REST)
+    sizes = Ints("slice_sizes")
+    define_pure("dynamic_slice", " ", Operands(comma=True), " sizes = ", sizes, *_REST)
+    dimension = Integer("dimension")
+    define_pure("concatenate", " ", Operands(comma=True), " dim = ", dimension, *_REST)
+    for name, count in (("get_dimension_size", 1), ("set_dimension_size", 2)):
+        define_pure(name, " ", Operands(count), ", dim = ", dimension, *_REST)
+    define_pure(
+        "pad",
+        *(" ", Operands(2), ", low = ", Ints("edge_padding_low")),
+        *(", high = ", Ints("edge_padding_high"), ", interior = ", Ints("interior_padding")),
+        *_REST,
+    )
+    define_pure("transpose", " ", Operands(1), ", dims = ", Ints("permutation"), *_REST)
+    dims = Ints("dimensions")
+    define_pure("reverse", " ", Operands(1), ", dims = ", dims, ATTRIBUTES, " : ", SAME_TYPE)
+    _define_generic_only()
+    _define_random()
+
+
+def _define_sources() -> None:
     define(
         OpDefinition(
             "stablehlo.constant",
@@ -153,67 +188,18 @@ def _define_all() -> None:
             result_name=constant_name,
         )
     )
-    any_operands = (" ", Operands(), ATTRIBUTES, " : ", SIGNATURE)
-    define_pure("iota", " dim = ", Integer("iota_dimension"), ATTRIBUTES, " : ", RESULT_TYPE)
-    define_pure(
-        "dynamic_iota",
-        *(" ", Operands(1), ", dim = ", Integer("iota_dimension"), ATTRIBUTES, " : ", SIGNATURE),
-    )
-    for name in (
-        "bitcast_convert",
-        "reshape",
-        "dynamic_reshape",
-        "dynamic_update_slice",
-        "real_dynamic_slice",
-        "dynamic_pad",
-    ):
-        define_pure(name, *any_operands)
-    _define_broadcasts()
-    define_pure("slice", " ", Operands(1), " ", _Ranges(), ATTRIBUTES, " : ", SIGNATURE)
-    define_pure(
-        "dynamic_slice",
-        *(" ", Operands(comma=True), " sizes = ", Ints("slice_sizes")),
-        *(ATTRIBUTES, " : ", SIGNATURE),
-    )
-    define_pure(
-        "concatenate",
-        *(" ", Operands(comma=True), " dim = ", Integer("dimension"), ATTRIBUTES, " : ", SIGNATURE),
-    )
-    define_pure(
-        "pad",
-        *(" ", Operands(2), ", low = ", Ints("edge_padding_low")),
-        *(", high = ", Ints("edge_padding_high"), ", interior = ", Ints("interior_padding")),
-        *(ATTRIBUTES, " : ", SIGNATURE),
-    )
-    define_pure(
-        "transpose",
-        *(" ", Operands(1), ", dims = ", Ints("permutation"), ATTRIBUTES, " : ", SIGNATURE),
-    )
-    define_pure(
-        "reverse",
-        *(" ", Operands(1), ", dims = ", Ints("dimensions"), ATTRIBUTES, " : ", SAME_TYPE),
-    )
-    for name, count in (("get_dimension_size", 1), ("set_dimension_size", 2)):
-        define_pure(
-            name,
-            *(" ", Operands(count), ", dim = ", Integer("dimension"), ATTRIBUTES, " : ", SIGNATURE),
-        )
-    _define_generic_only()
-    _define_random()
+    dimension = Integer("iota_dimension")
+    define_pure("iota", " dim = ", dimension, ATTRIBUTES, " : ", RESULT_TYPE)
+    define_pure("dynamic_iota", " ", Operands(1), ", dim = ", dimension, *_REST)
 
 
 def _define_broadcasts() -> None:
-    define_pure(
-        "broadcast",
-        *(" ", Operands(1), ", sizes = ", Ints("broadcast_sizes"), ATTRIBUTES, " : ", SIGNATURE),
-    )
+    define_pure("broadcast", " ", Operands(1), ", sizes = ", Ints("broadcast_sizes"), *_REST)
     dims = Ints("broadcast_dimensions")
-    define_pure(
-        "broadcast_in_dim", " ", Operands(1), ", dims = ", dims, ATTRIBUTES, " : ", SIGNATURE
-    )
+    define_pure("broadcast_in_dim", " ", Operands(1), ", dims = ", dims, *_REST)
     define_pure(
         "dynamic_broadcast_in_dim",
-        *(" ", Operands(2), ", dims = ", dims, ATTRIBUTES, " : ", SIGNATURE),
+        *(" ", Operands(2), ", dims = ", dims, *_REST),
         more=("known_expanding_dimensions", "known_nonexpanding_dimensions"),
     )
 

@@ -5,8 +5,8 @@ Five steps, in MLIR's order and with its words: counts and attributes
 that the operation implies (`inference`), and what is left. The first step that
 finds something ends it.
 
-Not everything that StableHLO checks is checked: windows, reducers, gather and
-scatter dimension numbers and replica groups are believed.
+Not everything that StableHLO checks is checked: windows, gather and scatter
+dimension numbers and replica groups are believed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from emu.sdy.mlir.diagnostics import Diagnostics
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import extend
-from emu.sdy.mlir.types import IntegerType, TensorType, Type
+from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, Type
 from emu.sdy.stablehlo.elements import ELEMENTS, wrong_element
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
 from emu.sdy.stablehlo.inference import (
@@ -131,6 +131,52 @@ def _reduce(op: Operation) -> None:
             raise Invalid(f"Out-of-bounds dimension {d}, expected to be in range [0, {rank})")
         if d in dimensions[:index]:
             raise Invalid(f"Duplicate reduction dimension: {d}")
+
+
+def _reducer(op: Operation) -> None:
+    """Check the region of a reduction against its inputs and initial values."""
+    has_starts = op.name in ("stablehlo.reduce", "stablehlo.reduce_window")
+    count = len(op.operands) // 2 if has_starts else 1
+    arguments, last = op.body().arguments, op.body().last
+    if len(arguments) != 2 * count:
+        raise Invalid(
+            f"Reduction-region must take {2 * count} parameters, but takes {len(arguments)} "
+            "parameter(s)"
+        )
+    if last is None or not last.operands:
+        raise Invalid("The reduction-region expected to return some value(s)")
+    if len(last.operands) != count:
+        raise Invalid(
+            f"Reduction-region here must produce {count} tensors, but produces "
+            f"{len(last.operands)} instead"
+        )
+    results = [value.type for value in last.operands]
+    for type_ in results:
+        if not isinstance(type_, TensorType):
+            raise Invalid(
+                "Reduction-region here must produce tensor-typed result(s), but produces "
+                f"'{type_}' instead"
+            )
+    for index, result in enumerate(results):
+        _reducer_types(index, arguments[index].type, result)
+        _reducer_types(index + count, arguments[index + count].type, result)
+        start = op.operands[index + count].type if has_starts else TensorType((), result)
+        if not compatible_shapes(tensor(result).shape, tensor(start).shape):
+            raise Invalid(
+                f"The shape of reduction-region's result type at index {index} differs from the "
+                f"op's corresponding init-value type: '{result}' vs '{start}'"
+            )
+
+
+def _reducer_types(index: int, argument: Type, result: Type) -> None:
+    left, right = tensor(argument), tensor(result)
+    floats = isinstance(left.element, FloatType) and isinstance(right.element, FloatType)
+    elements = floats or _same_elements([left, right])
+    if not elements or not compatible_shapes(left.shape, right.shape):
+        raise Invalid(
+            f"The type of reduction-region's parameter at index {index} is different than the "
+            f"corresponding result type: '{argument}' vs '{result}'"
+        )
 
 
 # What is left
@@ -267,7 +313,7 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "all_to_all": (_pairwise_counts,),
     "is_finite": (_elementwise,),
     "optimization_barrier": (_pairwise_types,),
-    "reduce": (_reduce,),
+    "reduce": (_reduce, _reducer),
 }
 """By name without ``stablehlo.``: what is checked before types are inferred."""
 
@@ -279,6 +325,9 @@ LEFT: dict[str, Check] = {
     "dot": _product,
     "dot_general": _product,
     "all_gather": _all_gather,
+    "all_reduce": _reducer,
+    "reduce_scatter": _reducer,
+    "reduce_window": _reducer,
     "while": _while,
 }
 """What is checked behind that."""

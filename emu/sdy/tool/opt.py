@@ -77,9 +77,7 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def _run_part(
-    text: str, options: OptArguments, said: set[str], out: TextIO, err: TextIO
-) -> bool:
+def _run_part(text: str, options: OptArguments, said: set[str], out: TextIO, err: TextIO) -> bool:
     session = Session(Diagnostics(said), verify_each=options.verify_each)
     emitted: list[Diagnostic] = []
     fine = True

@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.sdy.dialect.attributes import Mesh, TensorSharding
-from emu.sdy.mlir import parse
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.passes.import_ import ImportPipeline
-from emu.sdy.passes.run import run
-from emu.sdy.passes.walker import (
+from emu.sdy.dialect.walker import (
     FunctionResult,
     Place,
     transform_sharding,
     transform_shardings,
     walk_shardings,
 )
+from emu.sdy.mlir import parse
+from emu.sdy.mlir.diagnostics import PassFailed
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.passes.import_ import ImportPipeline
+from emu.sdy.passes.run import run
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(p.stem for p in GOLDEN.glob("*.mlir") if not p.stem.endswith(".expected"))
@@ -129,6 +129,19 @@ def test_without_a_main_function_edges_fail() -> None:
     module = parse("func.func @a() {\n  return\n}\nfunc.func @b() {\n  return\n}")
     with pytest.raises((PassFailed, ValueError), match="Failed to lookup function: main"):
         run(module, "sdy-add-func-data-flow-edges")
+
+
+def test_a_call_of_a_declaration_is_not_imported() -> None:
+    module = parse(
+        """
+func.func private @elsewhere(tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @elsewhere(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+    )
+    with pytest.raises(PassFailed, match="-:4:8: function @elsewhere has no body"):
+        run(module, "sdy-import-func-calls")
 
 
 def test_passes_of_the_pipeline() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.sdy.dialect.attributes import (
@@ -149,6 +149,22 @@ def test_basic_cuts_an_axis_to_what_divides_a_factor_that_is_not_minor_most():
     for axes, expected in [((B,), (ax("b", 1, 2),)), ((C,), ()), ((A, C), (A,))]:
         _, result = step(propagate_basic, [tensor({0: axes})], [tensor({0: major, 1: []})], **sizes)
         assert result[0] == expected
+
+
+def test_basic_lets_a_part_of_the_last_axis_stay():
+    # The second operand has a half of "b" and is closed: nobody gets the whole.
+    half = ax("b", 1, 2)
+    assert step(
+        propagate_basic, [tensor({0: [B]}), tensor({0: closed(half)})], [tensor({0: []})]
+    ) == [{0: (B,)}, {0: (half,)}, {0: (half,)}]
+
+
+def test_a_factor_that_is_cut_unevenly_takes_nothing_more():
+    odd = FactorSharding((C,))
+    _, result = step(
+        propagate_basic, [tensor({0: [C, A]})], [tensor({0: odd, 1: []})], factor_sizes=(4, 64)
+    )
+    assert result[0] == (C,)
 
 
 def test_conservative_propagation_makes_no_sub_axes():
@@ -420,7 +436,6 @@ def without_reason(cut, before, about):
     return changed, about
 
 
-@settings(max_examples=300)
 @given(cases())
 def test_without_its_reason_a_cut_is_none_or_has_another(case):
     strategy, before, about = case

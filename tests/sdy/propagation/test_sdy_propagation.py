@@ -100,7 +100,7 @@ def test_dynamic_shapes_are_rejected():
         run_pass(BasicPropagate(), module, session)
     (error,) = session.diagnostics.errors
     assert error.message == (
-        "Shardy propagation only supports ranked tensors with a static shape. type: tensor<?xf32>"
+        "Shardy propagation only supports ranked tensors with a static shape. type: 'tensor<?xf32>'"
     )
     assert error.location.line == 4
 
@@ -114,7 +114,7 @@ def test_tuples_are_rejected():
     with pytest.raises(PassFailed):
         run_pass(BasicPropagate(), parse(text), session)
     assert [error.message for error in session.diagnostics.errors] == [
-        "Shardy propagation doesn't support tuples: tuple<tensor<8xf32>>"
+        "Shardy propagation doesn't support tuples: 'tuple<tensor<8xf32>>'"
     ]
 
 
@@ -129,6 +129,22 @@ func.func @second(%a: tensor<8xf32>) -> tensor<8xf32> { return %a : tensor<8xf32
     assert [error.message for error in session.diagnostics.errors] == [
         "Failed to lookup function: main"
     ]
+
+
+def test_a_declaration_has_nothing_to_propagate():
+    text = 'sdy.mesh @grid = <["x"=2]>\nfunc.func private @main(tensor<8xf32>) -> tensor<8xf32>'
+    module, diagnostics = propagate(text)
+    assert "sdy.sharding" not in to_text(module)
+    assert not diagnostics
+
+
+def test_meshes_written_in_place_propagate_too():
+    text = function(
+        "%0 = stablehlo.abs %a : tensor<8xf32>\nreturn %0 : tensor<8xf32>",
+        '%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["u"=2]>, [{"u"}]>}',
+    )
+    module, _ = propagate(text)
+    assert '#sdy.sharding_per_value<[<mesh<["u"=2]>, [{"u", ?}]>]>' in to_text(module)
 
 
 def test_a_value_in_two_groups_is_an_error():

@@ -287,6 +287,18 @@ def test_unknown_sizes_agree_with_all(line: str) -> None:
     parse(f"{HEAD}{line}\n  return\n}}")
 
 
+def test_a_reducer_of_all_reduce_serves_all_operands() -> None:
+    parse(
+        f"""{HEAD}%0:2 = "stablehlo.all_reduce"(%x, %y) <{{replica_groups = dense<0> : tensor<1x1xi64>}}> ({{
+  ^bb0(%a: {S}, %b: {S}):
+    %1 = stablehlo.add %a, %b : {S}
+    stablehlo.return %1 : {S}
+  }}) : ({X}, {Y}) -> ({X}, {Y})
+  return
+}}"""
+    )
+
+
 def test_inference_reports_twice() -> None:
     line = f"%0 = stablehlo.transpose %x, dims = [1, 0] : ({X}) -> {X}"
     with pytest.raises(MlirError) as caught:
@@ -333,3 +345,32 @@ def test_element_types_are_checked(name: str, element: str, names: str) -> None:
 def test_constants_have_a_static_shape() -> None:
     with pytest.raises(MlirError, match="op result #0 must be statically shaped tensor of"):
         parse("func.func @f() {\n  %0 = stablehlo.iota dim = 0 : tensor<?xf32>\n  return\n}")
+
+
+REDUCE = (
+    f"%0 = stablehlo.reduce(%x init: %s) across dimensions = [0] : ({X}, {S}) -> tensor<5xf32>\n"
+    "   reducer({arguments}) {{\n    stablehlo.return {result}\n  }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result", "message"),
+    [
+        (
+            f"%a: {S}, %b: {K}",
+            f"%a : {S}",
+            (
+                "parameter at index 1 is different than the corresponding result type: "
+                "'tensor<i32>' vs 'tensor<f32>'"
+            ),
+        ),
+        (f"%a: {S}, %b: {S}", "", "expected to return some value(s)"),
+        (f"%a: {S}, %b: {S}", f"%a, %b : {S}, {S}", "must produce 1 tensors, but produces 2"),
+        (f"%a: {X}, %b: {X}", f"%a : {X}", "differs from the op's corresponding init-value type"),
+        (f"%a: {S}, %b: {S}", f"%t : tuple<{X}, {K}>", "must produce tensor-typed result(s)"),
+    ],
+)
+def test_reducers_are_checked(arguments: str, result: str, message: str) -> None:
+    with pytest.raises(MlirError) as caught:
+        parse(f"{HEAD}{REDUCE.format(arguments=arguments, result=result)}\n  return\n}}")
+    assert message in caught.value.diagnostics[0].message

@@ -91,11 +91,19 @@ class UpdateNonDivisibleInputOutputShardings(ModulePass):
         """Change the shardings of functions, calls, and manual computations."""
         table = SymbolTable(op)
 
+        # Inputs come in few kinds, each many times.
+        known: dict[tuple[TensorSharding, Type], TensorSharding] = {}
+
         def even(sharding: TensorSharding, type_: Type) -> TensorSharding:
-            shape = static_shape(type_)
-            if shape is None:
-                return sharding
-            return _evenly_sharded(sharding, shape, get_mesh(table, sharding.mesh))
+            key = (sharding, type_)
+            if key not in known:
+                shape = static_shape(type_)
+                known[key] = (
+                    sharding
+                    if shape is None
+                    else _evenly_sharded(sharding, shape, get_mesh(table, sharding.mesh))
+                )
+            return known[key]
 
         def all_even(
             shardings: Sequence[TensorSharding], values: Sequence[Value]

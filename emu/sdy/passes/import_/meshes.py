@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.meshes import get_mesh, inline_mesh
+from emu.sdy.dialect.walker import Place, transform_shardings
 from emu.sdy.mlir.attributes import (
     ArrayAttr,
     DenseElementsAttr,
@@ -21,7 +22,6 @@ from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
-from emu.sdy.passes.walker import Place, transform_shardings
 
 __all__ = ["InlineMeshes", "LiftInlinedMeshes", "RemoveSizeOneAxes"]
 
