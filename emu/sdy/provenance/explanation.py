@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
@@ -109,7 +109,8 @@ class Explanation:
 
         Returns:
             One report, or several where the passes made copies of the value
-            (a function that is called twice, a constant that is used twice).
+            (a function that is called twice, a constant that is used twice),
+            or regions beside each other have values of that name.
 
         Raises:
             ValueError: No value has the name.
@@ -123,7 +124,8 @@ class Explanation:
             some = ", ".join(key.name for key in list(self._reports)[:8])
             raise ValueError(f"no value is called {full!r}{where}; there are {some} …")
         main = next((key for key in found if key.function == "main"), found[0])
-        return self._reports[main]
+        chosen = [key for key in found if key.function == main.function]
+        return [report for key in chosen for report in self._reports[key]]
 
     def __str__(self) -> str:
         from emu.sdy.provenance.text import explanation_text
@@ -160,9 +162,10 @@ def explain(
         original = parse(module, file=file, names=names)
     else:
         original, names = module, Names(module, generic=False).values
+    called = names_.value_names(original, names)
     mapping: dict[Value, Value] = {}
     copy = original.clone(mapping)
-    names_.mark(copy, {mapping[value]: name for value, name in names.items() if value in mapping})
+    names_.mark(copy, {mapping[value]: name for value, name in called.items()})
     recorder = Recorder()
     session = Session(listener=recorder, verify_each=False)
     failure = None
@@ -173,23 +176,22 @@ def explain(
         failure = error
     for diagnostic in session.diagnostics.emitted:
         diagnostic.location = names_.unmarked(diagnostic.location)
-    reports = _reports(original, names, recorder, copy)
+    reports = _reports(called, recorder, copy)
     end = copy.clone()  # the values of the steps keep their names, what is printed has none
     names_.unmark(end)
     return Explanation(end, original, recorder, session.diagnostics.emitted, failure, reports)
 
 
 def _reports(
-    original: Operation, names: dict[Value, str], recorder: Recorder, final: Operation
+    called: Mapping[Value, ValueName], recorder: Recorder, final: Operation
 ) -> dict[ValueName, list[ValueReport]]:
     """Reports by name, in the order of the original text."""
     seen = _by_name(v for v in recorder.homes if isinstance(v, Value))
     exported = _by_name(_values(final))
     reports: dict[ValueName, list[ValueReport]] = {}
-    for value in _values(original):
-        if value not in names or not isinstance(value.type, TensorType):
+    for value, name in called.items():
+        if not isinstance(value.type, TensorType):
             continue
-        name = ValueName(_function(value), names[value])
         ends = [get_sharding(v) for v in exported.get(name, [])]
         copies = seen.get(name, [])
         for index, copy in enumerate(copies or [value]):
@@ -240,9 +242,3 @@ def _values(module: Operation) -> Iterator[Value]:
         for region in op.regions:
             for block in region.blocks:
                 yield from block.arguments
-
-
-def _function(value: Value) -> str:
-    block = value.parent_block
-    holder = block.parent_op if block is not None else None
-    return names_.function_of(holder) if holder is not None else ""

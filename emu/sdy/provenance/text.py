@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import TensorSharding
@@ -13,21 +14,22 @@ from emu.sdy.provenance.names import name_of, place_of
 if TYPE_CHECKING:
     from emu.sdy.provenance.explanation import Explanation, ValueReport
     from emu.sdy.provenance.history import Holder, Link, Rejection
+    from emu.sdy.provenance.names import ValueName
 
 __all__ = ["explanation_text", "value_text"]
 
 
 def explanation_text(explanation: Explanation) -> str:
     """A line for each value, and how many steps there were."""
-    rows: dict[tuple[str, str, str, str], int] = {}
+    found: Counter[tuple[ValueName, str, str, str]] = Counter()
     for report in explanation:
         refused = len(report.rejections)
         told = f"{refused} not taken" if refused else ""
-        row = (str(report.name), report.operation, _sharding(report.after), told)
-        rows[row] = rows.get(row, 0) + 1
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+        found[report.name, report.operation, _sharding(report.after), told] += 1
+    rows = [((str(name), *told), copies) for (name, *told), copies in found.items()]
+    widths = [max((len(row[i]) for row, _ in rows), default=0) for i in range(3)]
     lines = []
-    for row, copies in rows.items():
+    for row, copies in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         many = f"({copies} copies)" if copies > 1 else ""
         lines.append("  ".join([*cells, row[3], many]).rstrip())
