@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from emu.sdy.mlir.attributes import StringAttr
@@ -35,22 +35,32 @@ def _holders(table: Operation) -> Iterable[Operation]:
     return table.regions[0].blocks[0] if table.regions and table.regions[0].blocks else ()
 
 
-_indices: dict[Operation, Mapping[str, Operation]] = {}
+_indices: dict[Operation, dict[str, Operation]] = {}
 
 
-@contextmanager
-def indexed(table: Operation) -> Iterator[None]:
-    """Have `lookup` know the symbols of a table by heart; none may change meanwhile."""
+def _index(table: Operation) -> dict[str, Operation]:
     index: dict[str, Operation] = {}
     for op in _holders(table):
         name = op.symbol_name
         if name is not None:
             index.setdefault(name, op)
-    _indices[table] = index
+    return index
+
+
+@contextmanager
+def indexed(table: Operation) -> Iterator[None]:
+    """Keep an index of a table's symbols for `lookup` and `SymbolTable`.
+
+    Meanwhile symbols may change through a `SymbolTable` only.
+    """
+    if table in _indices:
+        yield
+        return
+    _indices[table] = _index(table)
     try:
         yield
     finally:
-        _indices.pop(table, None)
+        del _indices[table]
 
 
 class SymbolTable:
@@ -66,12 +76,9 @@ class SymbolTable:
         if not definition(op.name).symbol_table:
             raise ValueError(f"{op.name} holds no symbols")
         self.op = op
-        self._ops: dict[str, Operation] = {}
+        known = _indices.get(op)
+        self._ops = _index(op) if known is None else known
         self._counter = 0
-        for each in op.body():
-            name = each.symbol_name
-            if name is not None:
-                self._ops.setdefault(name, each)
 
     def lookup(self, name: str) -> Operation | None:
         """The operation of that name, or None."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.mlir.naming import Names
@@ -139,6 +140,7 @@ class Explanation:
         return page(self)
 
 
+@paused_collection()
 def explain(
     module: Operation | str, passes: Sequence[Pass] | None = None, *, file: str = "-"
 ) -> Explanation:
