@@ -55,8 +55,8 @@ def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
             for block in region.blocks:
                 if not _block(block, diagnostics, isolated):
                     return False
-        found = [verify(each, diagnostics) for each in isolated]
-        if not all(found):
+        fine = [verify(each, diagnostics) for each in isolated]  # all of them report
+        if not all(fine):
             return False
     return _exit(op, known, diagnostics)
 

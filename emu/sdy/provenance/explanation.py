@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
+from emu.sdy.dialect.functions import func_result_sharding, function_type
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir import parse
 from emu.sdy.mlir.collection import paused_collection
@@ -16,7 +17,7 @@ from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import make_pass
 from emu.sdy.provenance import names as names_
-from emu.sdy.provenance.history import Link, Recorder, Rejection
+from emu.sdy.provenance.history import Holder, Link, Recorder, Rejection
 from emu.sdy.provenance.names import ValueName
 
 __all__ = ["Explanation", "ValueReport", "explain"]
@@ -28,10 +29,12 @@ class ValueReport:
 
     Attributes:
         name: What it is called in the text.
-        value: The value that propagation saw (a copy where passes copied it).
+        value: The value that propagation saw (a copy where passes copied it),
+            or the function's result.
         type: Its type.
         place: ``file:line`` of what defines it.
-        operation: The name of the operation that defines it, or "argument".
+        operation: The name of the operation that defines it, or "argument", or
+            "result".
         before: The sharding it had before propagation.
         after: The sharding it had after propagation.
         exported: The sharding in the module at the end; None where the value
@@ -41,7 +44,7 @@ class ValueReport:
     """
 
     name: ValueName
-    value: Value
+    value: Holder
     type: Type
     place: str
     operation: str
@@ -104,7 +107,8 @@ class Explanation:
         """The reports of a value.
 
         Args:
-            name: Its name in the text, with or without "%".
+            name: Its name in the text, with or without "%"; "result#0" is the
+                first result of the function.
             function: In which function, if several have the name. Default: the
                 main function, else the first that has it.
 
@@ -116,7 +120,7 @@ class Explanation:
         Raises:
             ValueError: No value has the name.
         """
-        full = name if name.startswith("%") else f"%{name}"
+        full = name if name.startswith(("%", "result#")) else f"%{name}"
         found = [key for key in self._reports if key.name == full]
         if function is not None:
             found = [key for key in found if key.function == function.lstrip("@")]
@@ -179,6 +183,8 @@ def explain(
     for diagnostic in session.diagnostics.emitted:
         diagnostic.location = names_.unmarked(diagnostic.location)
     reports = _reports(called, recorder, copy)
+    for report in _result_reports(original, recorder, copy):
+        reports[report.name] = [report]
     end = copy.clone()  # the values of the steps keep their names, what is printed has none
     names_.unmark(end)
     return Explanation(end, original, recorder, session.diagnostics.emitted, failure, reports)
@@ -221,6 +227,30 @@ def _report(
         tuple(recorder.rejections(copy)),
         recorder,
     )
+
+
+def _result_reports(
+    original: Operation, recorder: Recorder, final: Operation
+) -> Iterator[ValueReport]:
+    """Reports of the results of functions, which are places and no values."""
+    before = {op.symbol_name: op for op in original.body() if op.name == "func.func"}
+    after = {op.symbol_name: op for op in final.body() if op.name == "func.func"}
+    for place in sorted(recorder.results(), key=lambda place: place.index):
+        function = place.function.symbol_name
+        if function not in before or function not in after:
+            continue
+        yield ValueReport(
+            ValueName(function or "", f"result#{place.index}"),
+            place,
+            function_type(before[function]).results[place.index],
+            names_.place_of(before[function].location),
+            "result",
+            func_result_sharding(before[function], place.index),
+            recorder.histories[place].final,
+            func_result_sharding(after[function], place.index),
+            tuple(recorder.rejections(place)),
+            recorder,
+        )
 
 
 def _location(value: Value) -> Location:

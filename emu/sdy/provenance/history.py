@@ -206,6 +206,10 @@ class Recorder:
                 found.append(rejection)
         return found
 
+    def results(self) -> list[FunctionResult]:
+        """The results of functions that propagation met."""
+        return [place for place in self.histories if isinstance(place, FunctionResult)]
+
     def holders(self, event: StepEvent | SeedEvent) -> list[Holder]:
         """Who holds the sharding of each tensor of a step, operands first."""
         if isinstance(event, SeedEvent):

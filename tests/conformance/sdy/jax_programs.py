@@ -125,7 +125,9 @@ def adam(state: Any, grads: Any) -> Any:
     m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, grads)
     v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, grads)
     scale = 1e-3 * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-    p = jax.tree.map(lambda p, m, v: p - (scale * m / (jnp.sqrt(v) + 1e-8)).astype(p.dtype), p, m, v)
+    p = jax.tree.map(
+        lambda p, m, v: p - (scale * m / (jnp.sqrt(v) + 1e-8)).astype(p.dtype), p, m, v
+    )
     return p, m, v, t
 
 
@@ -218,7 +220,11 @@ def conv_grad() -> Program:
     def loss(p: Any, x: Any, y: Any) -> Any:
         return (jax.nn.log_softmax(conv_net(p, x)) * jax.nn.one_hot(y, 10)).sum()
 
-    return jax.value_and_grad(loss, (0, 1)), (CONV, IMAGES, shaped((8,), P("data"), dtype=jnp.int32)), {}
+    return (
+        jax.value_and_grad(loss, (0, 1)),
+        (CONV, IMAGES, shaped((8,), P("data"), dtype=jnp.int32)),
+        {},
+    )
 
 
 @program
@@ -228,7 +234,15 @@ def conv_grouped_transposed() -> Program:
         x = lax.conv_transpose(x, v, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         return convolution(x, jnp.ones((1, 1, 6, 4)), rhs_dilation=(2, 2))
 
-    return run, (shaped((4, 8, 8, 8), P("data", None, None, "model")), shaped((3, 3, 2, 8)), shaped((3, 3, 8, 6))), {}
+    return (
+        run,
+        (
+            shaped((4, 8, 8, 8), P("data", None, None, "model")),
+            shaped((3, 3, 2, 8)),
+            shaped((3, 3, 8, 6)),
+        ),
+        {},
+    )
 
 
 def moe(p: Any, x: Any) -> Any:
@@ -269,7 +283,15 @@ def moe_scatter() -> Program:
         y = lax.ragged_dot(x[order], w, sizes)
         return jnp.zeros_like(y).at[order].set(y), jnp.zeros((4, 32)).at[expert].add(y)
 
-    return run, (shaped((32, 16), P("data")), shaped((4, 16, 32), P("model")), shaped((32,), P("data"), dtype=jnp.int32)), {}
+    return (
+        run,
+        (
+            shaped((32, 16), P("data")),
+            shaped((4, 16, 32), P("model")),
+            shaped((32,), P("data"), dtype=jnp.int32),
+        ),
+        {},
+    )
 
 
 @program
@@ -285,7 +307,11 @@ def lstm() -> Program:
         zero = jnp.zeros((x.shape[1], 8))
         return lax.scan(cell, (zero, zero), x, reverse=True, unroll=2)
 
-    return jax.grad(lambda w, x: run(w, x)[1].sum()), (shaped((24, 32), P(None, "model")), shaped((6, 8, 16), P(None, "data"))), {}
+    return (
+        jax.grad(lambda w, x: run(w, x)[1].sum()),
+        (shaped((24, 32), P(None, "model")), shaped((6, 8, 16), P(None, "data"))),
+        {},
+    )
 
 
 @program
@@ -316,7 +342,14 @@ def shard_map_collectives() -> Program:
         part = lax.psum_scatter(every, "model", scatter_dimension=1, tiled=True)
         turned = lax.ppermute(x, "data", [(0, 1), (1, 0)])
         swapped = lax.all_to_all(x, "model", 0, 1, tiled=True)
-        return total, part, turned, swapped, lax.pmax(x, ("data", "model")), lax.axis_index("model")[None]
+        return (
+            total,
+            part,
+            turned,
+            swapped,
+            lax.pmax(x, ("data", "model")),
+            lax.axis_index("model")[None],
+        )
 
     spec = P("data", "model")
     outs = (P("data"), spec, spec, P(("data", "model"), None), P(), P("model"))
@@ -330,12 +363,20 @@ def shard_map_partial() -> Program:
         return lax.psum(y, "model")
 
     g = mapped(f, (P(None, "model"), P("model", None)), P(), axis_names={"model"})
-    return lambda x, w: g(jnp.sin(x), w) * 2, (shaped((8, 16), P("data", "model")), shaped((16, 8), P("model"))), {}
+    return (
+        lambda x, w: g(jnp.sin(x), w) * 2,
+        (shaped((8, 16), P("data", "model")), shaped((16, 8), P("model"))),
+        {},
+    )
 
 
 @program
 def shard_map_grad_in_scan() -> Program:
-    f = mapped(lambda x, w: lax.psum(x @ w, "model"), (P("data", "model"), P("model", None)), P("data", None))
+    f = mapped(
+        lambda x, w: lax.psum(x @ w, "model"),
+        (P("data", "model"), P("model", None)),
+        P("data", None),
+    )
 
     def run(x: Any, ws: Any) -> Any:
         y, _ = lax.scan(lambda x, w: (jnp.tanh(f(x, w)), None), x, ws)
@@ -352,7 +393,9 @@ def shard_map_three_axes() -> Program:
 
         return lax.fori_loop(0, 3, step, x)
 
-    g = mapped(f, P(("x", "z"), None), P(("x", "z"), None), CUBE, axis_names={"x", "z"}, check_vma=False)
+    g = mapped(
+        f, P(("x", "z"), None), P(("x", "z"), None), CUBE, axis_names={"x", "z"}, check_vma=False
+    )
     return lambda x: g(x).sum(0), (shaped((16, 6), P(None, "y"), CUBE),), {}
 
 
@@ -362,7 +405,9 @@ def shard_map_nested() -> Program:
         return lax.psum(x, "model")
 
     def outer(x: Any) -> Any:
-        g = jax.shard_map(inner, in_specs=P(None, "model"), out_specs=P(None, None), axis_names={"model"})
+        g = jax.shard_map(
+            inner, in_specs=P(None, "model"), out_specs=P(None, None), axis_names={"model"}
+        )
         return g(x) + lax.axis_index("data")
 
     f = mapped(outer, P("data", None), P("data", None), axis_names={"data"})
@@ -375,7 +420,11 @@ def shard_map_called_twice() -> Program:
     def helper(x: Any) -> Any:
         return mapped(lambda x: x * lax.axis_size("data"), P("data"), P("data"))(x)
 
-    return lambda x, y: helper(x) + helper(y) @ helper(y).T, (shaped((8, 8), P("model")), shaped((8, 8), P("data"))), {}
+    return (
+        lambda x, y: helper(x) + helper(y) @ helper(y).T,
+        (shaped((8, 8), P("model")), shaped((8, 8), P("data"))),
+        {},
+    )
 
 
 # Constraints
@@ -420,6 +469,7 @@ def alike_in_scan() -> Program:
 @program
 def several_meshes() -> Program:
     other = AbstractMesh((8,), ("flat",))
+
     def run(x: Any, y: Any) -> Any:
         z = constrained(x, "data", None) @ y
         return constrained(z, "flat", None, mesh=other), z.sum()
@@ -484,7 +534,11 @@ def while_loop() -> Program:
     def run(x: Any, limit: Any) -> Any:
         return lax.while_loop(
             lambda c: (c[0] < limit) & (jnp.abs(c[1]).max() < 100.0),
-            lambda c: (c[0] + 1, c[1] @ c[1].T / 8.0, c[2] + constrained(c[1], "model", None).sum(0)),
+            lambda c: (
+                c[0] + 1,
+                c[1] @ c[1].T / 8.0,
+                c[2] + constrained(c[1], "model", None).sum(0),
+            ),
             (0, x, jnp.zeros((x.shape[1],))),
         )
 
@@ -498,7 +552,15 @@ def cond_and_switch() -> Program:
         b = lax.switch(i, [jnp.sin, lambda a: a.T, lambda a: constrained(a, "model", None)], a)
         return a, b
 
-    return run, (shaped((), dtype=jnp.int32), shaped((8, 16), P("data", "model")), shaped((16, 8), P("model"))), {}
+    return (
+        run,
+        (
+            shaped((), dtype=jnp.int32),
+            shaped((8, 16), P("data", "model")),
+            shaped((16, 8), P("model")),
+        ),
+        {},
+    )
 
 
 @program
@@ -550,7 +612,11 @@ def callbacks() -> Program:
 @program
 def foreign_calls() -> Program:
     def run(x: Any) -> Any:
-        call = jax.ffi.ffi_call("my_kernel", (ShapeDtypeStruct(x.shape, x.dtype), ShapeDtypeStruct((4,), jnp.int32)), has_side_effect=True)
+        call = jax.ffi.ffi_call(
+            "my_kernel",
+            (ShapeDtypeStruct(x.shape, x.dtype), ShapeDtypeStruct((4,), jnp.int32)),
+            has_side_effect=True,
+        )
         y, n = call(x * 2, axis=np.int32(1), name="k")
         return y @ y.T, n
 
@@ -601,13 +667,23 @@ def sorting() -> Program:
         c = lax.sort((keys, x), num_keys=1, dimension=1)
         return a, b, c, jnp.median(x, axis=0), lax.top_k(x, 3), jnp.searchsorted(x[0], x[1])
 
-    return run, (shaped((8, 16), P("data", "model")), shaped((8, 16), P("data"), dtype=jnp.int32)), {}
+    return (
+        run,
+        (shaped((8, 16), P("data", "model")), shaped((8, 16), P("data"), dtype=jnp.int32)),
+        {},
+    )
 
 
 @program
 def cumulative() -> Program:
     def run(x: Any) -> Any:
-        return jnp.cumsum(x, 0), jnp.cumprod(x, 1), lax.cummax(x, 1), lax.cumlogsumexp(x, 0), jnp.diff(x)
+        return (
+            jnp.cumsum(x, 0),
+            jnp.cumprod(x, 1),
+            lax.cummax(x, 1),
+            lax.cumlogsumexp(x, 0),
+            jnp.diff(x),
+        )
 
     return run, (shaped((8, 16), P("data", "model")),), {}
 
@@ -616,7 +692,12 @@ def cumulative() -> Program:
 def fourier() -> Program:
     def run(x: Any) -> Any:
         y = jnp.fft.fft2(x)
-        return y.real, jnp.fft.irfft(jnp.fft.rfft(x, axis=1), axis=1), jnp.abs(y) + jnp.angle(y), y.conj().imag
+        return (
+            y.real,
+            jnp.fft.irfft(jnp.fft.rfft(x, axis=1), axis=1),
+            jnp.abs(y) + jnp.angle(y),
+            y.conj().imag,
+        )
 
     return run, (shaped((8, 16), P("data", "model")),), {}
 
@@ -628,7 +709,16 @@ def factorisations() -> Program:
         s = x @ x.mT + jnp.eye(x.shape[1])
         c = jnp.linalg.cholesky(s)
         y = jax.scipy.linalg.solve_triangular(c, x, lower=True)
-        return q, r, c, y, jnp.linalg.eigh(s), jnp.linalg.svd(x), jnp.linalg.solve(s, x), jnp.linalg.det(s)
+        return (
+            q,
+            r,
+            c,
+            y,
+            jnp.linalg.eigh(s),
+            jnp.linalg.svd(x),
+            jnp.linalg.solve(s, x),
+            jnp.linalg.det(s),
+        )
 
     return run, (shaped((4, 8, 8), P("data")),), {}
 
@@ -652,7 +742,15 @@ def indexing() -> Program:
         e = jnp.take_along_axis(x, i[:, None], 1), jnp.flip(x), jnp.roll(x, n, 1), x[n]
         return a, b, c, d, e, x.at[i].max(x[i] + 1, unique_indices=True, mode="drop")
 
-    return run, (shaped((8, 16), P("data", "model")), shaped((8,), P("data"), dtype=jnp.int32), shaped((), dtype=jnp.int32)), {}
+    return (
+        run,
+        (
+            shaped((8, 16), P("data", "model")),
+            shaped((8,), P("data"), dtype=jnp.int32),
+            shaped((), dtype=jnp.int32),
+        ),
+        {},
+    )
 
 
 @program
@@ -660,7 +758,11 @@ def indexing_grads() -> Program:
     def f(x: Any, i: Any) -> Any:
         return (jnp.take_along_axis(x, i[:, None], 1) * x[i, i][:, None]).sum() + x[i].prod()
 
-    return jax.grad(f), (shaped((8, 16), P("data", "model")), shaped((8,), P("data"), dtype=jnp.int32)), {}
+    return (
+        jax.grad(f),
+        (shaped((8, 16), P("data", "model")), shaped((8,), P("data"), dtype=jnp.int32)),
+        {},
+    )
 
 
 @program
@@ -669,7 +771,15 @@ def batched_gather() -> Program:
         rows = jax.vmap(lambda row, i: row[i])(x, i)
         return rows, jax.vmap(lambda row, i, u: row.at[i].add(u))(x, i, u)
 
-    return run, (shaped((8, 16), P("data", "model")), shaped((8, 4), P("data"), dtype=jnp.int32), shaped((8, 4), P("data"))), {}
+    return (
+        run,
+        (
+            shaped((8, 16), P("data", "model")),
+            shaped((8, 4), P("data"), dtype=jnp.int32),
+            shaped((8, 4), P("data")),
+        ),
+        {},
+    )
 
 
 EINSUMS = (
@@ -690,7 +800,10 @@ EINSUMS = (
 @program
 def einsums() -> Program:
     arguments = [
-        [shaped((8,) * len(term), spec) for term, spec in zip(text.split("->")[0].split(","), specs, strict=True)]
+        [
+            shaped((8,) * len(term), spec)
+            for term, spec in zip(text.split("->")[0].split(","), specs, strict=True)
+        ]
         for text, specs in EINSUMS
     ]
     texts = [text for text, _ in EINSUMS]
@@ -703,15 +816,36 @@ def einsum_grads() -> Program:
         return jnp.einsum("bhqd,bkhd,bk->bhq", x, y, z, precision="highest").sum()
 
     specs = P("data", "model"), P("data", None, "model"), P(None, "data")
-    return jax.grad(f, (0, 1, 2)), [shaped((8, 4, 8, 8), specs[0]), shaped((8, 8, 4, 8), specs[1]), shaped((8, 8), specs[2])], {}
+    return (
+        jax.grad(f, (0, 1, 2)),
+        [shaped((8, 4, 8, 8), specs[0]), shaped((8, 8, 4, 8), specs[1]), shaped((8, 8), specs[2])],
+        {},
+    )
 
 
 @program
 def elements() -> Program:
-    kinds = (jnp.bfloat16, jnp.float16, jnp.int8, jnp.uint8, jnp.int16, jnp.bool_, jnp.complex64, jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int4, jnp.uint4, jnp.float8_e4m3b11fnuz, jnp.float4_e2m1fn, jnp.float8_e8m0fnu)
+    kinds = (
+        jnp.bfloat16,
+        jnp.float16,
+        jnp.int8,
+        jnp.uint8,
+        jnp.int16,
+        jnp.bool_,
+        jnp.complex64,
+        jnp.float8_e4m3fn,
+        jnp.float8_e5m2,
+        jnp.int4,
+        jnp.uint4,
+        jnp.float8_e4m3b11fnuz,
+        jnp.float4_e2m1fn,
+        jnp.float8_e8m0fnu,
+    )
 
     def run(*xs: Any) -> Any:
-        return [(x.astype(jnp.float32) if x.dtype != jnp.complex64 else x * (1 + 2j)).sum(0) for x in xs], [x.reshape(4, 2, 16).T for x in xs]
+        return [
+            (x.astype(jnp.float32) if x.dtype != jnp.complex64 else x * (1 + 2j)).sum(0) for x in xs
+        ], [x.reshape(4, 2, 16).T for x in xs]
 
     return run, [shaped((8, 16), P("data", "model"), dtype=kind) for kind in kinds], {}
 
@@ -720,7 +854,19 @@ def elements() -> Program:
 def integers_and_bits() -> Program:
     def run(i: Any, j: Any, b: Any) -> Any:
         k = (i << 2) ^ (j >> 1) | ~i & 7
-        return k // 3, k % 5, lax.population_count(k), lax.clz(i), b.any(0), b.all(1), jnp.where(b, i, j), i.argmax(1), lax.bitcast_convert_type(i, jnp.float32), lax.shift_right_logical(i, j), jnp.nonzero(b, size=4)
+        return (
+            k // 3,
+            k % 5,
+            lax.population_count(k),
+            lax.clz(i),
+            b.any(0),
+            b.all(1),
+            jnp.where(b, i, j),
+            i.argmax(1),
+            lax.bitcast_convert_type(i, jnp.float32),
+            lax.shift_right_logical(i, j),
+            jnp.nonzero(b, size=4),
+        )
 
     x = shaped((8, 16), P("data", "model"), dtype=jnp.int32)
     return run, (x, x, shaped((8, 16), P(None, "data"), dtype=jnp.bool_)), {}
@@ -732,17 +878,34 @@ def quantised() -> Program:
         scale = jnp.abs(x).max(-1, keepdims=True) / 127
         q = jnp.round(x / scale).astype(jnp.int8)
         y = lax.dot_general(q, w, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32)
-        eight = lax.dot_general(x.astype(jnp.float8_e4m3fn), x.astype(jnp.float8_e5m2), (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+        eight = lax.dot_general(
+            x.astype(jnp.float8_e4m3fn),
+            x.astype(jnp.float8_e5m2),
+            (((1,), (1,)), ((), ())),
+            preferred_element_type=jnp.float32,
+        )
         return y * scale, eight, lax.reduce_precision(x, 5, 2)
 
-    return run, (shaped((8, 16), P("data", "model")), shaped((16, 8), P("model"), dtype=jnp.int8)), {}
+    return (
+        run,
+        (shaped((8, 16), P("data", "model")), shaped((16, 8), P("model"), dtype=jnp.int8)),
+        {},
+    )
 
 
 @program
 def reductions() -> Program:
     def run(x: Any) -> Any:
         y = lax.reduce((x, x * 2), (0.0, 1.0), lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,))
-        return y, jnp.argmin(x, 0), x.std(1), jax.nn.logsumexp(x, 0), jnp.linalg.norm(x), jnp.histogram(x, 4)[0], x.max((0, 2))
+        return (
+            y,
+            jnp.argmin(x, 0),
+            x.std(1),
+            jax.nn.logsumexp(x, 0),
+            jnp.linalg.norm(x),
+            jnp.histogram(x, 4)[0],
+            x.max((0, 2)),
+        )
 
     return run, (shaped((8, 4, 16), P("data", None, "model")),), {}
 
@@ -751,8 +914,15 @@ def reductions() -> Program:
 def windows() -> Program:
     def run(x: Any) -> Any:
         y = lax.reduce_window(x, 0.0, lax.add, (2, 2), (1, 2), "VALID")
-        z = jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "SAME").sum())(x)
-        return y, z, jnp.convolve(x[0], x[1, :3]), lax.conv_general_dilated_patches(x[None, None], (2, 2), (1, 1), "VALID")
+        z = jax.grad(
+            lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "SAME").sum()
+        )(x)
+        return (
+            y,
+            z,
+            jnp.convolve(x[0], x[1, :3]),
+            lax.conv_general_dilated_patches(x[None, None], (2, 2), (1, 1), "VALID"),
+        )
 
     return run, (shaped((8, 16), P("data", "model")),), {}
 
@@ -760,9 +930,48 @@ def windows() -> Program:
 @program
 def elementwise() -> Program:
     def run(x: Any) -> Any:
-        unary = (jnp.exp, jnp.log, jnp.sin, jnp.arctan, jnp.cbrt, lax.erf_inv, lax.erf, jnp.expm1, jnp.sign, jnp.isfinite, lax.digamma, lax.lgamma, jnp.arcsinh, jnp.sinh, jax.nn.gelu, jnp.round, jnp.trunc, lax.bessel_i1e, jnp.square, jnp.tan, jnp.acosh, lax.logistic, jnp.nan_to_num)
-        binary = (jnp.arctan2, jnp.power, jnp.nextafter, jnp.fmod, jnp.hypot, lax.igamma, jnp.logaddexp, jax.scipy.special.zeta)
-        return [f(x) for f in unary], [f(x, x + 1) for f in binary], jnp.clip(x, 0, 1), jax.nn.relu6(x), jnp.polyval(jnp.arange(3.0), x)
+        unary = (
+            jnp.exp,
+            jnp.log,
+            jnp.sin,
+            jnp.arctan,
+            jnp.cbrt,
+            lax.erf_inv,
+            lax.erf,
+            jnp.expm1,
+            jnp.sign,
+            jnp.isfinite,
+            lax.digamma,
+            lax.lgamma,
+            jnp.arcsinh,
+            jnp.sinh,
+            jax.nn.gelu,
+            jnp.round,
+            jnp.trunc,
+            lax.bessel_i1e,
+            jnp.square,
+            jnp.tan,
+            jnp.acosh,
+            lax.logistic,
+            jnp.nan_to_num,
+        )
+        binary = (
+            jnp.arctan2,
+            jnp.power,
+            jnp.nextafter,
+            jnp.fmod,
+            jnp.hypot,
+            lax.igamma,
+            jnp.logaddexp,
+            jax.scipy.special.zeta,
+        )
+        return (
+            [f(x) for f in unary],
+            [f(x, x + 1) for f in binary],
+            jnp.clip(x, 0, 1),
+            jax.nn.relu6(x),
+            jnp.polyval(jnp.arange(3.0), x),
+        )
 
     return run, (shaped((8, 16), P("data", "model")),), {}
 
@@ -770,9 +979,25 @@ def elementwise() -> Program:
 @program
 def shapes() -> Program:
     def run(x: Any) -> Any:
-        return (x.reshape(-1), x.reshape(2, 4, 4, 4), x.reshape(16, 8), x[None, :, None], jnp.tile(x, (2, 3)),
-                jnp.repeat(x, 2, 0), jnp.stack([x, x], 1), jnp.pad(x, ((1, 2), (0, 3)), mode="edge"), jnp.split(x, [3, 9], 1),
-                jnp.tril(x), jnp.kron(x[:2, :2], x), jnp.broadcast_to(x[:, :1], (3, 8, 5)), jnp.moveaxis(x[None], 0, 2), jnp.meshgrid(x[0], x[:, 0]), jnp.rot90(x), jnp.diag(x[0]), jnp.trace(x))
+        return (
+            x.reshape(-1),
+            x.reshape(2, 4, 4, 4),
+            x.reshape(16, 8),
+            x[None, :, None],
+            jnp.tile(x, (2, 3)),
+            jnp.repeat(x, 2, 0),
+            jnp.stack([x, x], 1),
+            jnp.pad(x, ((1, 2), (0, 3)), mode="edge"),
+            jnp.split(x, [3, 9], 1),
+            jnp.tril(x),
+            jnp.kron(x[:2, :2], x),
+            jnp.broadcast_to(x[:, :1], (3, 8, 5)),
+            jnp.moveaxis(x[None], 0, 2),
+            jnp.meshgrid(x[0], x[:, 0]),
+            jnp.rot90(x),
+            jnp.diag(x[0]),
+            jnp.trace(x),
+        )
 
     return run, (shaped((8, 16), P("data", "model")),), {}
 
@@ -780,9 +1005,21 @@ def shapes() -> Program:
 @program
 def empty_and_scalar() -> Program:
     def run(x: Any, y: Any, s: Any) -> Any:
-        return x.sum(0), jnp.concatenate([x, x]) @ y, s * 2, jnp.zeros((0, 3)), x.reshape(0), jnp.float32(1), ()
+        return (
+            x.sum(0),
+            jnp.concatenate([x, x]) @ y,
+            s * 2,
+            jnp.zeros((0, 3)),
+            x.reshape(0),
+            jnp.float32(1),
+            (),
+        )
 
-    return run, (shaped((0, 16), P(None, "model")), shaped((16, 8), P("model")), shaped((), P())), {}
+    return (
+        run,
+        (shaped((0, 16), P(None, "model")), shaped((16, 8), P("model")), shaped((), P())),
+        {},
+    )
 
 
 @program
@@ -790,9 +1027,17 @@ def cube() -> Program:
     def run(x: Any, y: Any) -> Any:
         z = jnp.einsum("abc,cd->abd", x, y)
         z = constrained(z, ("x", "z"), "y", None, mesh=CUBE)
-        return z.reshape(24, 6, 24), z.reshape(-1, 24) * 2, constrained(z.sum(0), "y", ("z", "x"), mesh=CUBE)
+        return (
+            z.reshape(24, 6, 24),
+            z.reshape(-1, 24) * 2,
+            constrained(z.sum(0), "y", ("z", "x"), mesh=CUBE),
+        )
 
-    return run, (shaped((24, 6, 24), P("x", "y", "z"), CUBE), shaped((24, 24), P(("z", "x"), "y"), CUBE)), {}
+    return (
+        run,
+        (shaped((24, 6, 24), P("x", "y", "z"), CUBE), shaped((24, 24), P(("z", "x"), "y"), CUBE)),
+        {},
+    )
 
 
 @program

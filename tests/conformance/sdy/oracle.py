@@ -45,9 +45,8 @@ def answer(line):
                 passmanager.PassManager.parse("builtin.module(" + pipeline + ")").run(module.operation)
             said = [True, module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=locations), messages]
         except Exception as error:
-            if not messages:
-                for d in getattr(error, "error_diagnostics", []):
-                    messages.append([str(d.severity).rpartition(".")[2].lower(), d.message, [n.message for n in d.notes]])
+            for d in getattr(error, "error_diagnostics", []):
+                take(d)
             said = [False, str(error), messages]
         handler.detach()
     return said

@@ -63,11 +63,21 @@ def test_what_was_refused_and_why() -> None:
     assert "(%h in @main, factor j)" in str(report)
 
 
+def test_the_results_of_functions_have_ways_too() -> None:
+    (report,) = emu.sdy.explain(MLP).value("result#0")
+    assert report.operation == "result"
+    assert report.before is None
+    assert [[axis.name for axis, _ in way] for way in report.axes] == [["data"], ["model"]]
+    assert "-> result 0 of @main dim 1: result of the function, factor j" in str(report)
+
+
 def test_names_are_those_of_the_text_or_of_the_printed_module() -> None:
     by_text = emu.sdy.explain(MLP)
-    assert [name.name for name in by_text.names] == ["%x", "%w", "%v", "%h", "%t", "%s"]
+    values = ["%x", "%w", "%v", "%h", "%t", "%s"]
+    assert [name.name for name in by_text.names] == [*values, "result#0"]
     by_module = emu.sdy.explain(emu.sdy.parse(MLP))
-    assert [n.name for n in by_module.names] == ["%arg0", "%arg1", "%arg2", "%0", "%1", "%2"]
+    printed = ["%arg0", "%arg1", "%arg2", "%0", "%1", "%2"]
+    assert [n.name for n in by_module.names] == [*printed, "result#0"]
     with pytest.raises(ValueError, match=r"no value is called '%nothing'; there are %x, %w"):
         by_text.value("nothing")
     with pytest.raises(ValueError, match=r"no value is called '%t' in @other"):
@@ -177,11 +187,11 @@ def test_the_command(tmp_path: Path) -> None:
     data = re.search(r"const data = (\{.*\});\n", page.read_text())
     assert data is not None
     drawn = json.loads(data[1])
-    assert [v["name"] for v in drawn["values"]] == ["%x", "%w", "%v", "%h", "%t", "%s"]
+    assert [v["name"] for v in drawn["values"]] == ["%x", "%w", "%v", "%h", "%t", "%s", "result#0"]
     assert drawn["values"][0]["before"]["dims"] == [[[2, 4]], []]
     assert drawn["steps"], "something changed"
     for step in drawn["steps"]:
-        assert all(0 <= number < 6 for number, _ in step["changes"])
+        assert all(0 <= number < 7 for number, _ in step["changes"])
 
 
 def test_a_pass_that_fails_takes_nothing_away(tmp_path: Path) -> None:
@@ -223,5 +233,5 @@ def test_the_command_refuses(
 
 def test_a_table_of_all_values() -> None:
     text = str(emu.sdy.explain(MLP))
-    assert text.splitlines()[-1].startswith("6 values, ")
-    assert "%h in @main  stablehlo.dot" in text
+    assert text.splitlines()[-1].startswith("7 values, ")
+    assert re.search(r"^%h in @main +stablehlo.dot +<@m", text, re.MULTILINE)
