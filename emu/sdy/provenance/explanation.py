@@ -56,12 +56,22 @@ class ValueReport:
 
     @property
     def axes(self) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
-        """By dimension: each axis with the way it took.
+        """By dimension: each axis with the way it took."""
+        return self.ways()
 
-        Followed when it is asked for: a way can be as long as the program.
+    def ways(
+        self, most: int | None = None
+    ) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
+        """`axes`, of each way the last places only.
+
+        Ways are followed when they are asked for: one can be as long as the program.
+
+        Args:
+            most: How many places. Default: all.
         """
+        follow = self.recorder.way
         return tuple(
-            tuple((axis, tuple(self.recorder.way(self.value, d, axis))) for axis in dim.axes)
+            tuple((axis, tuple(follow(self.value, d, axis, most))) for axis in dim.axes)
             for d, dim in enumerate(self.after.dims if self.after is not None else ())
         )
 

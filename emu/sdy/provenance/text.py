@@ -37,8 +37,13 @@ def explanation_text(explanation: Explanation) -> str:
     return "\n".join([*lines, f"{len(explanation.names)} values, {steps} steps"]) + "\n"
 
 
-def value_text(report: ValueReport) -> str:
-    """All about one value."""
+def value_text(report: ValueReport, most: int | None = None) -> str:
+    """All about one value.
+
+    Args:
+        report: What is known of it.
+        most: How many places of each way. Default: all.
+    """
     place = f", {report.place}" if report.place else ""
     lines = [
         f"{report.name} : {report.type}   ({report.operation}{place})",
@@ -47,7 +52,7 @@ def value_text(report: ValueReport) -> str:
     ]
     if report.exported is not None and _axes(report.exported) != _axes(report.after):
         lines.append(f"  export  {_sharding(report.exported)}")
-    for dim, axes in enumerate(report.axes):
+    for dim, axes in enumerate(report.ways(most)):
         size = report.type.shape[dim] if isinstance(report.type, TensorType) else "?"
         if not axes:
             refused = any(r.dim == dim for r in report.rejections)
@@ -55,6 +60,8 @@ def value_text(report: ValueReport) -> str:
             lines.append(f"  dim {dim} (size {size}): not sharded ({why})")
         for axis, way in axes:
             lines.append(f"  dim {dim} (size {size}): {stripped(axis)}")
+            if len(way) == most and way[0].step is not None:
+                lines.append(f"      … (as it came to {_holder(way[0].value)})")
             lines += [f"      {_link(link)}" for link in way]
     if report.rejections:
         lines.append("  not taken:")
