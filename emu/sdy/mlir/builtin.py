@@ -72,6 +72,35 @@ def _print_module(w: Printer, op: Operation) -> None:
     w.region(op.regions[0], entry_arguments=False)
 
 
+# builtin.unrealized_conversion_cast
+
+
+def _parse_cast(p: Parser) -> Operation:
+    place = p.here()
+    operands = p.operands()
+    values = []
+    if operands:
+        p.expect(":")
+        values = p.resolve_all(operands, p.types(), place)
+    p.expect_keyword("to")
+    types = p.types()
+    return Operation(
+        "builtin.unrealized_conversion_cast", values, types, attributes=p.optional_attr_dict()
+    )
+
+
+def _print_cast(w: Printer, op: Operation) -> None:
+    w.op_name(op)
+    if op.operands:
+        w.write(" ")
+        w.operands(op.operands)
+        w.write(" : ")
+        w.types([v.type for v in op.operands])
+    w.write(" to ")
+    w.types([v.type for v in op.results])
+    w.attr_dict(op)
+
+
 # func.func
 
 
@@ -331,6 +360,7 @@ define(
         symbol_table=True,
     )
 )
+define(OpDefinition("builtin.unrealized_conversion_cast", (), _parse_cast, _print_cast, pure=True))
 define(
     OpDefinition(
         "func.func",

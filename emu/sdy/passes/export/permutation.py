@@ -80,6 +80,10 @@ def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: 
     return size is not None and kept is not None and -(-size // count) == -(-kept // count)
 
 
+def _is_whole(sharding: TensorSharding | None) -> bool:
+    return sharding is None or sharding.is_fully_replicated
+
+
 @register
 @dataclass(frozen=True)
 class ResolvePermutationFactors(ModulePass):
@@ -151,8 +155,10 @@ class _Resolver:
 
     def _slices_locally(self, op: Operation, factor: int, mesh: Mesh) -> bool:
         # The factors of a slice are the dimensions.
-        sharding = get_sharding(op.operands[0])
-        if sharding is None or sharding != get_sharding(op.result):
+        sharding, result = get_sharding(op.operands[0]), get_sharding(op.result)
+        if _is_whole(sharding) and _is_whole(result):
+            return True
+        if sharding is None or sharding != result:
             raise self._fail(
                 op,
                 "the operand and the result of a slice must have the same sharding: run "
