@@ -5,8 +5,8 @@ Five steps, in MLIR's order and with its words: counts and attributes
 that the operation implies (`inference`), and what is left. The first step that
 finds something ends it.
 
-Not everything that StableHLO checks is checked: windows, gather and scatter
-dimension numbers and replica groups are believed.
+Not everything that StableHLO checks is checked: the windows of a convolution,
+scatter dimension numbers and replica groups are believed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from emu.sdy.mlir.registry import extend
 from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, Type
 from emu.sdy.stablehlo.elements import ELEMENTS, wrong_element
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
+from emu.sdy.stablehlo.implied import CHECKED
 from emu.sdy.stablehlo.inference import (
-    RULES,
     Invalid,
     compatible,
     compatible_shapes,
@@ -336,7 +336,7 @@ LEFT: dict[str, Check] = {
 def _verifier(name: str) -> Callable[[Operation, Diagnostics], bool]:
     elements = (_elements,) if name in ELEMENTS else ()
     traits = elements + TRAITS.get(name, ())
-    infer, left = RULES.get(name), LEFT.get(name)
+    infer, left = CHECKED.get(name), LEFT.get(name)
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         if not verify_structure(op, diagnostics):

@@ -34,7 +34,6 @@ from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.building import Place, location_of
-from emu.sdy.passes.export.implied_types import implied_types
 from emu.sdy.passes.export.permutation import is_local_slice_dim
 from emu.sdy.passes.export.tensor_ops import (
     make_compare_less,
@@ -48,6 +47,7 @@ from emu.sdy.passes.export.tensor_ops import (
 )
 from emu.sdy.passes.export.type_conversion import TypeConversion
 from emu.sdy.stablehlo.attributes import DotDimensionNumbers
+from emu.sdy.stablehlo.implied import implied_types
 from emu.sdy.stablehlo.inference import Invalid
 from emu.sdy.stablehlo.syntax import I32, array_of_ints, ints
 

@@ -6,16 +6,24 @@ Not every operation's do: those of a ``reshape`` or a ``dot_general`` are writte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr
+from emu.sdy.mlir.dense import element_values
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.types import TensorType, Type
-from emu.sdy.rules.reading import integers
 from emu.sdy.stablehlo.attributes import GatherDimensionNumbers
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
-from emu.sdy.stablehlo.inference import RULES, Invalid, integer, tensor
+from emu.sdy.stablehlo.inference import (
+    RULES,
+    Invalid,
+    compatible_shapes,
+    integer,
+    tensor,
+)
 from emu.sdy.stablehlo.syntax import ints
 
-__all__ = ["implied_types"]
+__all__ = ["CHECKED", "implied_types"]
 
 
 def implied_types(op: Operation) -> list[Type] | None:
@@ -31,7 +39,7 @@ def implied_types(op: Operation) -> list[Type] | None:
         Invalid: The operands do not go together; the message says why.
     """
     name = op.name.removeprefix("stablehlo.")
-    rule = RULES.get(name) or _RULES.get(name)
+    rule = CHECKED.get(name) or _RULES.get(name)
     return None if rule is None else rule(op)
 
 
@@ -89,50 +97,125 @@ def _map(op: Operation) -> list[Type]:
     return [TensorType(tensor(op.operands[-1].type).shape, _accumulators(op, 0, op.operands)[0])]
 
 
-def _windows(size: int | None, window: int, stride: int, low: int, high: int) -> int | None:
-    """How many windows fit; all sizes are those after dilation."""
-    if size is None:
-        return None
-    padded = size + low + high
-    return 0 if padded == 0 or window > padded else (padded - window) // stride + 1
+# Windows
+
+_WINDOW_LISTS = (
+    ("window_strides", "window-strides"),
+    ("base_dilations", "base-dilation factors"),
+    ("window_dilations", "window-dilation factors"),
+    ("padding", "padding-entries"),
+)
+
+
+def _integers(attribute: Attribute | None) -> tuple[int, ...]:
+    """The numbers of ``array<i64: …>`` or of ``dense<…> : tensor<…xi64>``."""
+    if not isinstance(attribute, DenseElementsAttr):
+        return ints(attribute)
+    values = tuple(v - (1 << 64) if v >> 63 else v for v in element_values(attribute))
+    count = tensor(attribute.type).size
+    return values * count if attribute.splat else values
 
 
 def _dilated(size: int, dilation: int) -> int:
     return (size - 1) * dilation + 1 if size else 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window along one dimension."""
+
+    size: int
+    stride: int
+    base_dilation: int
+    dilation: int
+    padding: tuple[int, int]
+
+    def problem(self, dim: int) -> str | None:
+        """What is wrong with it."""
+        for what, value in (
+            ("value", self.size),
+            ("stride", self.stride),
+            ("base dilation factor", self.base_dilation),
+            ("window dilation factor", self.dilation),
+        ):
+            if value <= 0:
+                return (
+                    f"expects window to have positive {what} for {dim}-th window dimension, but "
+                    f"got {value}."
+                )
+        return None
+
+    def count(self, size: int | None) -> int | None:
+        """In how many places of a dimension it fits."""
+        if size is None:
+            return None
+        padded = sum(self.padding) + _dilated(size, self.base_dilation)
+        window = _dilated(self.size, self.dilation)
+        return 0 if not padded or window > padded else (padded - window) // self.stride + 1
+
+
+def _windows(op: Operation, rank: int) -> list[_Window]:
+    sizes = ints(op.properties["window_dimensions"])
+    if len(sizes) != rank:
+        raise Invalid(
+            "expects window-dimensions size == input rank, but got window-dimensions size: "
+            f"{len(sizes)} and input: '{op.operands[0].type}' with rank = {rank}."
+        )
+    lists = []
+    for name, described in _WINDOW_LISTS:
+        width = 2 if name == "padding" else 1
+        values = _integers(op.properties.get(name))
+        if values and len(values) != width * rank:
+            raise Invalid(
+                f"expects {described} to have same dimension-size as size of window dimensions "
+                f"({rank}), but got: {len(values) // width}."
+            )
+        lists.append(values or (2 - width,) * (width * rank))
+    strides, base, dilations, padding = lists
+    windows = []
+    for dim, size in enumerate(sizes):
+        around = (padding[2 * dim], padding[2 * dim + 1])
+        windows.append(_Window(size, strides[dim], base[dim], dilations[dim], around))
+        problem = windows[-1].problem(dim)
+        if problem is not None:
+            raise Invalid(problem)
+    return windows
+
+
 def _reduce_window(op: Operation) -> list[Type]:
     inputs = op.operands[: len(op.operands) // 2]
-    window = ints(op.properties["window_dimensions"])
-    ones = (1,) * len(window)
-    strides = integers(op, "window_strides") or ones
-    base = integers(op, "base_dilations") or ones
-    dilations = integers(op, "window_dilations") or ones
-    padding = integers(op, "padding") or (0,) * (2 * len(window))
-
-    def sizes(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        return tuple(
-            _windows(
-                None if size is None else _dilated(size, base[dim]),
-                _dilated(window[dim], dilations[dim]),
-                strides[dim],
-                *padding[2 * dim : 2 * dim + 2],
+    if not inputs:
+        raise Invalid("requires at least 1 input value")
+    shapes = [tensor(value.type).shape for value in inputs]
+    for index, shape in enumerate(shapes):
+        if not compatible_shapes(shape, shapes[0]):
+            raise Invalid(
+                "expects all inputs to have compatible shapes. Shape at input-index "
+                f"{index} is not compatible with shape at input-index 0"
             )
-            for dim, size in enumerate(shape)
-        )
-
+    windows = _windows(op, len(shapes[0]))
+    elements = _accumulators(op, 0, inputs)
     return [
-        TensorType(sizes(tensor(value.type).shape), element)
-        for value, element in zip(inputs, _accumulators(op, 0, inputs), strict=False)
+        TensorType(tuple(w.count(size) for w, size in zip(windows, shape, strict=True)), element)
+        for shape, element in zip(shapes, elements, strict=False)
     ]
 
 
-def _gather(op: Operation) -> list[Type] | None:
+# Others
+
+
+def _gather(op: Operation) -> list[Type]:
     numbers = op.properties["dimension_numbers"]
     if not isinstance(numbers, GatherDimensionNumbers):
-        return None
+        raise Invalid("attribute 'dimension_numbers' failed to satisfy constraint")
     source, indices = (tensor(value.type) for value in op.operands)
     slices = ints(op.properties["slice_sizes"])
+    for dim, (size, whole) in enumerate(zip(slices, source.shape, strict=True)):
+        if size < 0 or (whole is not None and size > whole):
+            raise Invalid(
+                f"slice size ({size}) is out of bounds for operand dimension ({whole}) at index "
+                f"{dim}"
+            )
     dropped = numbers.collapsed_slice_dims + numbers.operand_batching_dims
     offsets = [size for dim, size in enumerate(slices) if dim not in dropped]
     batch = [s for dim, s in enumerate(indices.shape) if dim != numbers.index_vector_dim]
@@ -151,7 +234,14 @@ def _batch_norm(op: Operation) -> list[Type]:
     return [source, channel, channel][: len(op.results)]
 
 
-_RULES: dict[str, Callable[[Operation], list[Type] | None]] = {
+CHECKED: dict[str, Callable[[Operation], list[Type]]] = {
+    **RULES,
+    "gather": _gather,
+    "reduce_window": _reduce_window,
+}
+"""By name without ``stablehlo.``: those that the verifier compares with the results'."""
+
+_RULES: dict[str, Callable[[Operation], list[Type]]] = {
     **dict.fromkeys((*ACCURATE, *BINARY, "reduce_precision"), _common),
     **dict.fromkeys(
         set(UNARY) - {"abs", "convert", "imag", "real", "uniform_dequantize", "uniform_quantize"},
@@ -162,11 +252,9 @@ _RULES: dict[str, Callable[[Operation], list[Type] | None]] = {
         ("batch_norm_grad", "batch_norm_inference", "batch_norm_training"), _batch_norm
     ),
     "all_reduce": _all_reduce,
-    "gather": _gather,
     "map": _map,
-    "reduce_window": _reduce_window,
     "scatter": _scatter,
     "select_and_scatter": _select_and_scatter,
     "triangular_solve": _triangular_solve,
 }
-"""By name without ``stablehlo.``, beside those that the verifier needs."""
+"""The others."""
