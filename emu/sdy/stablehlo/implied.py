@@ -115,7 +115,7 @@ def _check_slices(slices: tuple[int, ...], source: TensorType) -> None:
     """Raise `Invalid` if slices of these sizes are not to be had."""
     if len(slices) != source.rank:
         raise Invalid(
-            f"slice_sizes size ({len(slices)}) not equal to (implied) operand rank ({source.rank})"
+            f"slice_sizes size ({len(slices)}) not equal to operand rank ({source.rank})"
         )
     for dim, (size, whole) in enumerate(zip(slices, source.shape, strict=True)):
         if size < 0 or (whole is not None and size > whole):
@@ -134,7 +134,7 @@ def _batch_norm(op: Operation) -> list[Type]:
     feature = integer(op, "feature_index")
     if not 0 <= feature < source.rank:
         raise Invalid(
-            "expects featureIndex to be smaller than the rank of multiDimOperands; got "
+            "expects featureIndex to be smaller than the rank of multi-dimensional operands; got "
             f"featureIndex {feature}, and rank {source.rank}."
         )
     channel: Type = TensorType((source.shape[feature],), source.element)

@@ -287,8 +287,8 @@ class _Padder:
             if old != new and (held is None or not is_local_slice_dim(op, dim, held, mesh)):
                 self._session.diagnostics.error(
                     op.location,
-                    f"elements of dimension {dim} change shards: run "
-                    "sdy-resolve-permutation-factors first",
+                    f"a slice that moves elements of dimension {dim} between shards cannot be "
+                    "padded: run sdy-resolve-permutation-factors first",
                 )
                 raise _Unpaddable
         new_slice = Operation(
