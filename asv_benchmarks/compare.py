@@ -36,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         moe,
         put,
         quant,
+        sdy,
         startup,
         store,
         tiles,
@@ -63,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         cuda,
         mc2,
         moe,
+        sdy,
     )
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:

@@ -91,6 +91,14 @@ def test_a_peer_that_fails_leaves_null_and_its_reason(tmp_path, monkeypatch):
     assert row["note"].startswith("mpi of 2 ended with")
 
 
+def test_without_jaxlib_shardy_in_c_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("EMU_BENCH_JAX_PYTHON", str(tmp_path / "python"))
+    (row,), _ = compare(tmp_path, "--only", "sdy/populate rules*")
+    assert row["ours"] > 0
+    assert row["theirs"] is None
+    assert "No such file" in row["note"]
+
+
 def test_a_pattern_that_matches_nothing_is_refused(tmp_path):
     done = subprocess.run(
         [sys.executable, str(COMPARE), "--only", "no such row"],

@@ -87,7 +87,7 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
         if value in seen:
             continue
         seen.add(value)
-        for user in value.users:
+        for user in value.walk_users():
             if user is current:
                 continue
             if user.name == "sdy.reshard":

@@ -305,7 +305,7 @@ def fully_closed_like(
 
 def is_used_by(value: Value, user: Operation) -> bool:
     """Whether an operation has the value as an operand."""
-    return any(op is user for op, _ in value.uses)
+    return any(op is user for op in value.walk_users())
 
 
 def remove_sharding_rules(op: Operation) -> None:

@@ -24,6 +24,9 @@ __all__ = ["Block", "BlockArgument", "OpResult", "Operation", "Region", "Use", "
 Use = tuple["Operation", int]
 """An operation and the index of its operand."""
 
+_STRIDE = 1 << 32
+"""Between the orders of operations that were appended: room for those inserted."""
+
 
 class Value:
     """What an operation or a block defines."""
@@ -43,6 +46,10 @@ class Value:
     def users(self) -> list[Operation]:
         """The using operations, newest use first; one entry a use."""
         return [op for op, _ in reversed(self._uses)]
+
+    def walk_users(self) -> Iterator[Operation]:
+        """`users` one by one, for who needs few; no use may change meanwhile."""
+        return (op for op, _ in reversed(self._uses))
 
     @property
     def has_uses(self) -> bool:
@@ -511,11 +518,20 @@ class Block:
             previous._next = op
         if place is None:
             self._last = op
-            op._order = 0 if previous is None else previous._order + 1
+            op._order = 0 if previous is None else previous._order + _STRIDE
         else:
             place._previous = op
-            self._numbered = False
+            self._number(op, previous, place)
         return op
+
+    def _number(self, op: Operation, previous: Operation | None, following: Operation) -> None:
+        """Give an operation between two others an order, if there is one."""
+        if previous is None:
+            op._order = following._order - _STRIDE
+        elif following._order - previous._order > 1:
+            op._order = (previous._order + following._order) // 2
+        else:
+            self._numbered = False
 
     def _unlink(self, op: Operation) -> None:
         if op._previous is None:
@@ -531,7 +547,7 @@ class Block:
     def _renumber(self) -> None:
         if not self._numbered:
             for order, op in enumerate(self):
-                op._order = order
+                op._order = order * _STRIDE
             self._numbered = True
 
 

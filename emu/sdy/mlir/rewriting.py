@@ -177,7 +177,7 @@ class Rewriter:
 def _few_users(value: Value, op: Operation) -> bool:
     """Whether at most one operation besides ``op`` uses the value."""
     other: Operation | None = None
-    for user in value.users:
+    for user in value.walk_users():
         if user is op or user is other:
             continue
         if other is not None:

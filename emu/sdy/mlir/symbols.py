@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from emu.sdy.mlir.attributes import StringAttr
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import definition
 
-__all__ = ["SymbolTable", "lookup", "nearest_table"]
+__all__ = ["SymbolTable", "indexed", "lookup", "nearest_table"]
 
 
 def nearest_table(op: Operation) -> Operation | None:
@@ -22,9 +23,44 @@ def nearest_table(op: Operation) -> Operation | None:
 def lookup(op: Operation, name: str) -> Operation | None:
     """The operation of that name in the nearest symbol table, or None."""
     table = nearest_table(op)
-    if table is None or not table.regions or not table.regions[0].blocks:
+    if table is None:
         return None
-    return next((o for o in table.regions[0].blocks[0] if o.symbol_name == name), None)
+    index = _indices.get(table)
+    if index is not None:
+        return index.get(name)
+    return next((o for o in _holders(table) if o.symbol_name == name), None)
+
+
+def _holders(table: Operation) -> Iterable[Operation]:
+    return table.regions[0].blocks[0] if table.regions and table.regions[0].blocks else ()
+
+
+_indices: dict[Operation, dict[str, Operation]] = {}
+
+
+def _index(table: Operation) -> dict[str, Operation]:
+    index: dict[str, Operation] = {}
+    for op in _holders(table):
+        name = op.symbol_name
+        if name is not None:
+            index.setdefault(name, op)
+    return index
+
+
+@contextmanager
+def indexed(table: Operation) -> Iterator[None]:
+    """Keep an index of a table's symbols for `lookup` and `SymbolTable`.
+
+    Meanwhile symbols may change through a `SymbolTable` only.
+    """
+    if table in _indices:
+        yield
+        return
+    _indices[table] = _index(table)
+    try:
+        yield
+    finally:
+        del _indices[table]
 
 
 class SymbolTable:
@@ -40,12 +76,9 @@ class SymbolTable:
         if not definition(op.name).symbol_table:
             raise ValueError(f"{op.name} holds no symbols")
         self.op = op
-        self._ops: dict[str, Operation] = {}
+        known = _indices.get(op)
+        self._ops = _index(op) if known is None else known
         self._counter = 0
-        for each in op.body():
-            name = each.symbol_name
-            if name is not None:
-                self._ops.setdefault(name, each)
 
     def lookup(self, name: str) -> Operation | None:
         """The operation of that name, or None."""

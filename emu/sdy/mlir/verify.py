@@ -11,6 +11,8 @@ so far; only when that finds something is the error looked up slowly.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from emu.sdy.mlir.builtin_rules import op_error
 from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics
 from emu.sdy.mlir.dominance import Dominance
@@ -21,6 +23,7 @@ from emu.sdy.mlir.registry import (
     definition,
     known_dialects,
 )
+from emu.sdy.mlir.symbols import indexed
 
 __all__ = ["verify"]
 
@@ -36,9 +39,10 @@ def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         op: Usually a module.
         diagnostics: Takes what is wrong.
     """
-    if not _structure(op, diagnostics):
-        return False
-    return not op.regions or _dominance(op, diagnostics)
+    with indexed(op) if definition(op.name).symbol_table else nullcontext():
+        if not _structure(op, diagnostics):
+            return False
+        return not op.regions or _dominance(op, diagnostics)
 
 
 def _structure(op: Operation, diagnostics: Diagnostics) -> bool:

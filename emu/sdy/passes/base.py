@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+from emu.sdy.mlir.symbols import indexed
 
 if TYPE_CHECKING:
     from emu.sdy.mlir.ir import Operation
@@ -115,8 +116,9 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
         if each.anchor == "builtin.module":
             each.run(module, session)
         else:
-            for op in [op for op in module.body() if op.name == each.anchor]:
-                each.run(op, session)
+            with indexed(module):
+                for op in [op for op in module.body() if op.name == each.anchor]:
+                    each.run(op, session)
         if session.verify_each and not isinstance(each, Pipeline):
             from emu.sdy.mlir.verify import verify
 

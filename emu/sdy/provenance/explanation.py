@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.mlir.naming import Names
@@ -55,12 +56,22 @@ class ValueReport:
 
     @property
     def axes(self) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
-        """By dimension: each axis with the way it took.
+        """By dimension: each axis with the way it took."""
+        return self.ways()
 
-        Followed when it is asked for: a way can be as long as the program.
+    def ways(
+        self, most: int | None = None
+    ) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
+        """`axes`, of each way the last places only.
+
+        Ways are followed when they are asked for: one can be as long as the program.
+
+        Args:
+            most: How many places. Default: all.
         """
+        follow = self.recorder.way
         return tuple(
-            tuple((axis, tuple(self.recorder.way(self.value, d, axis))) for axis in dim.axes)
+            tuple((axis, tuple(follow(self.value, d, axis, most))) for axis in dim.axes)
             for d, dim in enumerate(self.after.dims if self.after is not None else ())
         )
 
@@ -113,7 +124,8 @@ class Explanation:
 
         Returns:
             One report, or several where the passes made copies of the value
-            (a function that is called twice, a constant that is used twice).
+            (a function that is called twice, a constant that is used twice),
+            or regions beside each other have values of that name.
 
         Raises:
             ValueError: No value has the name.
@@ -127,7 +139,8 @@ class Explanation:
             some = ", ".join(key.name for key in list(self._reports)[:8])
             raise ValueError(f"no value is called {full!r}{where}; there are {some} …")
         main = next((key for key in found if key.function == "main"), found[0])
-        return self._reports[main]
+        chosen = [key for key in found if key.function == main.function]
+        return [report for key in chosen for report in self._reports[key]]
 
     def __str__(self) -> str:
         from emu.sdy.provenance.text import explanation_text
@@ -141,6 +154,7 @@ class Explanation:
         return page(self)
 
 
+@paused_collection()
 def explain(
     module: Operation | str, passes: Sequence[Pass] | None = None, *, file: str = "-"
 ) -> Explanation:
@@ -164,9 +178,10 @@ def explain(
         original = parse(module, file=file, names=names)
     else:
         original, names = module, Names(module, generic=False).values
+    called = names_.value_names(original, names)
     mapping: dict[Value, Value] = {}
     copy = original.clone(mapping)
-    names_.mark(copy, {mapping[value]: name for value, name in names.items() if value in mapping})
+    names_.mark(copy, {mapping[value]: name for value, name in called.items()})
     recorder = Recorder()
     session = Session(listener=recorder, verify_each=False)
     failure = None
@@ -177,7 +192,7 @@ def explain(
         failure = error
     for diagnostic in session.diagnostics.emitted:
         diagnostic.location = names_.unmarked(diagnostic.location)
-    reports = _reports(original, names, recorder, copy)
+    reports = _reports(called, recorder, copy)
     for report in _result_reports(original, recorder, copy):
         reports[report.name] = [report]
     end = copy.clone()  # the values of the steps keep their names, what is printed has none
@@ -186,16 +201,15 @@ def explain(
 
 
 def _reports(
-    original: Operation, names: dict[Value, str], recorder: Recorder, final: Operation
+    called: Mapping[Value, ValueName], recorder: Recorder, final: Operation
 ) -> dict[ValueName, list[ValueReport]]:
     """Reports by name, in the order of the original text."""
     seen = _by_name(v for v in recorder.homes if isinstance(v, Value))
     exported = _by_name(_values(final))
     reports: dict[ValueName, list[ValueReport]] = {}
-    for value in _values(original):
-        if value not in names or not isinstance(value.type, TensorType):
+    for value, name in called.items():
+        if not isinstance(value.type, TensorType):
             continue
-        name = ValueName(_function(value), names[value])
         ends = [get_sharding(v) for v in exported.get(name, [])]
         copies = seen.get(name, [])
         for index, copy in enumerate(copies or [value]):
@@ -270,9 +284,3 @@ def _values(module: Operation) -> Iterator[Value]:
         for region in op.regions:
             for block in region.blocks:
                 yield from block.arguments
-
-
-def _function(value: Value) -> str:
-    block = value.parent_block
-    holder = block.parent_op if block is not None else None
-    return names_.function_of(holder) if holder is not None else ""

@@ -161,12 +161,19 @@ class Recorder:
             self.homes[found] = found
         return found
 
-    def way(self, holder: Holder, dim: int, axis: AxisRef) -> list[Link]:
-        """How an axis came to a dimension of a value, from its origin on."""
+    def way(self, holder: Holder, dim: int, axis: AxisRef, most: int | None = None) -> list[Link]:
+        """How an axis came to a dimension of a value, from its origin on.
+
+        Args:
+            holder: The value.
+            dim: The dimension.
+            axis: The axis.
+            most: How many places; the last ones. Default: all.
+        """
         links: list[Link] = []
         before = len(self.steps)
         place: Holder | None = self.home(holder)
-        while place is not None:
+        while place is not None and len(links) != most:
             gain = self._gain(place, dim, axis, before)
             if gain is None:
                 links.append(Link(place, dim, None, self._origin(place)))

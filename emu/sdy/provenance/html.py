@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
+_PLACES = 12
+"""Of a way that are told: those before are told of the value that comes first."""
+
 
 def page(explanation: Explanation) -> str:
     """An HTML page that needs nothing else."""
@@ -45,7 +48,7 @@ def _value(report: ValueReport, scope: Operation) -> dict[str, Any]:
         "before": _sharding(report.before, scope),
         "after": _sharding(report.after, scope),
         "refused": len(report.rejections),
-        "why": value_text(report),
+        "why": value_text(report, _PLACES),
     }
 
 

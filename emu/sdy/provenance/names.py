@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.sdy.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
-__all__ = ["ValueName", "function_of", "mark", "name_of", "place_of", "unmark", "unmarked"]
+__all__ = [
+    "ValueName",
+    "function_of",
+    "mark",
+    "name_of",
+    "place_of",
+    "unmark",
+    "unmarked",
+    "value_names",
+]
 
 _MARK = "\0"
 
@@ -20,34 +30,55 @@ class ValueName:
     Attributes:
         function: The function in whose text it is, without "@".
         name: ``%5``, ``%arg0``, ``%3#1``.
+        number: Regions beside each other use the same names: the how many-th
+            of that name in the function it is.
     """
 
     function: str
     name: str
+    number: int = 0
 
     def __str__(self) -> str:
         return f"{self.name} in @{self.function}" if self.function else self.name
 
 
-def mark(module: Operation, names: Mapping[Value, str]) -> None:
-    """Put the names of all values into the locations of what defines them."""
+def value_names(module: Operation, names: Mapping[Value, str]) -> dict[Value, ValueName]:
+    """What each value of a module that has a name is called, in the order of the text."""
+    counts: Counter[tuple[str, str]] = Counter()
+    found: dict[Value, ValueName] = {}
+
+    def name(function: str, values: Sequence[Value]) -> None:
+        if values and values[0] in names:
+            key = function, names[values[0]].partition("#")[0]
+            found.update((v, ValueName(function, names[v], counts[key])) for v in values)
+            counts[key] += 1
+
     for op in module.walk():
         function = function_of(op)
-        op.location = NameLoc(_marked(function, _op_name(op, names)), op.location)
+        name(function, op.results)
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.arguments:
-                    inner = op.symbol_name or "" if op.name == "func.func" else function
-                    mark_ = _marked(inner, names.get(argument, ""))
-                    argument.location = NameLoc(mark_, argument.location)
+                    name(function, [argument])
+    return found
 
 
-def _op_name(op: Operation, names: Mapping[Value, str]) -> str:
-    return names.get(op.results[0], "").partition("#")[0] if op.results else ""
+def mark(module: Operation, names: Mapping[Value, ValueName]) -> None:
+    """Put the names of all values into the locations of what defines them."""
+    for op in module.walk():
+        op.location = NameLoc(
+            _marked(names.get(op.results[0]) if op.results else None), op.location
+        )
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    argument.location = NameLoc(_marked(names.get(argument)), argument.location)
 
 
-def _marked(function: str, name: str) -> str:
-    return f"{_MARK}{function}{_MARK}{name}"
+def _marked(name: ValueName | None) -> str:
+    if name is None:
+        return _MARK * 3
+    return _MARK + _MARK.join((name.function, str(name.number), name.name.partition("#")[0]))
 
 
 def unmark(module: Operation) -> None:
@@ -83,7 +114,7 @@ def name_of(value: Value) -> ValueName | None:
     found = _find(value.owner.location)
     if found is None or len(value.owner.results) == 1:
         return found
-    return ValueName(found.function, f"{found.name}#{value.index}")
+    return ValueName(found.function, f"{found.name}#{value.index}", found.number)
 
 
 def _from_holder(block: Block) -> ValueName | None:
@@ -94,8 +125,8 @@ def _from_holder(block: Block) -> ValueName | None:
 def _find(location: Location) -> ValueName | None:
     if isinstance(location, NameLoc):
         if location.name.startswith(_MARK):
-            function, _, name = location.name[1:].partition(_MARK)
-            return ValueName(function, name) if name else None
+            function, number, name = location.name[1:].split(_MARK, 2)
+            return ValueName(function, name, int(number)) if name else None
         return _find(location.child)
     if isinstance(location, FusedLoc):
         return next((n for n in map(_find, location.locations) if n is not None), None)

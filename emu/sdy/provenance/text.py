@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from emu.sdy.dialect.attributes import TensorSharding
@@ -13,21 +14,22 @@ from emu.sdy.provenance.names import name_of, place_of
 if TYPE_CHECKING:
     from emu.sdy.provenance.explanation import Explanation, ValueReport
     from emu.sdy.provenance.history import Holder, Link, Rejection
+    from emu.sdy.provenance.names import ValueName
 
 __all__ = ["explanation_text", "value_text"]
 
 
 def explanation_text(explanation: Explanation) -> str:
     """A line for each value, and how many steps there were."""
-    rows: dict[tuple[str, str, str, str], int] = {}
+    found: Counter[tuple[ValueName, str, str, str]] = Counter()
     for report in explanation:
         refused = len(report.rejections)
         told = f"{refused} not taken" if refused else ""
-        row = (str(report.name), report.operation, _sharding(report.after), told)
-        rows[row] = rows.get(row, 0) + 1
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+        found[report.name, report.operation, _sharding(report.after), told] += 1
+    rows = [((str(name), *told), copies) for (name, *told), copies in found.items()]
+    widths = [max((len(row[i]) for row, _ in rows), default=0) for i in range(3)]
     lines = []
-    for row, copies in rows.items():
+    for row, copies in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         many = f"({copies} copies)" if copies > 1 else ""
         lines.append("  ".join([*cells, row[3], many]).rstrip())
@@ -35,8 +37,13 @@ def explanation_text(explanation: Explanation) -> str:
     return "\n".join([*lines, f"{len(explanation.names)} values, {steps} steps"]) + "\n"
 
 
-def value_text(report: ValueReport) -> str:
-    """All about one value."""
+def value_text(report: ValueReport, most: int | None = None) -> str:
+    """All about one value.
+
+    Args:
+        report: What is known of it.
+        most: How many places of each way. Default: all.
+    """
     place = f", {report.place}" if report.place else ""
     lines = [
         f"{report.name} : {report.type}   ({report.operation}{place})",
@@ -45,7 +52,7 @@ def value_text(report: ValueReport) -> str:
     ]
     if report.exported is not None and _axes(report.exported) != _axes(report.after):
         lines.append(f"  export  {_sharding(report.exported)}")
-    for dim, axes in enumerate(report.axes):
+    for dim, axes in enumerate(report.ways(most)):
         size = report.type.shape[dim] if isinstance(report.type, TensorType) else "?"
         if not axes:
             refused = any(r.dim == dim for r in report.rejections)
@@ -53,6 +60,8 @@ def value_text(report: ValueReport) -> str:
             lines.append(f"  dim {dim} (size {size}): not sharded ({why})")
         for axis, way in axes:
             lines.append(f"  dim {dim} (size {size}): {stripped(axis)}")
+            if len(way) == most and way[0].step is not None:
+                lines.append(f"      … (as it came to {_holder(way[0].value)})")
             lines += [f"      {_link(link)}" for link in way]
     if report.rejections:
         lines.append("  not taken:")

@@ -123,7 +123,9 @@ def _approximate_top_k(op: Operation) -> OpShardingRule:
 
 def _x64_combine(op: Operation) -> OpShardingRule | None:
     """Pointwise; a state of random numbers is kept replicated, and reshards apart."""
-    is_state = any(user.name == "stablehlo.rng_bit_generator" for user in op.results[0].users)
+    is_state = any(
+        user.name == "stablehlo.rng_bit_generator" for user in op.results[0].walk_users()
+    )
     if not is_state:
         return pointwise_rule(op)
     (size,) = shape(op.results[0])

@@ -1,6 +1,7 @@
 """Modules: read, printed, pickled; names, blocks, locations, symbols."""
 
 import pickle
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from emu.sdy.mlir import parse, to_text
 from emu.sdy.mlir.attributes import Attribute, DictAttr, IntegerAttr, StringAttr, UnitAttr
 from emu.sdy.mlir.diagnostics import UNKNOWN, FileLoc, NameLoc
 from emu.sdy.mlir.ir import Block, Operation, Region, Value
-from emu.sdy.mlir.symbols import SymbolTable, lookup
+from emu.sdy.mlir.symbols import SymbolTable, indexed, lookup
 from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, Type
 
 PRETTY = """\
@@ -345,3 +346,42 @@ def test_resources_are_kept() -> None:
     assert to_text(module.clone(), generic=True).endswith(
         "}) : () -> ()\n" + RESOURCES[RESOURCES.index("\n{-#") :]
     )
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=120))
+def test_operations_of_a_block_are_in_order(places: list[tuple[int, bool]]) -> None:
+    # Far more at one place than the numbers between two operations allow.
+    block, expected = Block(), []
+    for place, is_detached in [*places, *[(1, False)] * 80]:
+        index = min(place, len(expected))
+        before = expected[index] if index < len(expected) else None
+        op = block.insert_before(before, Operation("test.op"))
+        expected.insert(index, op)
+        if is_detached:
+            expected.pop(index // 2).detach()
+    assert block.operations == expected
+    for one, other in pairwise(expected):
+        assert one.is_before(other)
+        assert not other.is_before(one)
+
+
+def test_an_index_of_symbols_follows_the_table() -> None:
+    module = parse(PRETTY, verify=False)
+    helper = lookup(module, "helper")
+    with indexed(module):
+        assert lookup(module.body().operations[0].body().operations[0], "helper") is helper
+        assert lookup(module, "nobody") is None
+        SymbolTable(module).rename(helper, "aide")
+        assert (lookup(module, "aide"), lookup(module, "helper")) == (helper, None)
+        with indexed(module):
+            pass
+        assert lookup(module, "aide") is helper
+    helper.erase()
+    assert lookup(module, "aide") is None
+
+
+def test_users_one_by_one_are_newest_first() -> None:
+    block = Block([IntegerType(1)])
+    (argument,) = block.arguments
+    users = [block.append(Operation("test.use", [argument])) for _ in range(3)]
+    assert list(argument.walk_users()) == users[::-1] == argument.users

@@ -11,6 +11,7 @@ import pytest
 
 import emu.sdy
 from emu.sdy.propagation.events import CutReason
+from emu.sdy.provenance.names import name_of
 from emu.sdy.tool.explain import run_explain
 
 MLP = """\
@@ -30,8 +31,6 @@ func.func @main(
 
 def ways(report: emu.sdy.ValueReport) -> list[list[tuple[str, list[str]]]]:
     """By dimension: each axis with the names of the values on its way."""
-    from emu.sdy.provenance.names import name_of
-
     return [
         [(axis.name, [name_of(link.value).name for link in links]) for axis, links in axes]
         for axes in report.axes
@@ -48,6 +47,43 @@ def test_the_way_of_each_axis() -> None:
     assert [link.cause for link in links] == ["given", "stablehlo.dot", "stablehlo.tanh"]
     assert links[0].step is None
     assert [link.step for link in links[1:]] == sorted(link.step for link in links[1:])
+
+
+def test_the_page_tells_the_end_of_a_long_way() -> None:
+    steps = "".join(f"  %t{i + 1} = stablehlo.tanh %t{i} : tensor<8x32xf32>\n" for i in range(20))
+    text = MLP.replace("%t =", "%t0 =").replace("  %s =", f"{steps}  %s =").replace("%t,", "%t20,")
+    explanation = emu.sdy.explain(text)
+    (report,) = explanation.value("%t20")
+    _, names = ways(report)[0][0]
+    assert names == ["%x", "%h", *(f"%t{i}" for i in range(21))]
+    assert [name_of(link.value).name for link in report.ways(3)[0][0][1]] == names[-3:]
+    data = re.search(r"const data = (.*);", explanation.html())
+    (told,) = [v["why"] for v in json.loads(data[1])["values"] if v["name"] == "%t20"]
+    assert "(as it came to %t9 in @main)" in told
+    assert "%t8" not in told
+
+
+def test_values_of_one_name_in_regions_beside_each_other() -> None:
+    text = """\
+sdy.mesh @m = <["data"=4]>
+
+func.func @main(%i: tensor<i32>, %x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}]>},
+    %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a = "stablehlo.case"(%i) ({
+    %in = stablehlo.tanh %x : tensor<8xf32>
+    stablehlo.return %in : tensor<8xf32>
+  }) : (tensor<i32>) -> tensor<8xf32>
+  %b = "stablehlo.case"(%i) ({
+    %in = stablehlo.negate %y : tensor<8xf32>
+    stablehlo.return %in : tensor<8xf32>
+  }) : (tensor<i32>) -> tensor<8xf32>
+  return %a, %b : tensor<8xf32>, tensor<8xf32>
+}
+"""
+    first, second = emu.sdy.explain(text).value("%in")
+    assert (first.operation, second.operation) == ("stablehlo.tanh", "stablehlo.negate")
+    assert ways(first) == [[("data", ["%x", "%in"])]]
+    assert ways(second) == []
 
 
 def test_what_was_refused_and_why() -> None:

@@ -18,6 +18,7 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import axis_key, can_merge
 from emu.sdy.dialect.verify.problems import Problem, axis_text, value_prefix
 from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.symbols import lookup
 from emu.sdy.mlir.types import DialectType, TensorType, TupleType, Type, UnrankedTensorType
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "bound_axis_problem",
     "is_shaped",
     "mesh_of",
-    "module_of",
     "shape_of",
     "sharding_for_type_problem",
     "sharding_problem",
@@ -62,23 +62,13 @@ def shape_of(type_: Type) -> Shape | None:
 # What is around an operation
 
 
-def module_of(op: Operation) -> Operation:
-    """The module that an operation is in."""
-    module = op if op.name == "builtin.module" else op.ancestor("builtin.module")
-    if module is None:
-        raise ValueError(f"{op.name} is in no module")
-    return module
-
-
 def mesh_of(sharding: TensorSharding, op: Operation) -> Mesh | None:
     """The mesh of a sharding on an operation; None if there is none of its name."""
     if isinstance(sharding.mesh, Mesh):
         return sharding.mesh
-    for each in module_of(op).body():
-        if each.name == "sdy.mesh" and each.symbol_name == sharding.mesh:
-            mesh = each.properties.get("mesh")
-            return mesh if isinstance(mesh, Mesh) else None
-    return None
+    found = lookup(op, sharding.mesh)
+    mesh = found.properties.get("mesh") if found is not None and found.name == "sdy.mesh" else None
+    return mesh if isinstance(mesh, Mesh) else None
 
 
 def bound_axis_problem(op: Operation, axes: Iterable[str]) -> Problem | None:

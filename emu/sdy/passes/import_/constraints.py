@@ -159,7 +159,7 @@ def _dictates(source: Value, sharding: TensorSharding) -> bool:
 
 def _is_constrained(value: Value, exception: Operation | None = None) -> bool:
     return any(
-        user.name in (_CONSTRAINT, _MANUAL) and user is not exception for user in value.users
+        user.name in (_CONSTRAINT, _MANUAL) and user is not exception for user in value.walk_users()
     )
 
 

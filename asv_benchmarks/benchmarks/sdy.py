@@ -1,0 +1,70 @@
+"""Shardy: text to modules and back, rules, propagation, explanations."""
+
+from rows import sdy as rows
+
+
+class _Task:
+    """A task of the rows, on a program of so many operations."""
+
+    params = (["mlp", "transformer"], [1400])
+    param_names = ("program", "operations")
+    timeout = 180.0
+
+    def measure(self, program, operations, task, passes=""):
+        prepare, call = rows.task(task, passes, rows.text_of(program, operations))
+        self.given = prepare()
+        self.call = call
+
+
+class Text(_Task):
+    params = (
+        ["mlp", "transformer"],
+        [1400],
+        ["parse", "print", "round trip", "pickle", "unpickle"],
+    )
+    param_names = ("program", "operations", "task")
+
+    def setup(self, program, operations, task):
+        self.measure(program, operations, task)
+
+    def time_text(self, program, operations, task):
+        self.call(self.given)
+
+
+class Long(_Task):
+    """Does the time per operation grow?"""
+
+    params = (["mlp", "transformer"], [14_000])
+
+    def setup(self, program, operations):
+        self.measure(program, operations, "round trip")
+
+    def time_round_trip(self, program, operations):
+        self.call(self.given)
+
+
+class Passes(_Task):
+    """Passes change the module: each sample has a fresh one."""
+
+    number = 1
+    rounds = 5
+    params = (
+        ["mlp", "transformer"],
+        [1400],
+        [rows.RULES, rows.PRIORITIES, rows.PIPELINE],
+    )
+    param_names = ("program", "operations", "passes")
+
+    def setup(self, program, operations, passes):
+        self.measure(program, operations, "run", passes)
+
+    def time_passes(self, program, operations, passes):
+        self.call(self.given)
+
+
+class Explain(_Task):
+    def setup(self, program, operations):
+        self.measure(program, operations, "explain")
+
+    def time_explain(self, program, operations):
+        self.call(self.given)
