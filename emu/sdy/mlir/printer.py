@@ -286,16 +286,22 @@ def _predecessors(block: Block) -> list[Block]:
     return [b for b in region.blocks if b.last is not None and block in b.last.successors]
 
 
-def to_text(op: Operation, *, generic: bool = False, locations: bool = False) -> str:
+def to_text(
+    op: Operation, *, generic: bool = False, locations: bool = False, local: bool = False
+) -> str:
     """An operation as MLIR prints it.
 
     Args:
         op: The operation; names count from the outermost one that holds it.
         generic: Write every operation in generic form.
         locations: Write ``loc(…)`` behind operations and arguments.
+        local: Names count from the function or other isolated operation that
+            holds it, as in diagnostics.
     """
     root = op
     while (parent := root.parent_op) is not None:
+        if local and definition(root.name).isolated:
+            break
         root = parent
     printer = Printer(Names(root, generic=generic), generic=generic, locations=locations)
     printer.operation(op)

@@ -139,10 +139,16 @@ def test_no_collectives_from_a_mesh_to_one_device() -> None:
     said = fails(
         f"""
 sdy.mesh @last = <[], device_ids=[7]>
+func.func @other(%a: tensor<4xf32>) -> tensor<4xf32> {{
+  return %a : tensor<4xf32>
+}}
 func.func @main(%a: tensor<4xf32> {{{sharding('[{"x"}]')}}}) -> tensor<4xf32> {{
   %0 = stablehlo.abs %a {{sdy.sharding = #sdy.sharding_per_value<[<@grid, [{{"x"}}]>]>}} : tensor<4xf32>
   %1 = sdy.reshard %0 <@last, []> : tensor<4xf32>
   return %1 : tensor<4xf32>
+}}
+func.func @third(%a: tensor<4xf32>) -> tensor<4xf32> {{
+  return %a : tensor<4xf32>
 }}""",
         "func.func(sdy-reshard-to-collectives)",
     )

@@ -60,7 +60,7 @@ class ReshardToCollectives(FunctionPass):
                     session.diagnostics.error(
                         each.location,
                         "failed to legalize operation 'sdy.reshard' that was explicitly marked "
-                        f"illegal: {to_text(each, generic=True)}",
+                        f"illegal: {to_text(each, generic=True, local=True)}",
                     )
                     raise PassFailed("a reshard has no collectives")
                 if not is_equivalent(reached, _target(each)):

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.printer import to_text
 from emu.sdy.mlir.registry import is_defined
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.export.local import (
@@ -106,6 +107,7 @@ def _convert(state: Localization, op: Operation, session: Session) -> None:
         if error.illegal:
             session.diagnostics.error(
                 op.location,
-                f"failed to legalize operation '{op.name}' that was explicitly marked illegal",
+                f"failed to legalize operation '{op.name}' that was explicitly marked illegal: "
+                f"{to_text(op, generic=True, local=True)}",
             )
         raise PassFailed(f"'{op.name}' has no local version") from error
