@@ -33,6 +33,7 @@ def expected(program):
         ("docs/torch.md", "print("),
         ("docs/torch_npu.md", "print("),
         ("docs/triton.md", "print("),
+        ("docs/shardy.md", "print("),
     ],
 )
 def test_the_programs_of_the_page_print_what_the_page_says(page, whole, tmp_path):

@@ -16,6 +16,7 @@ from emu.sdy.mlir.attributes import (
     SymbolRefAttr,
     TypeAttr,
 )
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import FunctionType
@@ -228,21 +229,25 @@ def callee_name(call: Operation) -> str:
     raise ValueError(f"{call.name} has no callee")
 
 
-def main_function(
-    module: Operation, table: SymbolTable, *, use_single_function: bool = False
-) -> Operation:
-    """The function ``main``; raises ValueError if there is none.
+def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostics) -> Operation:
+    """The only function of a module, or else the one called ``main``.
 
     Args:
         module: The module.
         table: Its symbols.
-        use_single_function: If the module has one function only, that is it.
+        diagnostics: Where it is reported that there is none.
+
+    Raises:
+        PassFailed: There is none.
     """
-    if use_single_function:
-        functions = [op for op in module.body() if op.name == "func.func"]
-        if len(functions) == 1:
-            return functions[0]
-    return find_function(table, MAIN)
+    functions = [op for op in module.body() if op.name == "func.func"]
+    if len(functions) == 1:
+        return functions[0]
+    try:
+        return find_function(table, MAIN)
+    except ValueError as error:
+        diagnostics.error(module.location, str(error))
+        raise PassFailed(str(error)) from None
 
 
 def original_func_name(func: Operation) -> str:

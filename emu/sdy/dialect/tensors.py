@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from emu.sdy.dialect.attributes import (
@@ -149,11 +150,12 @@ def global_type(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> Tens
 
 
 def first_free_axis(axes: Sequence[AxisRef], manual_axes: Sequence[str]) -> int:
-    """How many manual axes a list begins with."""
-    for index, axis in enumerate(axes):
-        if axis.name not in manual_axes:
-            return index
-    return len(axes)
+    """The position of the first axis that is not manual; manual ones come first.
+
+    A binary search, as in Shardy: where the order is wrong (a neighbour brought a
+    manual axis behind a free one), what it finds decides what is propagated.
+    """
+    return bisect_left(range(len(axes)), True, key=lambda i: axes[i].name not in manual_axes)
 
 
 def _erase(

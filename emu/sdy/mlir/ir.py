@@ -270,9 +270,13 @@ class Operation:
 
     def ancestor(self, *names: str) -> Operation | None:
         """The nearest operation of one of these names that holds it."""
-        op = self.parent_op
-        while op is not None and op.name not in names:
-            op = op.parent_op
+        op: Operation | None = self
+        while op is not None:
+            block = op.parent
+            region = block.parent if block is not None else None
+            op = region.parent if region is not None else None
+            if op is not None and op.name in names:
+                break
         return op
 
     @property

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
+import emu.sdy.mlir.arith
+import emu.sdy.mlir.builtin  # noqa: F401  # these define operations
 from emu.sdy.mlir.attributes import Attribute, RawAttr
 from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (

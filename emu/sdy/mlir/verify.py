@@ -16,6 +16,7 @@ from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics
 from emu.sdy.mlir.dominance import Dominance
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.sdy.mlir.registry import (
+    OpDefinition,
     attribute_verifiers,
     definition,
     known_dialects,
@@ -40,47 +41,41 @@ def verify(op: Operation, diagnostics: Diagnostics) -> bool:
     return not op.regions or _dominance(op, diagnostics)
 
 
-def _is_isolated(op: Operation) -> bool:
-    return bool(op.regions) and definition(op.name).isolated
-
-
 def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
-    if not _entrance(op, diagnostics):
+    known = definition(op.name)
+    if not _entrance(op, known, diagnostics):
         return False
-    if not op.regions:
-        return _exit(op, diagnostics)
-    isolated: list[Operation] = []
-    for region in op.regions:
-        for block in region.blocks:
-            if not _block(block, diagnostics, isolated):
-                return False
-    results = [verify(each, diagnostics) for each in isolated]
-    return all(results) and _exit(op, diagnostics)
+    if op.regions:
+        isolated: list[Operation] = []
+        for region in op.regions:
+            for block in region.blocks:
+                if not _block(block, diagnostics, isolated):
+                    return False
+        if not all([verify(each, diagnostics) for each in isolated]):
+            return False
+    return _exit(op, known, diagnostics)
 
 
-def _entrance(op: Operation, diagnostics: Diagnostics) -> bool:
+def _entrance(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
     for name, attribute in sorted(op.attributes.items()) if op.attributes else ():
         check = attribute_verifiers.get(name.partition(".")[0])
         if check is not None and not check.operation(op, name, attribute, diagnostics):
             return False
-    known = definition(op.name)
     if known.terminator and op.next_op is not None:
         return op_error(diagnostics, op, "must be the last operation in the parent block")
     return known.verify is None or known.verify(op, diagnostics)
 
 
-def _exit(op: Operation, diagnostics: Diagnostics) -> bool:
-    known = definition(op.name)
+def _exit(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
     if known.symbol_table and not _symbols(op, diagnostics):
         return False
     if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
         return False
-    return _known(op, diagnostics)
+    return bool(known.name) or _known(op, diagnostics)
 
 
 def _known(op: Operation, diagnostics: Diagnostics) -> bool:
-    if definition(op.name).name:
-        return True
+    """Whether an operation that nobody defined may be there."""
     dialect = op.name.partition(".")[0]
     if dialect in known_dialects:
         diagnostics.error(
@@ -113,7 +108,7 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
             )
             return False
     for op in block:
-        if _is_isolated(op):
+        if op.regions and definition(op.name).isolated:
             isolated.append(op)
         elif not _structure(op, diagnostics):
             return False

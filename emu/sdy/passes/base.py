@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 
 if TYPE_CHECKING:
@@ -110,13 +111,14 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
     With ``session.verify_each``, the module is verified after it (pipelines
     verify after each of their passes instead).
     """
-    if each.anchor == "builtin.module":
-        each.run(module, session)
-    else:
-        for op in [op for op in module.body() if op.name == each.anchor]:
-            each.run(op, session)
-    if session.verify_each and not isinstance(each, Pipeline):
-        from emu.sdy.mlir.verify import verify
+    with paused_collection():
+        if each.anchor == "builtin.module":
+            each.run(module, session)
+        else:
+            for op in [op for op in module.body() if op.name == each.anchor]:
+                each.run(op, session)
+        if session.verify_each and not isinstance(each, Pipeline):
+            from emu.sdy.mlir.verify import verify
 
-        if not verify(module, session.diagnostics):
-            raise PassFailed(f"the module is wrong after {each.name}")
+            if not verify(module, session.diagnostics):
+                raise PassFailed(f"the module is wrong after {each.name}")

@@ -209,5 +209,5 @@ def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:
                 message = "Shardy propagation doesn't support tuples: "
             else:
                 continue
-            diagnostics.error(op.location, f"{message}{type_}")
+            diagnostics.error(op.location, f"{message}'{type_}'")
             raise PassFailed("a type cannot be sharded")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir import parse
-from emu.sdy.mlir.diagnostics import Location
+from emu.sdy.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.types import TensorType, Type
@@ -35,8 +35,8 @@ class ValueReport:
         after: The sharding it had after propagation.
         exported: The sharding in the module at the end; None where the value
             is not there any more.
-        axes: By dimension: each axis with the way it took.
         rejections: The axes it was refused.
+        recorder: The steps.
     """
 
     name: ValueName
@@ -47,8 +47,19 @@ class ValueReport:
     before: TensorSharding | None
     after: TensorSharding | None
     exported: TensorSharding | None
-    axes: tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...] = ()
-    rejections: tuple[Rejection, ...] = ()
+    rejections: tuple[Rejection, ...]
+    recorder: Recorder = field(repr=False, compare=False)
+
+    @property
+    def axes(self) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
+        """By dimension: each axis with the way it took.
+
+        Followed when it is asked for: a way can be as long as the program.
+        """
+        return tuple(
+            tuple((axis, tuple(self.recorder.way(self.value, d, axis))) for axis in dim.axes)
+            for d, dim in enumerate(self.after.dims if self.after is not None else ())
+        )
 
     def __str__(self) -> str:
         from emu.sdy.provenance.text import value_text
@@ -67,13 +78,16 @@ class Explanation:
         module: The module at the end.
         original: The module as it was.
         recorder: The steps.
-        session: Diagnostics of the passes.
+        diagnostics: What the passes emitted.
+        failure: The failure that ended the passes, if one did; what had
+            happened until then is explained all the same.
     """
 
     module: Operation
     original: Operation
     recorder: Recorder
-    session: Session
+    diagnostics: list[Diagnostic]
+    failure: PassFailed | None
     _reports: dict[ValueName, list[ValueReport]] = field(default_factory=dict, repr=False)
 
     def __iter__(self) -> Iterator[ValueReport]:
@@ -140,7 +154,6 @@ def explain(
 
     Raises:
         MlirError: The text cannot be read.
-        PassFailed: A pass failed.
     """
     if isinstance(module, str):
         names: dict[Value, str] = {}
@@ -152,12 +165,18 @@ def explain(
     names_.mark(copy, {mapping[value]: name for value, name in names.items() if value in mapping})
     recorder = Recorder()
     session = Session(listener=recorder, verify_each=False)
-    for each in passes if passes is not None else [make_pass("sdy-propagation-pipeline")]:
-        run_pass(each, copy, session)
+    failure = None
+    try:
+        for each in passes if passes is not None else [make_pass("sdy-propagation-pipeline")]:
+            run_pass(each, copy, session)
+    except PassFailed as error:
+        failure = error
+    for diagnostic in session.diagnostics.emitted:
+        diagnostic.location = names_.unmarked(diagnostic.location)
     reports = _reports(original, names, recorder, copy)
     end = copy.clone()  # the values of the steps keep their names, what is printed has none
     names_.unmark(end)
-    return Explanation(end, original, recorder, session, reports)
+    return Explanation(end, original, recorder, session.diagnostics.emitted, failure, reports)
 
 
 def _reports(
@@ -184,10 +203,6 @@ def _report(
 ) -> ValueReport:
     history = recorder.histories.get(recorder.home(copy))
     after = history.final if history is not None else get_sharding(value)
-    axes = tuple(
-        tuple((axis, tuple(recorder.way(copy, dim, axis))) for axis in sharding.axes)
-        for dim, sharding in enumerate(after.dims if after is not None else ())
-    )
     defining = value.defining_op
     location = value.location if isinstance(value, BlockArgument) else _location(value)
     return ValueReport(
@@ -199,8 +214,8 @@ def _report(
         get_sharding(value),
         after,
         end,
-        axes,
         tuple(recorder.rejections(copy)),
+        recorder,
     )
 
 

@@ -141,12 +141,13 @@ class Recorder:
         self.steps.append(event)
         (holder,) = self.holders(event)
         known = holder in self.histories
-        history = self._history(holder, event.sharding)
+        source = self.home(event.source) if event.source is not None else None
+        history = self._history(holder, event.sharding if source is None else None)
         before, history.final = history.final, event.sharding
         history.causes.append(event.cause)
-        if known:
+        if known or source is not None:
             history.gains += [
-                Gain(number, dim, axis, None, None, None)
+                Gain(number, dim, axis, None, source, dim if source is not None else None)
                 for dim, axis in _new_axes(before, event.sharding)
             ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from emu.sdy.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
-__all__ = ["ValueName", "function_of", "mark", "name_of", "place_of", "unmark"]
+__all__ = ["ValueName", "function_of", "mark", "name_of", "place_of", "unmark", "unmarked"]
 
 _MARK = "\0"
 
@@ -53,14 +53,15 @@ def _marked(function: str, name: str) -> str:
 def unmark(module: Operation) -> None:
     """Take the names out of the locations again."""
     for op in module.walk():
-        op.location = _without(op.location)
+        op.location = unmarked(op.location)
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.arguments:
-                    argument.location = _without(argument.location)
+                    argument.location = unmarked(argument.location)
 
 
-def _without(location: Location) -> Location:
+def unmarked(location: Location) -> Location:
+    """A location without the name that `mark` put there."""
     while isinstance(location, NameLoc) and location.name.startswith(_MARK):
         location = location.child
     return location
@@ -105,7 +106,7 @@ def _find(location: Location) -> ValueName | None:
 
 def place_of(location: Location) -> str:
     """Where a reader finds it: ``file:line``, with the names JAX gives; "" if nowhere."""
-    location = _without(location)
+    location = unmarked(location)
     if isinstance(location, FileLoc):
         return f"{location.file}:{location.line}"
     if isinstance(location, NameLoc):

@@ -342,12 +342,41 @@ LEFT: dict[str, Check] = {
 """What is checked behind that."""
 
 
+_SOUND_LIMIT = 1 << 16
+_sound: set[tuple[object, ...]] = set()
+"""Looks of operations that were found right: layers, and the same module after
+each pass, repeat the same few. Constants are left out, so that none lives on here."""
+
+
+def _looks(op: Operation) -> tuple[object, ...]:
+    """All of an operation without regions that is looked at here."""
+    return (
+        op.name,
+        tuple([value.type for value in op._operands]),
+        tuple([result.type for result in op.results]),
+        tuple(op.properties.items()),
+    )
+
+
 def _verifier(name: str) -> Callable[[Operation, Diagnostics], bool]:
     elements = (_elements,) if name in ELEMENTS else ()
     traits = elements + TRAITS.get(name, ())
     infer, left = CHECKED.get(name), LEFT.get(name)
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
+        if op.regions or not op._operands:
+            return check_all(op, diagnostics)
+        looks = _looks(op)
+        if looks in _sound:
+            return True
+        fine = check_all(op, diagnostics)
+        if fine:
+            if len(_sound) >= _SOUND_LIMIT:
+                _sound.clear()
+            _sound.add(looks)
+        return fine
+
+    def check_all(op: Operation, diagnostics: Diagnostics) -> bool:
         if not verify_structure(op, diagnostics):
             return False
         try:

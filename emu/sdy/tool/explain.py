@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from emu.sdy.mlir.diagnostics import MlirError, PassFailed
+from emu.sdy.mlir.diagnostics import MlirError
+from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.passes.text import PassTextError, parse_pipeline
 from emu.sdy.provenance import Explanation, explain
 
@@ -46,16 +47,15 @@ def run_explain(
         _write(explanation, values, function, stdout)
         if html is not None:
             html.write_text(explanation.html(), encoding="utf-8")
+        source = SourceText(text, file)
+        stderr.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
     except MlirError as error:
         stderr.write(f"{error}\n")
-        return 1
-    except PassFailed as error:
-        stderr.write(f"emu sdy explain: {error}\n")
         return 1
     except (PassTextError, OSError, ValueError) as error:
         stderr.write(f"emu sdy explain: {error}\n")
         return 2
-    return 0
+    return 0 if explanation.failure is None else 1
 
 
 def _write(

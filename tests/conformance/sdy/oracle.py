@@ -1,7 +1,7 @@
 """Shardy's own passes, as they are in jaxlib, in a child process.
 
-A child, because its internal checks abort the process: what then is asked is
-answered with an `Aborted`, and the next question starts another child. The
+A child, because its internal checks abort the process: such a question is
+answered with ``aborted``, and another child takes the next one. The
 interpreter may be another one than ours (``--python``), so that jaxlib need
 not be installed beside emu.
 """
@@ -17,10 +17,10 @@ from typing import IO, Self
 __all__ = ["Answer", "Oracle"]
 
 _CHILD = """
-import json, sys
+import json, os, sys
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import sdy, stablehlo, func
+from jaxlib.mlir.dialects import chlo, sdy, stablehlo, func
 registry = ir.DialectRegistry()
 _jax_mlir_ext.register_dialects(registry)
 context = ir.Context()
@@ -30,8 +30,9 @@ context.allow_unregistered_dialects = True
 context.enable_multithreading(False) if hasattr(context, "enable_multithreading") else None
 sdy.register_dialect(context)
 stablehlo.register_dialect(context)
-for line in sys.stdin:
-    text, pipeline, generic = json.loads(line)
+chlo.register_dialect(context)
+def answer(line):
+    text, pipeline, generic, locations = json.loads(line)
     messages = []
     def take(d):
         messages.append([str(d.severity).rpartition(".")[2].lower(), d.message, [n.message for n in d.notes]])
@@ -42,14 +43,24 @@ for line in sys.stdin:
             module = ir.Module.parse(text)
             if pipeline:
                 passmanager.PassManager.parse("builtin.module(" + pipeline + ")").run(module.operation)
-            answer = [True, module.operation.get_asm(print_generic_op_form=generic), messages]
+            said = [True, module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=locations), messages]
         except Exception as error:
-            if not messages:
-                for d in getattr(error, "error_diagnostics", []):
-                    messages.append([str(d.severity).rpartition(".")[2].lower(), d.message, [n.message for n in d.notes]])
-            answer = [False, str(error), messages]
+            for d in getattr(error, "error_diagnostics", []):
+                take(d)
+            said = [False, str(error), messages]
         handler.detach()
-    print(json.dumps(answer), flush=True)
+    return said
+# A worker, forked when all is loaded, answers until it dies; then comes the next.
+while True:
+    worker = os.fork()
+    if not worker:
+        for line in sys.stdin:
+            print(json.dumps(answer(line)), flush=True)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    if not status:
+        break
+    print(json.dumps([None, f"the oracle ended with status {status}", []]), flush=True)
 """
 
 
@@ -83,12 +94,14 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def ask(self, text: str, pipeline: str = "", *, generic: bool = False) -> Answer:
+    def ask(
+        self, text: str, pipeline: str = "", *, generic: bool = False, locations: bool = False
+    ) -> Answer:
         """Parse a module, run a pipeline on it, and print it."""
         child = self._started()
         try:
             pipe: IO[str] = child.stdin  # type: ignore[assignment]  # a pipe was asked for
-            pipe.write(json.dumps([text, pipeline, generic]) + "\n")
+            pipe.write(json.dumps([text, pipeline, generic, locations]) + "\n")
             pipe.flush()
             line = child.stdout.readline()  # type: ignore[union-attr]  # the same
         except BrokenPipeError:
@@ -98,7 +111,7 @@ class Oracle:
             self._end()
             return Answer(False, f"the oracle ended with status {status}", [], True)
         ok, answer, messages = json.loads(line)
-        return Answer(ok, answer, [tuple(m) for m in messages])
+        return Answer(bool(ok), answer, [tuple(m) for m in messages], aborted=ok is None)
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None:

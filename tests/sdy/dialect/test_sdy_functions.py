@@ -15,6 +15,7 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.names import ORIGINAL_FUNC_NAME, SHARDING
 from emu.sdy.mlir.attributes import Attribute, StringAttr, UnitAttr
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.parser import parse
 from emu.sdy.mlir.symbols import SymbolTable
@@ -148,14 +149,17 @@ def test_recursion_ends() -> None:
 
 def test_main_and_missing_functions(module: Operation) -> None:
     table = SymbolTable(module)
-    assert sh.main_function(module, table).symbol_name == "main"
+    assert sh.main_function(module, table, Diagnostics()).symbol_name == "main"
     with pytest.raises(ValueError, match="Failed to lookup function: grid"):
         sh.find_function(table, "grid")
     single = parse("func.func @only() {\n return\n}", verify=False)
     table = SymbolTable(single)
-    assert sh.main_function(single, table, use_single_function=True).symbol_name == "only"
-    with pytest.raises(ValueError, match="Failed to lookup function: main"):
-        sh.main_function(single, table)
+    assert sh.main_function(single, table, Diagnostics()).symbol_name == "only"
+    two = parse("func.func @a() {\n return\n}\nfunc.func @b() {\n return\n}", verify=False)
+    diagnostics = Diagnostics()
+    with pytest.raises(PassFailed):
+        sh.main_function(two, SymbolTable(two), diagnostics)
+    assert diagnostics.errors[0].message == "Failed to lookup function: main"
     with pytest.raises(ValueError, match="has no callee"):
         sh.callee_name(single)
     with pytest.raises(ValueError, match="has no function type"):

@@ -127,8 +127,21 @@ def test_copying_a_function_is_told_once() -> None:
 
 def test_without_a_main_function_edges_fail() -> None:
     module = parse("func.func @a() {\n  return\n}\nfunc.func @b() {\n  return\n}")
-    with pytest.raises((PassFailed, ValueError), match="Failed to lookup function: main"):
+    with pytest.raises(PassFailed, match="Failed to lookup function: main"):
         run(module, "sdy-add-func-data-flow-edges")
+
+
+def test_a_call_of_a_declaration_is_not_imported() -> None:
+    module = parse(
+        """
+func.func private @elsewhere(tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @elsewhere(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+    )
+    with pytest.raises(PassFailed, match="-:4:8: function @elsewhere has no body"):
+        run(module, "sdy-import-func-calls")
 
 
 def test_passes_of_the_pipeline() -> None:

@@ -100,7 +100,7 @@ def test_dynamic_shapes_are_rejected():
         run_pass(BasicPropagate(), module, session)
     (error,) = session.diagnostics.errors
     assert error.message == (
-        "Shardy propagation only supports ranked tensors with a static shape. type: tensor<?xf32>"
+        "Shardy propagation only supports ranked tensors with a static shape. type: 'tensor<?xf32>'"
     )
     assert error.location.line == 4
 
@@ -114,7 +114,7 @@ def test_tuples_are_rejected():
     with pytest.raises(PassFailed):
         run_pass(BasicPropagate(), parse(text), session)
     assert [error.message for error in session.diagnostics.errors] == [
-        "Shardy propagation doesn't support tuples: tuple<tensor<8xf32>>"
+        "Shardy propagation doesn't support tuples: 'tuple<tensor<8xf32>>'"
     ]
 
 

@@ -149,6 +149,23 @@ def test_user_priorities_and_groups_are_causes() -> None:
     assert any(link.cause.startswith(("group", "priority")) for link in links)
 
 
+def test_a_group_passes_on_what_a_member_got() -> None:
+    text = """\
+    sdy.mesh @m = <["a"=2, "b"=2]>
+    func.func @main(
+        %x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}, {}]>},
+        %y: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+      %0 = stablehlo.negate %x : tensor<8x8xf32>
+      sdy.sharding_group %0 group_id=0 : tensor<8x8xf32>
+      sdy.sharding_group %y group_id=0 : tensor<8x8xf32>
+      return %0, %y : tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    """
+    (report,) = emu.sdy.explain(text).value("%y")
+    assert ways(report) == [[("a", ["%x", "%0", "%y"])], []]
+    assert [link.cause for link in report.axes[0][0][1]] == ["given", "stablehlo.negate", "group 0"]
+
+
 def test_the_command(tmp_path: Path) -> None:
     file, page = tmp_path / "mlp.mlir", tmp_path / "mlp.html"
     file.write_text(MLP)
@@ -165,6 +182,26 @@ def test_the_command(tmp_path: Path) -> None:
     assert drawn["steps"], "something changed"
     for step in drawn["steps"]:
         assert all(0 <= number < 6 for number, _ in step["changes"])
+
+
+def test_a_pass_that_fails_takes_nothing_away(tmp_path: Path) -> None:
+    text = """\
+sdy.mesh @m = <["a"=2, "b"=2]>
+func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}], unreduced={"b"}>}) -> tensor<8xf32> {
+  %0 = stablehlo.negate %x : tensor<8xf32>
+  stablehlo.custom_call @keep(%x) {has_side_effect = true} : (tensor<8xf32>) -> ()
+  return %0 : tensor<8xf32>
+}
+"""
+    explanation = emu.sdy.explain(text)
+    assert "the operation has no results" in str(explanation.failure)
+    assert ways(explanation.value("%0")[0]) == [[("a", ["%x", "%0"])]]
+    file = tmp_path / "in.mlir"
+    file.write_text(text)
+    out, err = io.StringIO(), io.StringIO()
+    assert run_explain(str(file), values=["%0"], stdout=out, stderr=err) == 1
+    assert "stablehlo.negate" in out.getvalue()
+    assert "in.mlir:4:3: error: " in err.getvalue()
 
 
 @pytest.mark.parametrize(

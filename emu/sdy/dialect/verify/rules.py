@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
@@ -22,8 +23,15 @@ def factor_symbol(factor: int) -> str:
 
 def sharding_rule_problem(rule: OpShardingRule, op: Operation) -> Problem | None:
     """What is wrong with a rule for an operation, or None."""
-    operand_types = [value.type for value in op.operands]
-    result_types = [value.type for value in op.results]
+    operand_types = tuple([value.type for value in op.operands])
+    result_types = tuple([value.type for value in op.results])
+    return _problem_for_types(rule, operand_types, result_types)
+
+
+@lru_cache(maxsize=1 << 14)
+def _problem_for_types(
+    rule: OpShardingRule, operand_types: tuple[Type, ...], result_types: tuple[Type, ...]
+) -> Problem | None:
     problem = _mappings_problem(rule, operand_types, rule.operands, "operand")
     problem = problem or _mappings_problem(rule, result_types, rule.results, "result")
     if problem is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from emu.sdy.dialect.attributes import (
@@ -199,6 +200,7 @@ def _dim_problem(index: int, dim: DimensionSharding) -> Problem | None:
     return None
 
 
+@lru_cache(maxsize=1 << 14)
 def sharding_for_type_problem(
     sharding: TensorSharding,
     type_: Type | None,

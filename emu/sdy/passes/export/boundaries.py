@@ -34,7 +34,6 @@ from emu.sdy.dialect.shardings import (
     static_shape,
 )
 from emu.sdy.mlir.attributes import Attribute
-from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import Type
@@ -45,14 +44,6 @@ __all__ = [
     "RemoveSubAxesInInputOutputShardings",
     "UpdateNonDivisibleInputOutputShardings",
 ]
-
-
-def _main(module: Operation, session: Session) -> Operation:
-    try:
-        return main_function(module, SymbolTable(module), use_single_function=True)
-    except ValueError as error:
-        session.diagnostics.error(module.location, str(error))
-        raise PassFailed(str(error)) from None
 
 
 def _change_function(
@@ -91,11 +82,19 @@ class UpdateNonDivisibleInputOutputShardings(ModulePass):
         """Change the shardings of functions, calls, and manual computations."""
         table = SymbolTable(op)
 
+        # Inputs come in few kinds, each many times.
+        known: dict[tuple[TensorSharding, Type], TensorSharding] = {}
+
         def even(sharding: TensorSharding, type_: Type) -> TensorSharding:
-            shape = static_shape(type_)
-            if shape is None:
-                return sharding
-            return _evenly_sharded(sharding, shape, get_mesh(table, sharding.mesh))
+            key = (sharding, type_)
+            if key not in known:
+                shape = static_shape(type_)
+                known[key] = (
+                    sharding
+                    if shape is None
+                    else _evenly_sharded(sharding, shape, get_mesh(table, sharding.mesh))
+                )
+            return known[key]
 
         def all_even(
             shardings: Sequence[TensorSharding], values: Sequence[Value]
@@ -118,6 +117,8 @@ class UpdateNonDivisibleInputOutputShardings(ModulePass):
 
 
 def _evenly_sharded(sharding: TensorSharding, shape: Sequence[int], mesh: Mesh) -> TensorSharding:
+    if mesh.is_maximal:  # all of it is on one device, and no dimension is named
+        return sharding
     dims = tuple(
         dim if size % dim.sharded_size(mesh) == 0 else _evenly_cut(dim, size, mesh)
         for dim, size in zip(sharding.dims, shape, strict=True)
@@ -153,7 +154,7 @@ class RemoveSubAxesInInputOutputShardings(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Change the shardings of the main function."""
-        main = _main(op, session)
+        main = main_function(op, SymbolTable(op), session.diagnostics)
         _change_function(main, lambda sharding, _type: _without_sub_axes(sharding))
 
 
@@ -176,7 +177,7 @@ class PropagateToFuncResults(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Set, or remove, the shardings of results."""
-        main = _main(op, session)
+        main = main_function(op, SymbolTable(op), session.diagnostics)
         for func in op.body():
             if func.name == "func.func" and func is not main and func.regions[0].blocks:
                 _results_from_body(func)

@@ -61,13 +61,15 @@ class CloseShardings(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Close every sharding of the module."""
-        transform_shardings(op, _closed)
+        # A module has few shardings, each many times.
+        closed: dict[TensorSharding, TensorSharding] = {}
 
+        def close(sharding: TensorSharding, _place: Place) -> TensorSharding:
+            if sharding not in closed:
+                closed[sharding] = sharding.closed()
+            return closed[sharding]
 
-def _closed(sharding: TensorSharding, _place: Place) -> TensorSharding:
-    if not sharding.replicated_axes and sharding.is_fully_closed:
-        return sharding
-    return sharding.closed()
+        transform_shardings(op, close)
 
 
 @register

@@ -17,6 +17,7 @@ from emu.sdy.dialect.functions import (
     walk_calls,
 )
 from emu.sdy.mlir.attributes import Attribute, StringAttr, SymbolRefAttr
+from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Region
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import ModulePass, Session, register
@@ -96,11 +97,16 @@ class ImportFuncCalls(ModulePass):
                     f"function @{name} has multiple call ops, we need to clone the function "
                     "body for each call",
                 )
-            _import_call(call, find_function(table, callee_name(call)), table, moved)
+            function = find_function(table, name)
+            if name not in moved and not function.regions[0].blocks:
+                message = f"function @{name} has no body that could take the place of the call"
+                session.diagnostics.error(call.location, message)
+                raise PassFailed(message)
+            _import_call(call, function, table, moved)
         for name in moved:
-            function = table.lookup(name)
-            if function is not None:
-                table.erase(function)
+            imported = table.lookup(name)
+            if imported is not None:
+                table.erase(imported)
         if self.add_data_flow_edges_on_named_computations:
             add_edges_of(op, "sdy.named_computation")
 

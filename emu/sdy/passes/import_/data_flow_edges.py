@@ -115,7 +115,7 @@ class AddFuncDataFlowEdges(ModulePass):
 
     def run(self, op: Operation, session: Session) -> None:
         """Add the edges to a module."""
-        main = main_function(op, SymbolTable(op), use_single_function=True)
+        main = main_function(op, SymbolTable(op), session.diagnostics)
         for function in op.walk(post_order=True):
             if function.name != "func.func" or function is main or not function.regions[0].blocks:
                 continue

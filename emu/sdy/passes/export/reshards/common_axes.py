@@ -33,7 +33,7 @@ from emu.sdy.dialect.axes import (
 )
 from emu.sdy.propagation.projection import Axes, Projection
 
-__all__ = ["common_axes", "compatible_axes_of_factor"]
+__all__ = ["common_axes", "compatible_axes", "compatible_axes_of_factor"]
 
 
 def common_axes(
@@ -47,9 +47,9 @@ def common_axes(
         sizes: The number of elements of each operand, then of each result.
         mesh: The mesh.
     """
-    compatible = _compatible_axes(projection, rule)
-    if compatible is not None:
-        return compatible
+    agreed = compatible_axes(projection, rule)
+    if agreed is not None:
+        return agreed
     if (
         len(rule.non_scalar_tensors) == 2
         and not rule.need_replication
@@ -78,7 +78,7 @@ def compatible_axes_of_factor(projection: Projection, factor: int) -> Axes | Non
     return seen or ()
 
 
-def _compatible_axes(projection: Projection, rule: OpShardingRule) -> list[Axes] | None:
+def compatible_axes(projection: Projection, rule: OpShardingRule) -> list[Axes] | None:
     """The axes of all factors if they agree and none overlap, else None."""
     found: list[Axes] = []
     seen: list[AxisRef] = []

@@ -40,7 +40,11 @@ from emu.sdy.mlir.registry import definition
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
-from emu.sdy.passes.export.reshards.common_axes import common_axes, compatible_axes_of_factor
+from emu.sdy.passes.export.reshards.common_axes import (
+    common_axes,
+    compatible_axes,
+    compatible_axes_of_factor,
+)
 from emu.sdy.passes.export.reshards.special import axes_of_reshape, reshard_dot_result
 from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
 from emu.sdy.propagation.projection import Axes, Projection, project
@@ -281,12 +285,14 @@ class Rewrite:
         overflow = [tensor.has_overflow for tensor in projection.tensors]
         if any(overflow) and self.op.name == "stablehlo.reshape":
             return self._reshard_reshape(outs)
-        sizes = [_elements(value) for value in (*self.op.operands, *self.op.results)]
-        common = common_axes(projection, self.rule, sizes, self.mesh)
         changed = overflow
-        for factor, axes in enumerate(common):
-            updated = projection.update(factor, axes)
-            changed = [a or b for a, b in zip(changed, updated, strict=True)]
+        common = compatible_axes(projection, self.rule)
+        if common is None or any(overflow):
+            sizes = [_elements(value) for value in (*self.op.operands, *self.op.results)]
+            common = common_axes(projection, self.rule, sizes, self.mesh)
+            for factor, axes in enumerate(common):
+                updated = projection.update(factor, axes)
+                changed = [a or b for a, b in zip(changed, updated, strict=True)]
         self.insert(ins, outs, changed)
         return common
 
