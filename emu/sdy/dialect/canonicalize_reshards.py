@@ -56,8 +56,11 @@ def _root(value: Value) -> Value:
 def _sharding_at_root(sharding: TensorSharding, value: Value) -> TensorSharding:
     """The sharding with its dimensions as they were before the transposes.
 
-    Reshapes that keep the rank are passed; at one that does not the way ends.
+    Reshapes that keep the rank are passed; at one that does not the way ends. A
+    sharding on one device has no dimensions, and is the same anywhere.
     """
+    if not sharding.dims:
+        return sharding
     op = value.defining_op
     while op is not None:
         if op.name == _TRANSPOSE:

@@ -72,6 +72,36 @@ def _print_module(w: Printer, op: Operation) -> None:
     w.region(op.regions[0], entry_arguments=False)
 
 
+# builtin.unrealized_conversion_cast
+
+
+def _parse_cast(p: Parser) -> Operation:
+    operands = []
+    types: list[Type] = []
+    place = p.here()
+    if not p.peek_keyword("to"):
+        operands = p.operands()
+        p.expect(":")
+        types = p.types()
+    values = p.resolve_all(operands, types, place)
+    p.expect_keyword("to")
+    results = p.types()
+    attributes = p.optional_attr_dict()
+    return Operation("builtin.unrealized_conversion_cast", values, results, attributes=attributes)
+
+
+def _print_cast(w: Printer, op: Operation) -> None:
+    w.op_name(op)
+    if op.operands:
+        w.write(" ")
+        w.operands(op.operands)
+        w.write(" : ")
+        w.types([v.type for v in op.operands])
+    w.write(" to ")
+    w.types([r.type for r in op.results])
+    w.attr_dict(op)
+
+
 # func.func
 
 
@@ -331,6 +361,7 @@ define(
         symbol_table=True,
     )
 )
+define(OpDefinition("builtin.unrealized_conversion_cast", (), _parse_cast, _print_cast, pure=True))
 define(
     OpDefinition(
         "func.func",

@@ -5,8 +5,8 @@ Five steps, in MLIR's order and with its words: counts and attributes
 that the operation implies (`inference`), and what is left. The first step that
 finds something ends it.
 
-Not everything that StableHLO checks is checked: windows, gather and scatter
-dimension numbers and replica groups are believed.
+Not everything that StableHLO checks is checked: scatter dimension numbers and
+replica groups are believed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from emu.sdy.mlir.registry import extend
 from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, Type
 from emu.sdy.stablehlo.elements import ELEMENTS, wrong_element
 from emu.sdy.stablehlo.elementwise import ACCURATE, BINARY, UNARY
+from emu.sdy.stablehlo.implied import CHECKED
 from emu.sdy.stablehlo.inference import (
-    RULES,
     Invalid,
+    Shape,
     compatible,
     compatible_shapes,
     dot_general_shape,
@@ -33,6 +34,7 @@ from emu.sdy.stablehlo.inference import (
 )
 from emu.sdy.stablehlo.structure import SHAPES, verify_structure
 from emu.sdy.stablehlo.syntax import ints
+from emu.sdy.stablehlo.windows import convolution_shape
 
 __all__: list[str] = []
 
@@ -234,10 +236,16 @@ def _reverse(op: Operation) -> None:
             raise Invalid(f"all dimensions should be between [0, {rank}). Got dimension: {d}.")
 
 
+_PRODUCTS: dict[str, Callable[[Operation], Shape | None]] = {
+    "stablehlo.convolution": convolution_shape,
+    "stablehlo.dot": dot_shape,
+    "stablehlo.dot_general": dot_general_shape,
+}
+
+
 def _product(op: Operation) -> None:
-    general = op.name.endswith("general")
-    shape = dot_general_shape(op) if general else dot_shape(op)
-    if not compatible_shapes(shape, tensor(op.result.type).shape):
+    shape = _PRODUCTS[op.name](op)
+    if shape is not None and not compatible_shapes(shape, tensor(op.result.type).shape):
         sizes = ", ".join("?" if size is None else str(size) for size in shape)
         raise Invalid(
             f"inferred shape '[{sizes}]' is incompatible with return type of operation "
@@ -322,6 +330,7 @@ LEFT: dict[str, Check] = {
     "iota": _iota,
     "broadcast_in_dim": _broadcast_in_dim,
     "reverse": _reverse,
+    "convolution": _product,
     "dot": _product,
     "dot_general": _product,
     "all_gather": _all_gather,
@@ -352,7 +361,7 @@ def _looks(op: Operation) -> tuple[object, ...]:
 def _verifier(name: str) -> Callable[[Operation, Diagnostics], bool]:
     elements = (_elements,) if name in ELEMENTS else ()
     traits = elements + TRAITS.get(name, ())
-    infer, left = RULES.get(name), LEFT.get(name)
+    infer, left = CHECKED.get(name), LEFT.get(name)
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         if op.regions or not op._operands:

@@ -164,7 +164,7 @@ def slice_(s: Scope) -> None:
     x = s.any_float(1)
     parts, shape = [], []
     for d in x.shape:
-        if rng.random() < 0.5:
+        if not d or rng.random() < 0.5:
             start, stride = 0, 1
             stop = d
         else:
@@ -239,6 +239,8 @@ def gather(s: Scope) -> None:
     rng = s.program.rng
     x = s.any_float(1)
     dim = rng.randrange(len(x.shape))
+    if not x.shape[dim]:
+        return unary(s)
     ids = s.like((*s.program.new_shape()[:2], 1), INT)
     rest = [d for i, d in enumerate(x.shape) if i != dim]
     sizes = [1 if i == dim else d for i, d in enumerate(x.shape)]
@@ -255,6 +257,7 @@ def gather(s: Scope) -> None:
         f"{s.attributes([result])} : {arrow((x, ids), (result,))}"
     )
     s.values.append(result)
+    return None
 
 
 def iota(s: Scope) -> None:

@@ -275,7 +275,9 @@ def manual_computation(s: Scope) -> None:
         # The global shape: the local one grown by the axes that are put on it.
         grown = tuple(d * math.prod(mesh.axes[n] for n in manual) for d in value.shape)
         sharding, local = manual_sharding(s, grown, manual)
-        shape = tuple(v * (g // l) for v, g, l in zip(value.shape, grown, local, strict=True))
+        shape = tuple(
+            v * (g // l if l else 1) for v, g, l in zip(value.shape, grown, local, strict=True)
+        )
         results.append(s.result(shape))
         outs.append(sharding)
     head = ", ".join(f"{a.name}: {a.type}" for a in arguments)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import program_operations as ops
 import program_regions as regions
 from program_scopes import Operations, Program
+from program_wild import WILD, WildProgram
 
 OPERATIONS: Operations = (
     # what, weight, whether it has regions
@@ -54,10 +55,13 @@ OPERATIONS: Operations = (
 )
 
 
-def program(seed: int) -> str:
+def program(seed: int, *, wild: bool = False) -> str:
     """The module of a seed, as MLIR text.
 
     Args:
         seed: Any integer; one seed always gives one text.
+        wild: With what hardly any program holds, too.
     """
+    if wild:
+        return WildProgram(seed, (*OPERATIONS, *WILD)).module()
     return Program(seed, OPERATIONS).module()

@@ -133,3 +133,44 @@ func.func @g(%a: tensor<4xf32>) -> tensor<4xf32> {
         name,
     )
     assert "Failed to lookup function: main" in said
+
+
+def test_no_collectives_from_a_mesh_to_one_device() -> None:
+    said = fails(
+        f"""
+sdy.mesh @last = <[], device_ids=[7]>
+func.func @main(%a: tensor<4xf32> {{{sharding('[{"x"}]')}}}) -> tensor<4xf32> {{
+  %0 = stablehlo.abs %a {{sdy.sharding = #sdy.sharding_per_value<[<@grid, [{{"x"}}]>]>}} : tensor<4xf32>
+  %1 = sdy.reshard %0 <@last, []> : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}}""",
+        "func.func(sdy-reshard-to-collectives)",
+    )
+    assert (
+        "failed to legalize operation 'sdy.reshard' that was explicitly marked illegal: "
+        '%1 = "sdy.reshard"(%0) <{sharding = #sdy.sharding<@last, []>}>'
+    ) in said
+
+
+def test_what_is_on_one_device_is_not_cut() -> None:
+    module = emu.sdy.parse("""
+sdy.mesh @last = <[], device_ids=[7]>
+func.func @main(%a: tensor<5xf32> {sdy.sharding = #sdy.sharding<@last, []>}) -> tensor<5xf32> {
+  return %a : tensor<5xf32>
+}""")
+    before = emu.sdy.to_text(module)
+    emu.sdy.run(module, "sdy-update-non-divisible-input-output-shardings")
+    assert emu.sdy.to_text(module) == before
+
+
+def test_one_device_is_the_same_behind_a_transpose() -> None:
+    module = emu.sdy.parse("""
+sdy.mesh @last = <[], device_ids=[7]>
+func.func @main(%a: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = sdy.reshard %0 <@last, []> : tensor<3x2xf32>
+  return %1 : tensor<3x2xf32>
+}""")
+    before = emu.sdy.to_text(module)
+    emu.sdy.run(module, "canonicalize")
+    assert emu.sdy.to_text(module) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emu.sdy.dialect.canonicalize import INLINE
 from emu.sdy.mlir import parse, to_text
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.generic import Canonicalize
@@ -299,3 +300,24 @@ def test_patterns_are_chosen_by_label():
     assert (collectives.count("reshard"), collectives.count("all_gather")) == (2, 0)
     none = _body(text, disable_patterns=("sdy-collective", "sdy-reshard"))
     assert (none.count("reshard"), none.count("all_gather")) == (2, 1)
+
+
+def test_manual_computations_are_kept_where_asked_for():
+    text = """
+sdy.mesh @unit = <["p"=1]>
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  sdy.manual_computation() in_shardings=[] out_shardings=[] manual_axes={} () {
+    sdy.return
+  } : () -> ()
+  %0 = sdy.manual_computation(%x) in_shardings=[<@unit, [{}]>] out_shardings=[<@unit, [{}]>] manual_axes={"p"} (%a: tensor<8xf32>) {
+    sdy.return %a : tensor<8xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+    counts = []
+    for labels in ((), (INLINE,)):
+        module = parse(text)
+        run_pass(Canonicalize(disable_patterns=labels), module, Session())
+        counts.append(to_text(module).count("sdy.manual_computation"))
+    assert counts == [0, 1]

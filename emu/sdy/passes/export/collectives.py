@@ -18,8 +18,9 @@ from emu.sdy.dialect.shardings import (
     is_equivalent,
     sharding_bypassing_barriers,
 )
-from emu.sdy.mlir.diagnostics import Location
+from emu.sdy.mlir.diagnostics import Location, PassFailed
 from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.printer import to_text
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.base import FunctionPass, Session, register
@@ -55,6 +56,13 @@ class ReshardToCollectives(FunctionPass):
         for each in op.walk():
             if each.name == "sdy.reshard" and not self._stays(each, table):
                 reached = _convert(each, conversion, table)
+                if reached is None:
+                    session.diagnostics.error(
+                        each.location,
+                        "failed to legalize operation 'sdy.reshard' that was explicitly marked "
+                        f"illegal: {to_text(each, generic=True)}",
+                    )
+                    raise PassFailed("a reshard has no collectives")
                 if not is_equivalent(reached, _target(each)):
                     # Shardy goes on without a word here.
                     session.diagnostics.warning(
@@ -91,18 +99,26 @@ def _on_one_mesh(source: TensorSharding, target: TensorSharding, table: SymbolTa
     return mesh.equals(get_mesh(table, target.mesh), ignore_device_ids=True)
 
 
-def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> TensorSharding:
-    """Replace a reshard; gives the sharding that its replacement has."""
+def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> TensorSharding | None:
+    """Replace a reshard; gives the sharding that its replacement has.
+
+    None if collectives cannot do it: between one device and a mesh, or between
+    meshes of other axes.
+    """
     given = conversion.current(op.operands[0])
     value = _behind_barriers(given)
     target = _target(op)
     source = get_or_create_sharding(value, target.mesh)
+    if source.rank != target.rank:
+        return None
     if target.is_fully_replicated:
         if source.is_fully_replicated:
             conversion.replace(op, given)
             return source
         # Gathering needs no other mesh than it comes from.
         target = TensorSharding.fully_closed(source.rank, source.mesh)
+    if not _on_one_mesh(source, target, table):
+        return None
     type_ = op.result.type
     shape = type_.shape if isinstance(type_, TensorType) else ()
     reached = source

@@ -50,7 +50,7 @@ from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
 from emu.sdy.propagation.projection import Axes, Projection, project
 from emu.sdy.rules import get_or_create
 
-__all__ = ["InsertExplicitReshards"]
+__all__ = ["InsertExplicitReshards", "Rewrite"]
 
 _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 
@@ -182,7 +182,7 @@ class _Inserter:
             return
         mesh_name, mesh = found
         projection = project(rule, ins, outs, mesh, closed_if_missing=True)
-        rewrite = _Rewrite(op, rule, projection, mesh_name, mesh, self._table)
+        rewrite = Rewrite(op, rule, projection, mesh_name, mesh, self._table)
         if full:
             common = rewrite.reshard(ins, outs)
             reduction = [axis for factor in rule.reduction for axis in common[factor]]
@@ -267,7 +267,7 @@ def _is_always_full(op: Operation) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewrite:
+class Rewrite:
     """Reshards around one operation."""
 
     op: Operation
@@ -293,7 +293,7 @@ class _Rewrite:
             for factor, axes in enumerate(common):
                 updated = projection.update(factor, axes)
                 changed = [a or b for a, b in zip(changed, updated, strict=True)]
-        self._insert(ins, outs, changed)
+        self.insert(ins, outs, changed)
         return common
 
     def _reshard_reshape(self, outs: Sequence[TensorSharding | None]) -> list[Axes]:
@@ -303,10 +303,10 @@ class _Rewrite:
             not _equivalent(get_sharding(operand), chosen.operand),
             not _equivalent(chosen.result, outs[0]),
         ]
-        self._insert(get_shardings([operand]), outs, changed)
+        self.insert(get_shardings([operand]), outs, changed)
         return chosen.common
 
-    def _insert(
+    def insert(
         self,
         ins: Sequence[TensorSharding | None],
         outs: Sequence[TensorSharding | None],

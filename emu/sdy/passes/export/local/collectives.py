@@ -1,0 +1,372 @@
+"""Collectives of ``sdy`` become those of StableHLO, on local tensors.
+
+StableHLO's collectives work along one dimension. Where one of ``sdy`` works
+along several, the pieces are put into a leading dimension, one collective is
+done there, and transposes and reshapes put the pieces where they belong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from emu.sdy.dialect.attributes import (
+    AllToAllParam,
+    AllToAllParamList,
+    AxisRef,
+    AxisRefList,
+    ListOfAxisRefLists,
+    Mesh,
+    TensorSharding,
+)
+from emu.sdy.dialect.axes import contains, ordered_axes, total_size
+from emu.sdy.mlir.attributes import Attribute, UnitAttr
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.types import TensorType
+from emu.sdy.passes.export.local.builder import (
+    Builder,
+    integer_attribute,
+    integers_attribute,
+    tensor,
+)
+from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
+from emu.sdy.passes.export.local.sums import why_not_added
+from emu.sdy.rules.reading import attribute
+
+__all__ = [
+    "dynamic_slice_along",
+    "localize_all_gather",
+    "localize_all_reduce",
+    "localize_all_slice",
+    "localize_all_to_all",
+    "localize_collective_permute",
+    "localize_reduce_scatter",
+]
+
+AxesPerDim = Sequence[tuple[AxisRef, ...]]
+
+
+def _target(op: Operation) -> TensorSharding:
+    return attribute(op, "out_sharding", TensorSharding)
+
+
+def _static_shape(value: Value) -> tuple[int, ...]:
+    type_ = tensor(value)
+    if not type_.is_static:
+        raise CannotLocalize("dynamic shape not supported")
+    return type_.static_shape
+
+
+# Gathering
+
+
+def localize_all_gather(state: Localization, op: Operation) -> None:
+    """One ``stablehlo.all_gather``, or one for each dimension."""
+    axes_per_dim = attribute(op, "gathering_axes", ListOfAxisRefLists).lists
+    mesh = state.mesh(_target(op))
+    value = state.current(op.operands[0])
+    dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
+    if state.options.per_dim_all_gather or len(dims) == 1:
+        for dim in reversed(dims):
+            value = _gather(state, op, value, axes_per_dim[dim], dim)
+    else:
+        value = _gather_together(state, op, value, axes_per_dim, mesh)
+    state.replace(op, [value])
+
+
+def _gather(state: Localization, op: Operation, value: Value, axes: Axes, dim: int) -> Value:
+    target = _target(op)
+    groups, size = state.groups(axes, state.mesh(target), target.mesh)
+    shape = list(tensor(value).shape)
+    known = shape[dim]
+    shape[dim] = None if known is None else known * size
+    properties: dict[str, Attribute] = {
+        "all_gather_dim": integer_attribute(dim),
+        "replica_groups": groups,
+        "channel_handle": state.channel(),
+        "use_global_device_ids": UnitAttr(),
+    }
+    type_ = TensorType(tuple(shape), tensor(value).element)
+    return Builder(op).op("all_gather", [value], [type_], properties).result
+
+
+def _gather_together(
+    state: Localization, op: Operation, value: Value, axes_per_dim: AxesPerDim, mesh: Mesh
+) -> Value:
+    """Gather along several dimensions in one leading dimension."""
+    build = Builder(op)
+    shape = _static_shape(value)
+    dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
+    factors = {dim: total_size(axes_per_dim[dim], mesh) for dim in dims}
+    all_axes = [axis for axes in axes_per_dim for axis in axes]
+    value = _gather(state, op, build.reshape(value, (1, *shape)), all_axes, 0)
+    value = build.reshape(value, (*factors.values(), *shape))
+    permutation = []
+    for dim in range(len(shape)):
+        if dim in factors:
+            permutation.append(dims.index(dim))
+        permutation.append(dim + len(dims))
+    value = build.transpose(value, permutation)
+    return build.reshape(value, [size * factors.get(dim, 1) for dim, size in enumerate(shape)])
+
+
+# Slicing
+
+
+def dynamic_slice_along(
+    state: Localization,
+    op: Operation,
+    value: Value,
+    mesh: Mesh,
+    axes_per_dim: AxesPerDim,
+    type_: TensorType,
+) -> Value:
+    """The shard of a tensor that a device has.
+
+    Args:
+        state: The module.
+        op: What is replaced.
+        value: The tensor.
+        mesh: The mesh of the axes.
+        axes_per_dim: Along which it is cut.
+        type_: The type of the shard.
+    """
+    build = Builder(op)
+    sizes = type_.static_shape
+    starts = []
+    for axes, size in zip(axes_per_dim, sizes, strict=True):
+        if axes:
+            starts.append(build.by_device([i * size for i in state.shard_indices(op, mesh, axes)]))
+        else:
+            starts.append(build.scalar(0))
+    return build.dynamic_slice(value, starts, sizes)
+
+
+def localize_all_slice(state: Localization, op: Operation) -> None:
+    """Each device takes its shard of what it has."""
+    axes = attribute(op, "slicing_axes", ListOfAxisRefLists).lists
+    mesh = state.mesh(_target(op))
+    value = state.current(op.operands[0])
+    state.replace(
+        op, [dynamic_slice_along(state, op, value, mesh, axes, state.local_tensor(op.result))]
+    )
+
+
+# All to all
+
+
+def localize_all_to_all(state: Localization, op: Operation) -> None:
+    """One ``stablehlo.all_to_all``, between two dimensions or in a leading one."""
+    params = attribute(op, "params", AllToAllParamList).params
+    mesh = state.mesh(_target(op))
+    value = state.current(op.operands[0])
+    if len(params) == 1:
+        value = _all_to_all_between(state, op, value, params[0], mesh)
+    else:
+        value = _all_to_all_together(state, op, value, params, mesh)
+    state.replace(op, [value])
+
+
+def _all_to_all(
+    state: Localization, op: Operation, value: Value, split: int, concat: int, axes: Axes
+) -> Value:
+    target = _target(op)
+    groups, size = state.groups(axes, state.mesh(target), target.mesh)
+    shape = list(_static_shape(value))
+    if shape[split] % size:
+        raise CannotLocalize("dimension not divisible by num devices per group")
+    shape[concat] *= size
+    shape[split] //= size
+    properties: dict[str, Attribute] = {
+        "split_dimension": integer_attribute(split),
+        "concat_dimension": integer_attribute(concat),
+        "split_count": integer_attribute(size),
+        "replica_groups": groups,
+        "channel_handle": state.channel(),
+    }
+    type_ = TensorType(tuple(shape), tensor(value).element)
+    return Builder(op).op("all_to_all", [value], [type_], properties).result
+
+
+def _all_to_all_between(
+    state: Localization, op: Operation, value: Value, param: AllToAllParam, mesh: Mesh
+) -> Value:
+    return _all_to_all(state, op, value, param.tgt_dim, param.src_dim, param.axes)
+
+
+def _all_to_all_together(
+    state: Localization, op: Operation, value: Value, params: Sequence[AllToAllParam], mesh: Mesh
+) -> Value:
+    """Cut all target dimensions, exchange in dimension 0, and join at the sources."""
+    build = Builder(op)
+    params = sorted(params, key=lambda param: param.tgt_dim)
+    factors = {param.tgt_dim: total_size(param.axes, mesh) for param in params}
+    cut: list[int] = []
+    front: list[int] = []
+    for dim, size in enumerate(_static_shape(value)):
+        factor = factors.get(dim)
+        if factor is None:
+            cut.append(size)
+            continue
+        if size % factor:
+            raise CannotLocalize(
+                "dynamic shape or dimension not divisible by num devices per param"
+            )
+        front.append(len(cut))
+        cut += (factor, size // factor)
+    rank, count = len(cut) - len(front), len(params)
+    value = build.reshape(value, cut)
+    value = build.transpose(value, front + [i for i in range(len(cut)) if i not in front])
+    moved = _static_shape(value)
+    value = build.reshape(value, (math.prod(moved[:count]), *moved[count:]))
+    value = _all_to_all(state, op, value, 0, 0, [axis for param in params for axis in param.axes])
+    value = build.reshape(value, moved)
+    back = [dim + count for dim in range(rank)]
+    for place, param in enumerate(params):
+        back.insert(back.index(param.src_dim + count), place)
+    value = build.transpose(value, back)
+    joined: list[int] = []
+    factor = 1
+    for place, size in zip(back, _static_shape(value), strict=True):
+        if place < count:
+            factor *= size
+        else:
+            joined.append(factor * size)
+            factor = 1
+    return build.reshape(value, joined)
+
+
+# Permuting
+
+
+def localize_collective_permute(state: Localization, op: Operation) -> None:
+    """Every device sends its shard to the one that has it afterwards."""
+    target = _target(op)
+    source = state.sharding(op.operands[0])
+    if source is None or source == target:
+        raise CannotLocalize("the collective permutes nothing", illegal=False)
+    to_mesh, from_mesh = state.mesh(target), state.mesh(source)
+    if to_mesh.total_size != from_mesh.total_size:
+        raise CannotLocalize(
+            "collective-permute between meshes of different sizes is not supported.",
+            illegal=False,
+        )
+    pieces = ordered_axes([*source.all_axes(), *target.all_axes()], to_mesh)
+    receivers = state.shard_indices(op, to_mesh, _all_pieces(target, pieces))
+    device_of = {index: device for device, index in enumerate(receivers)}
+    senders = state.shard_indices(op, from_mesh, _all_pieces(source, pieces))
+    pairs = [end for device, index in enumerate(senders) for end in (device, device_of[index])]
+    value = state.current(op.operands[0])
+    properties: dict[str, Attribute] = {
+        "source_target_pairs": integers_attribute(pairs, (len(senders), 2)),
+        "channel_handle": state.channel(),
+    }
+    new = Builder(op).op("collective_permute", [value], [value.type], properties)
+    state.replace(op, new.results)
+
+
+def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[AxisRef]:
+    """All pieces of the mesh: those of the dimensions first, in their order."""
+    found: dict[AxisRef, None] = {}
+    for dim in sharding.dims:
+        for axis in dim.axes:
+            found.update(dict.fromkeys(piece for piece in pieces if contains(axis, piece)))
+    found.update(dict.fromkeys(pieces))
+    return list(found)
+
+
+# Reducing
+
+
+def _reduced(state: Localization, op: Operation) -> Value:
+    """What is to be added up, with a warning if that is wrong."""
+    value = state.current(op.operands[0])
+    if (why := why_not_added(value)) is not None:
+        state.warn(op, f"{why}: the program gives other results than the one with global shapes")
+    return value
+
+
+def _reduce_properties(state: Localization, groups: Attribute) -> dict[str, Attribute]:
+    return {
+        "replica_groups": groups,
+        "channel_handle": state.channel(),
+        "use_global_device_ids": UnitAttr(),
+    }
+
+
+def localize_all_reduce(state: Localization, op: Operation) -> None:
+    """A ``stablehlo.all_reduce`` that adds."""
+    target = _target(op)
+    axes = attribute(op, "reduction_axes", AxisRefList).axes
+    groups, _ = state.groups(axes, state.mesh(target), target.mesh)
+    value = _reduced(state, op)
+    state.replace(op, [_all_reduce(state, op, value, state.local_tensor(op.result), groups)])
+
+
+def _all_reduce(
+    state: Localization, op: Operation, value: Value, type_: TensorType, groups: Attribute
+) -> Value:
+    build = Builder(op)
+    new = build.op("all_reduce", [value], [type_], _reduce_properties(state, groups))
+    build.add_body(new, type_.element)
+    return new.result
+
+
+def localize_reduce_scatter(state: Localization, op: Operation) -> None:
+    """A ``stablehlo.reduce_scatter``, or an all-reduce of which a shard is kept."""
+    axes_per_dim = attribute(op, "reduce_scatter_axes", ListOfAxisRefLists).lists
+    source = state.sharding(op.operands[0]) or _target(op)
+    mesh = state.mesh(source)
+    value = _reduced(state, op)
+    dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
+    all_axes = [axis for axes in axes_per_dim for axis in axes]
+    groups, _ = state.groups(all_axes, mesh, source.mesh)
+    type_ = state.local_tensor(op.result)
+    if len(dims) == 1:
+        value = _reduce_scatter(state, op, value, dims[0], type_, groups)
+    elif state.options.combine_multi_dimension_reduce_scatter:
+        value = _reduce_scatter_together(state, op, value, axes_per_dim, groups)
+    else:
+        value = _all_reduce(state, op, value, tensor(value), groups)
+        value = dynamic_slice_along(state, op, value, mesh, axes_per_dim, type_)
+    state.replace(op, [value])
+
+
+def _reduce_scatter(
+    state: Localization, op: Operation, value: Value, dim: int, type_: TensorType, groups: Attribute
+) -> Value:
+    build = Builder(op)
+    properties = {
+        "scatter_dimension": integer_attribute(dim),
+        **_reduce_properties(state, groups),
+    }
+    new = build.op("reduce_scatter", [value], [type_], properties)
+    build.add_body(new, type_.element)
+    return new.result
+
+
+def _reduce_scatter_together(
+    state: Localization, op: Operation, value: Value, axes_per_dim: AxesPerDim, groups: Attribute
+) -> Value:
+    """Cut all scattered dimensions, and scatter along a leading one."""
+    build = Builder(op)
+    mesh = state.mesh(state.sharding(op.operands[0]), _target(op))
+    cut: list[int] = []
+    front: list[int] = []
+    for axes, size in zip(axes_per_dim, _static_shape(value), strict=True):
+        if not axes:
+            cut.append(size)
+            continue
+        factor = total_size(axes, mesh)
+        if size % factor:
+            raise CannotLocalize("dimension not divisible by scattering factor")
+        front.append(len(cut))
+        cut += (factor, size // factor)
+    value = build.reshape(value, cut)
+    value = build.transpose(value, front + [i for i in range(len(cut)) if i not in front])
+    type_ = state.local_tensor(op.result)
+    combined = math.prod(cut[place] for place in front)
+    value = build.reshape(value, (combined, *type_.shape))
+    scattered = TensorType((1, *type_.shape), type_.element)
+    value = _reduce_scatter(state, op, value, 0, scattered, groups)
+    return build.reshape(value, type_.shape)

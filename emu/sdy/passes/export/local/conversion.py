@@ -1,0 +1,111 @@
+"""``sdy-convert-global-to-local``: types of whole tensors become those of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.mlir.diagnostics import PassFailed
+from emu.sdy.mlir.ir import Operation
+from emu.sdy.mlir.registry import is_defined
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.export.local import (
+    collectives,
+    contraction,
+    gather_scatter,
+    movement,
+    structure,
+)
+from emu.sdy.passes.export.local.localization import CannotLocalize, Localization, Options
+
+__all__ = ["ConvertGlobalToLocal"]
+
+_CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
+    "func.call": structure.localize_call,
+    "func.func": structure.localize_function,
+    "func.return": structure.localize_return,
+    "sdy.all_gather": collectives.localize_all_gather,
+    "sdy.all_reduce": collectives.localize_all_reduce,
+    "sdy.all_slice": collectives.localize_all_slice,
+    "sdy.all_to_all": collectives.localize_all_to_all,
+    "sdy.collective_permute": collectives.localize_collective_permute,
+    "sdy.constant": structure.localize_constant,
+    "sdy.manual_computation": structure.localize_manual_computation,
+    "sdy.named_computation": structure.localize_named_computation,
+    "sdy.reduce_scatter": collectives.localize_reduce_scatter,
+    "sdy.return": Localization.localize,
+    "stablehlo.concatenate": movement.localize_concatenate,
+    "stablehlo.constant": structure.localize_stablehlo_constant,
+    "stablehlo.convolution": contraction.localize_convolution,
+    "stablehlo.dot": contraction.localize_dot,
+    "stablehlo.dot_general": contraction.localize_dot_general,
+    "stablehlo.gather": gather_scatter.localize_gather,
+    "stablehlo.iota": movement.localize_iota,
+    "stablehlo.pad": movement.localize_pad,
+    "stablehlo.reduce_window": movement.localize_windowed,
+    "stablehlo.scatter": gather_scatter.localize_scatter,
+    "stablehlo.select_and_scatter": movement.localize_windowed,
+    "stablehlo.slice": movement.localize_slice,
+}
+
+_UNTOUCHED = frozenset({"builtin.module", "sdy.mesh"})
+
+
+@register
+@dataclass(frozen=True)
+class ConvertGlobalToLocal(ModulePass):
+    """Make a sharded program the one that each device runs.
+
+    Expects that all reshards are collectives, that sharded dimensions are
+    divisible, and that no operation needs what another device has.
+
+    Attributes:
+        per_dim_all_gather: Gather along one dimension after the other.
+        combine_multi_dimension_reduce_scatter: Reduce and scatter along
+            several dimensions at once; else all is reduced, and a shard kept.
+        enable_rgv3: Write replica groups as axes of the mesh.
+        fix_sub_axis_offsets: Compute right where shards along sub-axes begin;
+            Shardy does not. It has no such option.
+    """
+
+    name: ClassVar[str] = "sdy-convert-global-to-local"
+
+    per_dim_all_gather: bool = False
+    combine_multi_dimension_reduce_scatter: bool = False
+    enable_rgv3: bool = False
+    fix_sub_axis_offsets: bool = False
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Convert outer operations before inner ones, and in order."""
+        options = Options(
+            self.per_dim_all_gather,
+            self.combine_multi_dimension_reduce_scatter,
+            self.enable_rgv3,
+            self.fix_sub_axis_offsets,
+        )
+        state = Localization(op, options, session.diagnostics)
+        for each in list(op.walk()):
+            if each.name not in _UNTOUCHED and not state.is_done(each):
+                _convert(state, each, session)
+        state.finish()
+
+
+def _convert(state: Localization, op: Operation, session: Session) -> None:
+    convert = _CONVERSIONS.get(op.name)
+    if convert is None and (op.dialect == "stablehlo" or not is_defined(op.name)):
+        convert = Localization.localize
+    try:
+        if convert is None:
+            raise CannotLocalize("")
+        convert(state, op)
+    except CannotLocalize as error:
+        if str(error):
+            head = f"'{op.name}' op " if error.named else ""
+            session.diagnostics.error(op.location, f"{head}{error}")
+        if error.illegal:
+            session.diagnostics.error(
+                op.location,
+                f"failed to legalize operation '{op.name}' that was explicitly marked illegal",
+            )
+        raise PassFailed(f"'{op.name}' has no local version") from error

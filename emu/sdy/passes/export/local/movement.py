@@ -1,0 +1,262 @@
+"""Operations that make, cut and join arrays, and windows over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
+from emu.sdy.dialect.axes import total_size
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.types import TensorType
+from emu.sdy.passes.export.local.builder import Builder, integer_attribute, tensor
+from emu.sdy.passes.export.local.localization import (
+    CannotLocalize,
+    Localization,
+    axes_of,
+    is_replicated,
+)
+from emu.sdy.rules.reading import integer, integers
+from emu.sdy.stablehlo.contraction import padding
+from emu.sdy.stablehlo.syntax import array_of_ints
+
+__all__ = [
+    "localize_concatenate",
+    "localize_iota",
+    "localize_pad",
+    "localize_slice",
+    "localize_windowed",
+]
+
+
+def _ints(op: Operation, name: str) -> tuple[int, ...]:
+    return integers(op, name) or ()
+
+
+def _axes_text(axes: Sequence[AxisRef]) -> str:
+    names = [
+        f'"{axis.name}"' + (f":({s.pre_size}){s.size}" if (s := axis.sub_axis) else "")
+        for axis in axes
+    ]
+    return f"[{', '.join(names)}]"
+
+
+def _mismatch(dim: int, source: Sequence[AxisRef], target: Sequence[AxisRef], what: str) -> str:
+    return (
+        f"dimension {dim} has mismatched sharding axes ({_axes_text(source)} vs "
+        f"{_axes_text(target)}). This requires a {what} which should have been handled by "
+        "previous passes."
+    )
+
+
+# Concatenating and slicing
+
+
+def localize_concatenate(state: Localization, op: Operation) -> None:
+    """Join shards, along a dimension that is not cut."""
+    target = state.sharding(op.result)
+    along = integer(op, "dimension")
+    if axes_of(target, along):
+        raise CannotLocalize(
+            f"dimension {along} is sharded but the concatenation is on this dimension."
+        )
+    for index, value in enumerate(op.operands):
+        source = state.sharding(value)
+        if source is None or source.is_fully_replicated:
+            continue
+        if axes_of(source, along):
+            raise CannotLocalize(
+                f"operand {index} is sharded on concatenation dimension {along}. This is not "
+                "supported."
+            )
+        for dim in range(source.rank):
+            if dim != along and axes_of(source, dim) != axes_of(target, dim):
+                raise CannotLocalize(
+                    _mismatch(dim, axes_of(source, dim), axes_of(target, dim), "reshard")
+                )
+    state.localize(op)
+
+
+def localize_slice(state: Localization, op: Operation) -> None:
+    """Cut shards, along dimensions that are not cut between devices."""
+    source, target = state.sharding(op.operands[0]), state.sharding(op.result)
+    if is_replicated(source) and is_replicated(target):
+        state.localize(op)
+        return
+    value = state.current(op.operands[0])
+    starts, limits = _ints(op, "start_indices"), _ints(op, "limit_indices")
+    local_limits = []
+    sizes = zip(state.global_type(op.operands[0]).shape, tensor(value).static_shape, strict=True)
+    for dim, (size, local_size) in enumerate(sizes):
+        axes = axes_of(source, dim)
+        if axes != axes_of(target, dim):
+            raise CannotLocalize(_mismatch(dim, axes, axes_of(target, dim), "reshard"))
+        if axes and (starts[dim] != 0 or limits[dim] != size):
+            raise CannotLocalize(
+                f"dimension {dim} is sharded but the slice is not a full slice and requires "
+                "device communication."
+            )
+        local_limits.append(local_size if axes else limits[dim])
+    properties = {
+        "start_indices": op.properties["start_indices"],
+        "limit_indices": array_of_ints(local_limits),
+        "strides": op.properties["strides"],
+    }
+    new = Builder(op).op("slice", [value], [state.local_type(op.result)], properties)
+    state.replace(op, new.results)
+
+
+# Counting
+
+
+def localize_iota(state: Localization, op: Operation) -> None:
+    """Count within the shard, and add where the shard begins."""
+    sharding = state.sharding(op.result)
+    if sharding is None or sharding.is_fully_replicated:
+        return
+    mesh = state.mesh(sharding)
+    type_ = state.local_tensor(op.result)
+    dim = integer(op, "iota_dimension")
+    build = Builder(op)
+    counted: Value = build.op(
+        "iota", (), [type_], {"iota_dimension": integer_attribute(dim)}
+    ).result
+    axes = axes_of(sharding, dim)
+    if axes:
+        size = type_.static_shape[dim]
+        offset = build.by_device([i * size for i in state.shard_indices(op, mesh, axes)])
+        offset = build.convert(offset, type_.element)
+        counted = build.elementwise("add", counted, build.broadcast(offset, type_.shape))
+    state.replace(op, [counted])
+
+
+# Padding
+
+
+@dataclass(frozen=True, slots=True)
+class _Dim:
+    """A dimension of a padding.
+
+    Attributes:
+        offsets: Where a device's input begins in its output, for each device.
+        interior: Padding between elements.
+        spread: The size of a device's input with that padding.
+        size: The size of a device's output.
+    """
+
+    offsets: list[int]
+    interior: int
+    spread: int
+    size: int
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the input begins at the same place everywhere."""
+        return all(offset == self.offsets[0] for offset in self.offsets)
+
+    def low(self) -> int:
+        """Padding in front with which no device's output begins too early."""
+        return max(0, *self.offsets)
+
+    def high(self) -> int:
+        """Padding behind with which no device's output ends too late."""
+        return max(0, self.size - min(self.offsets) - self.spread)
+
+
+def localize_pad(state: Localization, op: Operation) -> None:
+    """Pad shards, by different amounts on different devices if need be."""
+    source, target = state.sharding(op.operands[0]), state.sharding(op.result)
+    if source is None or source.is_fully_replicated:
+        if not is_replicated(target):
+            raise CannotLocalize(
+                "the operand is replicated but the result is sharded; this requires a reshard "
+                "which should have been handled by previous passes.",
+                illegal=False,
+            )
+        state.localize(op)
+        return
+    mesh = state.mesh(source)
+    value, filler = state.operands(op)
+    type_ = state.local_tensor(op.result)
+    dims = _padded_dims(state, op, (source, target), mesh, (tensor(value), type_))
+    build = Builder(op)
+    interior = [dim.interior for dim in dims]
+    if all(dim.is_uniform for dim in dims):
+        low = [dim.offsets[0] for dim in dims]
+        high = [dim.size - (dim.spread + dim.offsets[0]) for dim in dims]
+        padded = build.pad(value, filler, low, high, interior, type_.shape)
+    else:
+        low = [dim.low() for dim in dims]
+        high = [dim.high() for dim in dims]
+        shape = [dim.low() + dim.spread + dim.high() for dim in dims]
+        padded = build.pad(value, filler, low, high, interior, shape)
+        padded = _cut_by_device(build, padded, dims)
+    state.replace(op, [padded])
+
+
+def _padded_dims(
+    state: Localization,
+    op: Operation,
+    shardings: tuple[TensorSharding, TensorSharding | None],
+    mesh: Mesh,
+    types: tuple[TensorType, TensorType],
+) -> list[_Dim]:
+    dims = []
+    lows, interiors = _ints(op, "edge_padding_low"), _ints(op, "interior_padding")
+    for dim, (own, size) in enumerate(
+        zip(types[0].static_shape, types[1].static_shape, strict=True)
+    ):
+        axes, others = (axes_of(sharding, dim) for sharding in shardings)
+        if axes != others:
+            raise CannotLocalize(_mismatch(dim, axes, others, "reshard collective"), illegal=False)
+        interior = interiors[dim]
+        offsets = [
+            index * own * (interior + 1) + lows[dim] - index * size
+            for index in state.shard_indices(op, mesh, axes)
+        ]
+        dims.append(_Dim(offsets, interior, (own - 1) * (interior + 1) + 1, size))
+    return dims
+
+
+def _cut_by_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
+    """Of what is padded enough for all devices, the part of this one."""
+    number = build.partition_id()
+    starts = []
+    for dim in dims:
+        table = [dim.low() - offset for offset in dim.offsets]
+        if dim.is_uniform:
+            starts.append(build.scalar(table[0]))
+        else:
+            starts.append(build.by_device(table, number))
+    return build.dynamic_slice(padded, starts, [dim.size for dim in dims])
+
+
+# Windows
+
+
+def localize_windowed(state: Localization, op: Operation) -> None:
+    """Windows may not reach over dimensions that are cut."""
+    value = op.operands[0]
+    sharding = state.sharding(value)
+    if not is_replicated(sharding):
+        mesh = state.mesh(sharding)
+        for dim in range(state.global_type(value).rank):
+            axes = axes_of(sharding, dim)
+            if axes and total_size(axes, mesh) > 1 and not _passes_through(op, dim):
+                raise CannotLocalize(
+                    f"In op {op.name} dimension {dim} is sharded but is not a pass-through "
+                    "dimension.",
+                    illegal=False,
+                )
+    state.localize(op)
+
+
+def _passes_through(op: Operation, dim: int) -> bool:
+    pairs = padding(op.properties.get("padding"))
+    if pairs and pairs[dim] != (0, 0):
+        return False
+    of_one: Sequence[tuple[int, ...]] = (
+        _ints(op, "window_strides"),
+        _ints(op, "window_dimensions"),
+    )
+    return all(not values or values[dim] == 1 for values in of_one)

@@ -1,0 +1,127 @@
+"""Functions, calls, computations and constants."""
+
+from __future__ import annotations
+
+from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.shardings import func_arg_sharding, func_result_sharding, function_type
+from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, TypeAttr
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.types import FunctionType
+from emu.sdy.passes.export.building import Place
+from emu.sdy.passes.export.local.builder import Builder
+from emu.sdy.passes.export.local.collectives import dynamic_slice_along
+from emu.sdy.passes.export.local.localization import Localization, is_replicated
+
+__all__ = [
+    "localize_call",
+    "localize_constant",
+    "localize_function",
+    "localize_manual_computation",
+    "localize_named_computation",
+    "localize_return",
+    "localize_stablehlo_constant",
+]
+
+
+def localize_function(state: Localization, op: Operation) -> None:
+    """Change a function's type in place."""
+    type_ = function_type(op)
+    if op.regions[0].blocks:
+        arguments = op.body().arguments
+        state.retype(arguments)
+        inputs = tuple(argument.type for argument in arguments)
+    else:
+        inputs = tuple(
+            state.local(input_, func_arg_sharding(op, index))
+            for index, input_ in enumerate(type_.inputs)
+        )
+    results = tuple(
+        state.local(result, func_result_sharding(op, index))
+        for index, result in enumerate(type_.results)
+    )
+    op.properties["function_type"] = TypeAttr(FunctionType(inputs, results))
+
+
+def localize_return(state: Localization, op: Operation) -> None:
+    """A return keeps nothing but what it returns."""
+    new = Operation("func.return", state.operands(op), location=op.location)
+    Place.before(op).insert(new)
+    state.replace(op, ())
+
+
+def localize_call(state: Localization, op: Operation) -> None:
+    """A call keeps nothing but its callee.
+
+    Shardy leaves its results global, and then finds it wrong unless they are
+    not cut.
+    """
+    new = Operation(
+        "func.call",
+        state.operands(op),
+        [state.local_type(result) for result in op.results],
+        properties={"callee": op.properties["callee"]},
+        location=op.location,
+    )
+    Place.before(op).insert(new)
+    state.replace(op, new.results)
+
+
+def localize_named_computation(state: Localization, op: Operation) -> None:
+    """The same computation of local tensors."""
+    new = Operation(
+        op.name,
+        state.operands(op),
+        [state.local_type(result) for result in op.results],
+        properties=op.properties,
+        location=op.location,
+    )
+    Place.before(op).insert(new)
+    state.move_regions(op, new)
+    state.replace(op, new.results)
+
+
+def localize_manual_computation(state: Localization, op: Operation) -> None:
+    """What a manual computation does is what each device does: no region is left."""
+    block = op.body()
+    values = state.operands(op)
+    state.retype(block.arguments)
+    terminator = block.terminator
+    for inner in block.operations:
+        if inner is not terminator:
+            inner.move_before(op)
+    for argument, value in zip(block.arguments, values, strict=True):
+        state.substitute(argument, value)
+    state.replace(op, terminator.operands)
+    state.replace(terminator, ())
+
+
+def localize_constant(state: Localization, op: Operation) -> None:
+    """A smaller splat, or the device's shard of the whole constant."""
+    value = op.properties["value"]
+    type_ = state.local_type(op.result)
+    sharding = state.sharding(op.result)
+    build = Builder(op)
+    if type_ == op.result.type:
+        new = build.constant(value, type_)
+    elif isinstance(value, DenseElementsAttr) and value.splat:
+        new = build.constant(DenseElementsAttr(value.data, type_, True), type_)
+    else:
+        new = _shard(state, op, value, sharding)
+    state.replace(op, [new])
+
+
+def _shard(
+    state: Localization, op: Operation, value: Attribute, sharding: TensorSharding | None
+) -> Value:
+    mesh = state.mesh(sharding, of=" for constant")
+    whole = Builder(op).constant(value, op.result.type)
+    axes = [dim.axes for dim in sharding.dims] if sharding is not None else []
+    return dynamic_slice_along(state, op, whole, mesh, axes, state.local_tensor(op.result))
+
+
+def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
+    """The same as of ``sdy.constant`` where it is cut, which Shardy does not expect."""
+    if is_replicated(state.sharding(op.result)):
+        state.localize(op)
+    else:
+        localize_constant(state, op)

@@ -1,0 +1,61 @@
+"""Whether partial results may be added up.
+
+Shardy puts an all-reduce, which adds, behind every reduction of a dimension
+that is cut. For a maximum that is wrong, and so it is for a sum that starts from
+another number than zero, since each device starts from it.
+"""
+
+from __future__ import annotations
+
+from emu.sdy.mlir.attributes import DenseElementsAttr
+from emu.sdy.mlir.floats import value_of
+from emu.sdy.mlir.ir import Operation, OpResult, Value
+from emu.sdy.mlir.types import FloatType, IntegerType, TensorType
+
+__all__ = ["is_zero", "why_not_added"]
+
+_ADDING = frozenset({"stablehlo.add", "stablehlo.or"})
+
+
+def is_zero(constant: DenseElementsAttr) -> bool:
+    """Whether all elements are the number zero; not known of complex ones."""
+    if not constant.splat or not isinstance(constant.type, TensorType):
+        return False
+    element = constant.type.element
+    bits = int.from_bytes(constant.data, "little")
+    if isinstance(element, FloatType):
+        return value_of(bits, element.name) == 0
+    return isinstance(element, IntegerType) and bits == 0
+
+
+def why_not_added(value: Value) -> str | None:
+    """Why partial results are wrong when added up; None if nothing is known.
+
+    Args:
+        value: The partial result, with its local type.
+    """
+    if not isinstance(value, OpResult):
+        return None
+    op = value.owner
+    if op.name not in {"stablehlo.reduce", "stablehlo.scatter"}:
+        return None
+    combiner = op.body().terminator.operands[value.index].defining_op
+    name = "something else" if combiner is None else combiner.name
+    if name not in _ADDING:
+        return f"partial results of {op.name} by {name} are added up"
+    if op.name == "stablehlo.reduce" and (start := _start(op, value.index)) is not None:
+        return f"each partial sum starts from {start}"
+    return None
+
+
+def _start(op: Operation, index: int) -> str | None:
+    """The constant other than zero that a reduction starts from, if it is one."""
+    start = op.operands[len(op.results) + index].defining_op
+    constant = start.properties.get("value") if start is not None else None
+    if not isinstance(constant, DenseElementsAttr) or is_zero(constant):
+        return None
+    if isinstance(constant.type, TensorType) and not isinstance(
+        constant.type.element, (FloatType, IntegerType)
+    ):
+        return None
+    return str(constant).partition(" : ")[0]

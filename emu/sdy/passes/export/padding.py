@@ -1,0 +1,363 @@
+"""``sdy-pad-for-divisibility``: every shard as large as the others.
+
+A tensor that is cut unevenly gets padding at its end, so that shards become
+even. Padding comes in where a tensor that is whole is cut (``sdy.all_slice``),
+goes through all operations, whose results become larger with their operands,
+and is cut off where the tensor becomes whole again (``sdy.all_gather``). What
+functions take and give has to be cut evenly already.
+
+What is in the padding does not matter as long as elements stay apart. A
+``dot_general`` sums over contracted dimensions; there padding has to be zero.
+An ``all_slice`` pads with zeros, and of values that come straight from one it is
+known; of others, padding is overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import ListOfAxisRefLists, TensorSharding
+from emu.sdy.dialect.functions import function_type
+from emu.sdy.dialect.meshes import find_mesh
+from emu.sdy.dialect.shardings import (
+    func_result_sharding,
+    get_mesh,
+    get_sharding,
+    set_sharding,
+    shardable_value,
+)
+from emu.sdy.mlir.diagnostics import PassFailed
+from emu.sdy.mlir.ir import Operation, Region, Value
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.mlir.types import TensorType, Type
+from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.export.building import Place, location_of
+from emu.sdy.passes.export.permutation import is_local_slice_dim
+from emu.sdy.passes.export.tensor_ops import (
+    make_compare_less,
+    make_i32,
+    make_iota,
+    make_pad_high,
+    make_slice,
+    make_splat,
+    make_zero,
+    tensor_type,
+)
+from emu.sdy.passes.export.type_conversion import TypeConversion
+from emu.sdy.stablehlo.attributes import DotDimensionNumbers
+from emu.sdy.stablehlo.implied import implied_types
+from emu.sdy.stablehlo.inference import Invalid
+from emu.sdy.stablehlo.syntax import I32, array_of_ints, ints
+
+__all__ = ["PadForDivisibility"]
+
+_Sizes = tuple[int | None, ...]
+
+
+@register
+@dataclass(frozen=True)
+class PadForDivisibility(FunctionPass):
+    """Pad tensors that are cut unevenly."""
+
+    name: ClassVar[str] = "sdy-pad-for-divisibility"
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Replace operations in program order."""
+        module = op.parent_op
+        if module is None:
+            raise ValueError(f"{op.name} is in no module")
+        padder = _Padder(SymbolTable(module), session)
+        padder.check_boundaries(op)
+        for each in [each for each in op.walk() if each is not op]:
+            padder.visit(each)
+        padder.conversion.finish()
+
+
+class _Unpaddable(Exception):
+    """An operation of this kind cannot be made even."""
+
+
+class _Padder:
+    def __init__(self, table: SymbolTable, session: Session) -> None:
+        self._table = table
+        self._session = session
+        self._zero_padded: set[Value] = set()
+        self._new: list[Operation] = []
+        self.conversion = TypeConversion(self._even_type_of)
+        self._patterns: dict[str, Callable[[Operation, list[Value]], None]] = {
+            "sdy.all_slice": self._pad_all_slice,
+            "sdy.all_gather": self._pad_all_gather,
+            "stablehlo.slice": self._pad_slice,
+            "stablehlo.dot_general": self._pad_dot_general,
+        }
+
+    # What is to be done
+
+    def _even_type(self, type_: Type, sharding: TensorSharding | None) -> Type:
+        """A type with its dimensions rounded up to even shards."""
+        if not isinstance(type_, TensorType) or sharding is None or sharding.is_fully_replicated:
+            return type_
+        mesh = find_mesh(self._table, sharding.mesh)
+        if mesh is None:
+            return type_
+        shape: list[int | None] = []
+        for size, dim in zip(type_.shape, sharding.dims, strict=True):
+            count = dim.sharded_size(mesh)
+            shape.append(None if size is None else -(-size // count) * count)
+        return TensorType(tuple(shape), type_.element)
+
+    def _even_type_of(self, value: Value) -> Type:
+        return self._even_type(value.type, get_sharding(value))
+
+    def _is_even(self, value: Value) -> bool:
+        return self._even_type_of(value) == value.type
+
+    def _is_done(self, op: Operation) -> bool:
+        """Whether an operation may stay as it is."""
+        if op.dialect == "stablehlo":
+            return all(map(self._is_even, op.results)) and all(map(self._is_even, op.operands))
+        if op.name == "sdy.all_slice":
+            type_ = op.operands[0].type
+            return self._even_type(type_, get_sharding(op.result)) == type_
+        return op.name != "sdy.all_gather" or all(map(self._is_even, op.operands))
+
+    def check_boundaries(self, func: Operation) -> None:
+        """Fail if an argument or a result of a function is cut unevenly."""
+        if not func.regions[0].blocks:
+            return
+        for index, argument in enumerate(func.body().arguments):
+            if not self._is_even(argument):
+                self._fail_at_boundary(func, f"argument #{index}")
+        for index, type_ in enumerate(function_type(func).results):
+            if self._even_type(type_, func_result_sharding(func, index)) != type_:
+                self._fail_at_boundary(func, f"result #{index}")
+
+    def _fail_at_boundary(self, func: Operation, what: str) -> None:
+        self._session.diagnostics.error(
+            func.location,
+            f"'func.func' op {what} has a non-divisible sharding. Shardy expects function IO to "
+            "be divisible.",
+        )
+        raise self._failed(func)
+
+    def _failed(self, op: Operation) -> PassFailed:
+        message = f"failed to legalize operation '{op.name}' that was explicitly marked illegal"
+        self._session.diagnostics.error(op.location, message)
+        return PassFailed(message)
+
+    def visit(self, op: Operation) -> None:
+        """Replace an operation if it has a part in uneven tensors."""
+        try:
+            self._replace(op, frozenset())
+        except _Unpaddable:
+            raise self._failed(op) from None
+
+    def _replace(self, op: Operation, within: frozenset[str]) -> None:
+        """Replace an operation, and then what it was replaced by if need be.
+
+        Args:
+            op: The operation.
+            within: The kinds of operations that are being replaced; none is
+                replaced by another one of its kind.
+        """
+        if self._is_done(op):
+            return
+        kind = op.name if op.name in self._patterns else "stablehlo"
+        if kind in within:
+            raise _Unpaddable
+        self._new = []
+        self._patterns.get(kind, self._pad_any)(op, self.conversion.operands(op))
+        for each in self._new:
+            self._replace(each, within | {kind})
+
+    def _insert(self, old: Operation, new: Operation) -> None:
+        """Insert an operation before the one that is replaced."""
+        Place.before(old).insert(new)
+        self._new.append(new)
+
+    def _add(self, old: Operation, new: Operation) -> Value:
+        """`_insert` an operation with one result, and give that."""
+        self._insert(old, new)
+        return new.result
+
+    # Kinds of operations
+
+    def _pad_any(self, op: Operation, operands: list[Value]) -> None:
+        """The same operation of larger operands."""
+        new = self._like(op, operands, [result.type for result in op.results])
+        for old, region in zip(op.regions, new.regions, strict=True):
+            region.take_body(old)
+        implied = self._implied(new)
+        for index, result in enumerate(op.results):
+            new.results[index].type = _larger(self._even_type_of(result), implied, index)
+        self.conversion.replace(op, list(new.results))
+
+    def _like(self, op: Operation, operands: Sequence[Value], types: Sequence[Type]) -> Operation:
+        held = [shardable_value(value) for value in operands]
+        if any(value is None for value in held):
+            raise _Unpaddable
+        new = Operation(
+            op.name,
+            [value for value in held if value is not None],
+            types,
+            properties=op.properties,
+            attributes=op.attributes,
+            regions=[Region() for _ in op.regions],
+            successors=op.successors,
+            location=op.location,
+        )
+        self._insert(op, new)
+        return new
+
+    def _implied(self, op: Operation) -> list[Type] | None:
+        if op.dialect == "sdy":
+            return [op.operands[0].type]
+        try:
+            return implied_types(op)
+        except Invalid as error:
+            self._session.diagnostics.error(op.location, str(error))
+            return None
+
+    def _pad_all_slice(self, op: Operation, operands: list[Value]) -> None:
+        """Pad with zeros what is to be cut."""
+        (value,) = operands
+        type_, sharding = value.type, get_sharding(op.result)
+        even = self._even_type(type_, sharding)
+        if even == type_ or not isinstance(even, TensorType):
+            self._pad_any(op, operands)
+            return
+        location = location_of(value)
+        zero = self._add(op, make_zero(even.element, location))
+        padded = self._add(op, make_pad_high(value, zero, even.shape, location))
+        held = get_sharding(value)
+        if held is not None:
+            set_sharding(padded, held)
+        new = Operation(
+            op.name,
+            [padded],
+            [self._even_type(op.result.type, sharding)],
+            properties=op.properties,
+            attributes=op.attributes,
+            location=op.location,
+        )
+        cut = self._add(op, new)
+        self._zero_padded.update((padded, cut))
+        self.conversion.replace(op, [cut])
+
+    def _pad_all_gather(self, op: Operation, operands: list[Value]) -> None:
+        """Cut padding off where dimensions become whole."""
+        types = [_larger(self._even_type_of(op.result), [operands[0].type], 0)]
+        gathered = self._like(op, operands, types).result
+        made: list[Value] = [gathered]
+        old, new, axes = op.result.type, gathered.type, op.properties["gathering_axes"]
+        if (
+            isinstance(old, TensorType)
+            and isinstance(new, TensorType)
+            and isinstance(axes, ListOfAxisRefLists)
+        ):
+            limits = [
+                whole if each and _exceeds(size, whole) else size
+                for each, size, whole in zip(axes.lists, new.shape, old.shape, strict=True)
+            ]
+            if limits != list(new.shape):
+                sizes = [-(2**63) if size is None else size for size in limits]
+                cut = self._add(op, make_slice(gathered, [0] * len(sizes), sizes, op.location))
+                held = get_sharding(gathered)
+                if held is not None:
+                    set_sharding(cut, held)
+                made.append(cut)
+        if operands[0] in self._zero_padded:
+            self._zero_padded.update(made)
+        self.conversion.replace(op, [made[-1]])
+
+    def _pad_slice(self, op: Operation, operands: list[Value]) -> None:
+        """Keep the padding that the result has to have."""
+        sharding, type_ = get_sharding(op.result), op.result.type
+        even = self._even_type(type_, sharding)
+        if even == type_ or sharding is None or not isinstance(even, TensorType):
+            self._pad_any(op, operands)
+            return
+        (value,) = operands
+        starts, limits = ints(op.properties["start_indices"]), ints(op.properties["limit_indices"])
+        new_limits = [start + (size or 0) for start, size in zip(starts, even.shape, strict=True)]
+        held, mesh = get_sharding(value), get_mesh(self._table, sharding.mesh)
+        for dim, (old, new) in enumerate(zip(limits, new_limits, strict=True)):
+            if old != new and (held is None or not is_local_slice_dim(op, dim, held, mesh)):
+                self._session.diagnostics.error(
+                    op.location,
+                    f"a slice that moves elements of dimension {dim} between shards cannot be "
+                    "padded: run sdy-resolve-permutation-factors first",
+                )
+                raise _Unpaddable
+        new_slice = Operation(
+            op.name,
+            [value],
+            [even],
+            properties={**op.properties, "limit_indices": array_of_ints(new_limits)},
+            location=op.location,
+        )
+        kept = self._add(op, new_slice)
+        set_sharding(kept, sharding)
+        self.conversion.replace(op, [kept])
+
+    def _pad_dot_general(self, op: Operation, operands: list[Value]) -> None:
+        """Make padding zero along contracted dimensions."""
+        numbers = op.properties["dot_dimension_numbers"]
+        if isinstance(numbers, DotDimensionNumbers):
+            contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
+            operands = [
+                self._with_zeros(op, value, tensor_type(old).shape, dims)
+                for value, old, dims in zip(operands, op.operands, contracted, strict=True)
+            ]
+        self._pad_any(op, operands)
+
+    def _with_zeros(self, op: Operation, value: Value, sizes: _Sizes, dims: Sequence[int]) -> Value:
+        """A value with zeros behind the first elements along some dimensions.
+
+        Args:
+            op: What it is for.
+            value: The value.
+            sizes: How many elements of each dimension are no padding.
+            dims: The dimensions.
+        """
+        type_ = tensor_type(value)
+        if sizes == type_.shape or value in self._zero_padded:
+            return value
+        location = op.location
+        mask: Value | None = None
+        for dim, size in enumerate(sizes):
+            if size is None or size == type_.shape[dim] or dim not in dims:
+                continue
+            indices = TensorType(type_.shape, I32)
+            iota = self._add(op, make_iota(dim, indices, location))
+            limit = self._add(op, make_i32(size, location))
+            limits = self._add(op, make_splat(limit, indices, location))
+            inside = self._add(op, make_compare_less(iota, limits, location))
+            if mask is not None:
+                both = Operation("stablehlo.and", [mask, inside], [mask.type], location=location)
+                inside = self._add(op, both)
+            mask = inside
+        if mask is None:
+            return value
+        zero = self._add(op, make_zero(type_.element, location))
+        zeros = self._add(op, make_splat(zero, type_, location))
+        select = Operation("stablehlo.select", [mask, value, zeros], [type_], location=location)
+        return self._add(op, select)
+
+
+def _exceeds(size: int | None, other: int | None) -> bool:
+    return size is not None and other is not None and size > other
+
+
+def _larger(even: Type, implied: list[Type] | None, index: int) -> Type:
+    """A type with each dimension as large as one of two ask for."""
+    other = implied[index] if implied else None
+    if not isinstance(other, TensorType) or not isinstance(even, TensorType):
+        return even
+    shape = [
+        b if a is None else a if b is None else max(a, b)
+        for a, b in zip(even.shape, other.shape, strict=True)
+    ]
+    return TensorType(tuple(shape), other.element)

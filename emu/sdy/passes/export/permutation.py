@@ -1,0 +1,415 @@
+"""``sdy-resolve-permutation-factors``: shards that need elements of others.
+
+Along a permutation factor, what a device computes comes from elements that
+other devices hold: the windows of a convolution reach over borders, a reversed
+dimension starts on the last device. Mostly the tensors are resharded so that
+each device has the whole dimension. A reverse can do better, since whole shards
+change places: the devices reverse their own elements, and a mesh whose devices
+are in the opposite order says where the shards are.
+
+If the dimension is not cut evenly, the last shards lack elements, while the
+first ones of the reversed tensor would. So the tensor is padded to even shards,
+and its elements are moved up by as much as was padded: each device sends its
+last elements to the next one (a halo exchange). The reversed tensor then has
+the padding at its end, where it is cut off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.dialect.attributes import AxisRef, Mesh, OpShardingRule, TensorSharding
+from emu.sdy.dialect.builders import (
+    make_manual_computation,
+    make_mesh,
+    make_reshard,
+    make_return,
+)
+from emu.sdy.dialect.shardings import (
+    common_mesh_or_name,
+    get_mesh,
+    get_sharding,
+    get_shardings,
+    set_sharding,
+)
+from emu.sdy.mlir.attributes import DenseElementsAttr
+from emu.sdy.mlir.diagnostics import PassFailed
+from emu.sdy.mlir.ir import Block, Operation, Value
+from emu.sdy.mlir.registry import definition
+from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.mlir.types import TensorType, is_static_tensor
+from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.export.building import Place, replace_other_uses
+from emu.sdy.passes.export.reshards.insertion import Rewrite
+from emu.sdy.passes.export.tensor_ops import (
+    make_concatenate,
+    make_pad_high,
+    make_slice,
+    make_zero,
+    tensor_type,
+)
+from emu.sdy.propagation.projection import project
+from emu.sdy.rules import get_or_create
+from emu.sdy.stablehlo.syntax import I64, ints
+
+__all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
+
+
+def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Mesh) -> bool:
+    """Whether a slice along a dimension leaves each element on its device.
+
+    So it is if the dimension is not cut, or if only the end goes, and shards
+    stay as large as they are.
+
+    Args:
+        op: The ``stablehlo.slice``.
+        dim: The dimension.
+        sharding: The operand's.
+        mesh: The sharding's mesh.
+    """
+    count = sharding.dims[dim].sharded_size(mesh)
+    if count <= 1:
+        return True
+    starts, strides = ints(op.properties["start_indices"]), ints(op.properties["strides"])
+    if starts[dim] != 0 or strides[dim] != 1:
+        return False
+    size, kept = (tensor_type(value).shape[dim] for value in (op.operands[0], op.result))
+    return size is not None and kept is not None and -(-size // count) == -(-kept // count)
+
+
+def _is_whole(sharding: TensorSharding | None) -> bool:
+    return sharding is None or sharding.is_fully_replicated
+
+
+@register
+@dataclass(frozen=True)
+class ResolvePermutationFactors(ModulePass):
+    """Make operations with permutation factors ones that work on shards.
+
+    Attributes:
+        enable_halo_exchange: Reverse shard by shard where that is possible.
+            Otherwise permutation factors are replicated by reshards.
+    """
+
+    name: ClassVar[str] = "sdy-resolve-permutation-factors"
+
+    enable_halo_exchange: bool = True
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Visit inner operations before outer ones."""
+        resolver = _Resolver(op, session)
+        for each in op.walk(post_order=True):
+            if each.dialect != "stablehlo" or definition(each.name).terminator:
+                continue
+            rule = get_or_create(each, set_on_op=False, diagnostics=session.diagnostics)
+            if rule is None or rule.is_custom or not rule.permutation:
+                continue
+            reverses = self.enable_halo_exchange and each.name == "stablehlo.reverse"
+            if not reverses or not resolver.reverse(each):
+                resolver.replicate(each, rule)
+
+
+class _Resolver:
+    def __init__(self, module: Operation, session: Session) -> None:
+        self._module = module
+        self._session = session
+        self._table = SymbolTable(module)
+        self._names: dict[Mesh, str] = {}
+        for each in module.body():
+            mesh = each.properties.get("mesh")
+            if isinstance(mesh, Mesh) and each.symbol_name is not None:
+                self._names[mesh] = each.symbol_name
+
+    def _fail(self, op: Operation, message: str) -> PassFailed:
+        self._session.diagnostics.error(op.location, message)
+        return PassFailed(message)
+
+    # By reshards
+
+    def replicate(self, op: Operation, rule: OpShardingRule) -> None:
+        """Reshard so that no permutation factor is cut."""
+        ins, outs = get_shardings(op.operands), get_shardings(op.results)
+        name = common_mesh_or_name((*ins, *outs), self._table, ignore_device_ids=True)
+        if name is None:
+            return
+        if isinstance(name, Mesh):
+            raise self._inlined(op)
+        mesh = get_mesh(self._table, name)
+        if mesh.is_maximal:
+            return
+        projection = project(rule, ins, outs, mesh, closed_if_missing=True)
+        changed = [False] * (len(ins) + len(outs))
+        for factor in rule.permutation:
+            if op.name == "stablehlo.slice" and self._slices_locally(op, factor, mesh):
+                continue
+            updated = projection.update(factor, ())
+            changed = [a or b for a, b in zip(changed, updated, strict=True)]
+        if any(changed):
+            Rewrite(op, rule, projection, name, mesh, self._table).insert(ins, outs, changed)
+
+    def _inlined(self, op: Operation) -> PassFailed:
+        return self._fail(op, "a sharding has its mesh inlined: run sdy-lift-inlined-meshes first")
+
+    def _slices_locally(self, op: Operation, factor: int, mesh: Mesh) -> bool:
+        # The factors of a slice are the dimensions.
+        sharding, result = get_sharding(op.operands[0]), get_sharding(op.result)
+        if _is_whole(sharding) and _is_whole(result):
+            return True
+        if sharding is None or sharding != result:
+            raise self._fail(
+                op,
+                "the operand and the result of a slice must have the same sharding: run "
+                "sdy-insert-explicit-reshards first",
+            )
+        return is_local_slice_dim(op, factor, sharding, mesh)
+
+    # By reversing the devices
+
+    def reverse(self, op: Operation) -> bool:
+        """Reverse shard by shard.
+
+        Returns:
+            Whether nothing is left to do. It is False if there is so much
+            padding that it is on more than one device.
+        """
+        operand = op.operands[0]
+        sharding, type_ = get_sharding(operand), operand.type
+        if sharding is None or sharding.is_fully_replicated or not is_static_tensor(type_):
+            return True
+        mesh = get_mesh(self._table, sharding.mesh)
+        if mesh.is_maximal:
+            return True
+        plan = _plan_reverse(op, sharding, mesh, type_)
+        if plan is None:
+            return False
+        if not plan.axes:
+            return True
+        if isinstance(sharding.mesh, Mesh):
+            raise self._inlined(op)
+        place = Place.before(op)
+        value = operand
+        if plan.manual_axes:
+            value = _move_padding_to_front(op, sharding, mesh, plan)
+        name = self._mesh_name(_reversed_mesh(mesh, plan.axes), sharding.mesh, op)
+        there = TensorSharding(
+            name, sharding.dims, sharding.replicated_axes, sharding.unreduced_axes
+        )
+        op.set_operand(0, place.insert(make_reshard(value, there, op.location)).result)
+        set_sharding(op.result, sharding)
+        if plan.manual_axes:
+            op.result.type = value.type
+            _trim(op, type_, sharding)
+        return True
+
+    def _mesh_name(self, mesh: Mesh, base: str, op: Operation) -> str:
+        """The name of the mesh operation of a mesh; a new one goes to the front."""
+        name = self._names.get(mesh)
+        if name is None:
+            new = make_mesh(f"{base}_reversed", mesh, op.location)
+            name = self._names[mesh] = self._table.insert(new, self._module.body().first)
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to reverse.
+
+    Attributes:
+        axes: The axes along which reversed dimensions are cut.
+        manual_axes: The names of those along which one is cut unevenly.
+        shape: The shape with all of these padded.
+    """
+
+    axes: tuple[AxisRef, ...]
+    manual_axes: frozenset[str]
+    shape: tuple[int, ...]
+
+
+def _plan_reverse(
+    op: Operation, sharding: TensorSharding, mesh: Mesh, type_: TensorType
+) -> _Plan | None:
+    """How to reverse; None if padding would not fit into the last shard."""
+    reversed_dims = ints(op.properties["dimensions"])
+    shape = list(type_.static_shape)
+    axes: list[AxisRef] = []
+    manual: set[str] = set()
+    for dim, cut in enumerate(sharding.dims):
+        count = cut.sharded_size(mesh)
+        if dim not in reversed_dims or count <= 1:
+            continue
+        axes += cut.axes
+        size = shape[dim]
+        if size % count:
+            manual.update(axis.name for axis in cut.axes)
+            shard = -(-size // count)
+            shape[dim] = shard * count
+            if shape[dim] - size > shard:
+                return None
+    return _Plan(tuple(axes), frozenset(manual), tuple(shape))
+
+
+def _trim(op: Operation, type_: TensorType, sharding: TensorSharding) -> None:
+    """Cut the padding off what ``op`` gives."""
+    shape = type_.static_shape
+    trimmed = make_slice(op.result, [0] * len(shape), shape, op.location)
+    Place.after(op).insert(trimmed)
+    set_sharding(trimmed.result, sharding)
+    replace_other_uses(op.result, trimmed)
+
+
+# Coordinates in a mesh
+
+
+def _coordinates(device: int, mesh: Mesh) -> list[int]:
+    """Where the device with this position in the mesh is along each axis."""
+    found = []
+    for axis in reversed(mesh.axes):
+        device, coordinate = divmod(device, axis.size)
+        found.append(coordinate)
+    return found[::-1]
+
+
+def _position(coordinates: Iterable[int], mesh: Mesh) -> int:
+    position = 0
+    for coordinate, axis in zip(coordinates, mesh.axes, strict=True):
+        position = position * axis.size + coordinate
+    return position
+
+
+def _component(axis: AxisRef, mesh: Mesh) -> tuple[int, int, int]:
+    """The index of an axis, and the size and stride of a sub-axis in it."""
+    index, size = mesh.axis_index(axis.name), axis.size(mesh)
+    pre = 1 if axis.sub_axis is None else axis.sub_axis.pre_size
+    return index, size, mesh.axes[index].size // (pre * size)
+
+
+def _reversed_mesh(mesh: Mesh, axes: Sequence[AxisRef]) -> Mesh:
+    """The mesh with its devices in the opposite order along some axes."""
+    devices = mesh.device_ids or tuple(range(mesh.total_size))
+    components = [_component(axis, mesh) for axis in axes]
+    found = []
+    for position in range(mesh.total_size):
+        old = _coordinates(position, mesh)
+        new = list(old)
+        for index, size, stride in components:
+            coordinate = old[index] // stride % size
+            new[index] += (size - 1 - 2 * coordinate) * stride
+        found.append(devices[_position(new, mesh)])
+    return Mesh(mesh.axes, tuple(found))
+
+
+def _next_shards(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]]:
+    """Pairs of a position in the mesh and that which holds the next shard.
+
+    Args:
+        mesh: The mesh.
+        axes: Those that cut the dimension, major to minor.
+    """
+    components = [_component(axis, mesh) for axis in reversed(axes)]
+    pairs = []
+    for position in range(mesh.total_size):
+        coordinates = _coordinates(position, mesh)
+        for index, size, stride in components:
+            if coordinates[index] // stride % size + 1 < size:
+                coordinates[index] += stride
+                pairs.append((position, _position(coordinates, mesh)))
+                break
+            coordinates[index] -= (size - 1) * stride
+    return pairs
+
+
+# Halo exchange
+
+
+def _move_padding_to_front(
+    op: Operation, sharding: TensorSharding, mesh: Mesh, plan: _Plan
+) -> Value:
+    """The operand of a reverse, padded in front, by a computation on shards."""
+    place, location, operand = Place.before(op), op.location, op.operands[0]
+    type_ = tensor_type(operand)
+    zero = place.insert(make_zero(type_.element, location)).result
+    padded = place.insert(make_pad_high(operand, zero, plan.shape, location)).result
+    set_sharding(padded, sharding)
+    manual = Mesh(tuple(axis for axis in mesh.axes if axis.name in plan.manual_axes))
+    local = []
+    for size, cut in zip(plan.shape, sharding.dims, strict=True):
+        cuts = [axis.size(mesh) for axis in cut.axes if axis.name in plan.manual_axes]
+        local.append(size // math.prod(cuts))
+    body = Block()
+    value: Value = body.add_argument(TensorType(tuple(local), type_.element), location)
+    exchange = _Exchange(body, sharding, manual)
+    for dim, (new, old) in enumerate(zip(plan.shape, type_.static_shape, strict=True)):
+        if new > old:
+            value = exchange.shift(value, dim, new - old, op)
+    body.append(make_return([value], location))
+    names = [axis.name for axis in manual.axes]
+    return place.insert(
+        make_manual_computation(
+            [padded], [padded.type], [sharding], [sharding], names, body, location
+        )
+    ).result
+
+
+class _Exchange:
+    """Builds halo exchanges in the body of a manual computation."""
+
+    def __init__(self, body: Block, sharding: TensorSharding, manual: Mesh) -> None:
+        self._body = body
+        self._sharding = sharding
+        self._manual = manual
+        self._inside = sharding.with_dims(
+            [
+                type(dim)(
+                    tuple(axis for axis in dim.axes if not manual.has_axis(axis.name)),
+                    dim.is_closed,
+                    dim.priority,
+                )
+                for dim in sharding.dims
+            ]
+        )
+
+    def _add(self, op: Operation) -> Value:
+        self._body.append(op)
+        set_sharding(op.result, self._inside)
+        return op.result
+
+    def shift(self, value: Value, dim: int, count: int, op: Operation) -> Value:
+        """Move elements up along a dimension, over the borders of shards.
+
+        Args:
+            value: The shard.
+            dim: The dimension.
+            count: By how many elements, at most the size of a shard.
+            op: Where it is for.
+        """
+        type_, location = tensor_type(value), op.location
+        shape = type_.static_shape
+        kept = shape[dim] - count
+        starts, limits = [0] * len(shape), list(shape)
+        sent = value
+        if kept:
+            starts[dim] = kept
+            sent = self._add(make_slice(value, starts, shape, location))
+        received = self._add(self._permute(sent, dim, op))
+        if not kept:
+            return received
+        limits[dim] = kept
+        rest = self._add(make_slice(value, [0] * len(shape), limits, location))
+        return self._add(make_concatenate([received, rest], dim, type_, location))
+
+    def _permute(self, value: Value, dim: int, op: Operation) -> Operation:
+        axes = [a for a in self._sharding.dims[dim].axes if self._manual.has_axis(a.name)]
+        pairs = _next_shards(self._manual, axes)
+        numbers = [number for pair in pairs for number in pair]
+        data = b"".join(number.to_bytes(8, "little") for number in numbers)
+        table = DenseElementsAttr(data, TensorType((len(pairs), 2), I64), False)
+        return Operation(
+            "stablehlo.collective_permute",
+            [value],
+            [value.type],
+            properties={"source_target_pairs": table},
+            location=op.location,
+        )

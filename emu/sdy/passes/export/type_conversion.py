@@ -1,0 +1,115 @@
+"""Giving values other types, operation by operation, as MLIR's dialect conversion does.
+
+Operations are replaced in program order by new ones whose operands already have
+the new types. While that goes on, the old operations stay where they are: they
+are what the new types are decided by. Where a value is needed in a type that it
+does not come in, a cast stands in: before an operation that is replaced, to the
+type that it wants; and behind one that was, to the old type, for users that
+stay as they were. Casts that undo each other go in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.types import Type
+from emu.sdy.passes.export.building import Place, location_of
+
+__all__ = ["CAST", "TypeConversion"]
+
+CAST = "builtin.unrealized_conversion_cast"
+
+
+class TypeConversion:
+    """What was replaced by what.
+
+    Args:
+        convert: Gives the type that a value should have.
+    """
+
+    def __init__(self, convert: Callable[[Value], Type]) -> None:
+        self._convert = convert
+        self._next: dict[Value, Value] = {}
+        self._targets: set[Value] = set()
+        self._replaced: dict[Operation, None] = {}
+        self._casts: dict[Operation, None] = {}
+
+    # While operations are replaced
+
+    def operands(self, op: Operation) -> list[Value]:
+        """The operands that a replacement of ``op`` should have."""
+        return [self._in_type(value, self._convert(value)) for value in op.operands]
+
+    def replace(self, op: Operation, values: list[Value]) -> None:
+        """Replace the results of ``op`` in the end."""
+        for old, new in zip(op.results, values, strict=True):
+            self._map(old, new)
+        self._replaced[op] = None
+
+    def _map(self, old: Value, new: Value) -> None:
+        self._next[old] = new
+        self._targets.add(new)
+
+    def _chain(self, value: Value) -> list[Value]:
+        """The value, what it was replaced by, what that was replaced by, …"""
+        chain = [value]
+        while (new := self._next.get(chain[-1])) is not None:
+            chain.append(new)
+        return chain
+
+    def _in_type(self, value: Value, type_: Type) -> Value:
+        chain = self._chain(value)
+        for each in reversed(chain):
+            if each.type == type_:
+                return each
+        return self._cast(chain, type_)
+
+    def _cast(self, chain: list[Value], type_: Type) -> Value:
+        value = next(v for v in reversed(chain) if v.defining_op not in self._casts)
+        cast = Operation(CAST, [value], [type_], location=location_of(chain[0]))
+        Place.after_value(value).insert(cast)
+        self._casts[cast] = None
+        self._map(value, cast.result)
+        return cast.result
+
+    # In the end
+
+    def finish(self) -> None:
+        """Change the uses, and erase what was replaced and casts that nothing needs."""
+        for op in self._replaced:
+            for old in op.results:
+                new = self._replacement(old)
+                if new is not None:
+                    old.replace_all_uses_with(new)
+            op.detach()
+        for op in self._replaced:
+            op.drop_all_references()
+        self._drop_casts()
+
+    def _replacement(self, old: Value) -> Value | None:
+        """What the uses of a replaced value become; None if there are none left."""
+        chain = self._chain(old)
+        for each in reversed(chain[1:]):
+            if each.type == old.type:
+                return each
+        if old not in self._targets and all(user in self._replaced for user in old.users):
+            return None
+        return self._cast(chain, old.type)
+
+    def _drop_casts(self) -> None:
+        for cast in self._casts:
+            source = cast.operands[0]
+            while source.type != cast.result.type and source.defining_op in self._casts:
+                source = source.defining_op.operands[0]
+            if source.type == cast.result.type:
+                cast.result.replace_all_uses_with(source)
+        # One may be all that uses another one.
+        pending = list(self._casts)
+        while pending:
+            cast = pending.pop()
+            if cast.parent is not None and not cast.result.has_uses:
+                before = cast.operands[0].defining_op
+                cast.erase()
+                if before in self._casts:
+                    pending.append(before)

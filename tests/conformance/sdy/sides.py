@@ -1,0 +1,63 @@
+"""What our passes say to a module, and how that differs from what the oracle says."""
+
+from __future__ import annotations
+
+import difflib
+
+from oracle import Answer
+
+from emu.sdy.mlir import parse, to_text
+from emu.sdy.mlir.diagnostics import MlirError, PassFailed
+from emu.sdy.passes.base import Session, run_pass
+from emu.sdy.passes.text import parse_pipeline
+
+__all__ = ["CRASHED", "difference", "ours"]
+
+_ADDED = (
+    "see current operation",
+    "Available dialects",
+    "for more info on dialect",
+)  # MLIR's own notes
+_ONCE = (  # said once a process
+    "is unknown to SDY sharding rule registry",
+    "we need to clone the function body for each call",
+)
+CRASHED = "crashed"
+
+
+def ours(text: str, pipeline: str, *, locations: bool = False, generic: bool = False) -> Answer:
+    """What our passes say, in the words of the oracle."""
+    session = Session()
+    try:
+        module = parse(text, diagnostics=session.diagnostics)
+        for each in parse_pipeline(pipeline):
+            run_pass(each, module, session)
+        answer = [True, to_text(module, locations=locations, generic=generic)]
+    except (MlirError, PassFailed) as error:
+        answer = [False, str(error)]
+    except Exception as error:  # noqa: BLE001  # a crash is a difference, with its piece
+        answer = [False, f"{CRASHED}: {type(error).__name__}: {error}"]
+    messages = [
+        (d.severity.value, d.message, [n.message for n in d.notes])
+        for d in session.diagnostics.emitted
+    ]
+    return Answer(bool(answer[0]), str(answer[1]), messages)
+
+
+def difference(mine: Answer, theirs: Answer) -> list[str]:
+    """Lines that tell how two answers differ; none if they agree."""
+
+    def lines(answer: Answer) -> list[str]:
+        said = []
+        for severity, text, notes in answer.messages:
+            if text.endswith(_ONCE):
+                continue
+            shown = [note for note in notes if not note.startswith(_ADDED)]
+            said.append(f"{severity}: {'; '.join([text, *shown])}")
+        if answer.ok:
+            return [*said, *answer.text.rstrip().splitlines()]
+        return [*said, "failed" if said else f"failed: {answer.text}"]
+
+    return list(
+        difflib.unified_diff(lines(theirs), lines(mine), "theirs", "ours", lineterm="", n=1)
+    )
