@@ -319,7 +319,9 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "collective_broadcast": (_same_element_types,),
     "all_gather": (_pairwise_counts,),
     "all_to_all": (_pairwise_counts,),
-    "is_finite": (_elementwise,),
+    **dict.fromkeys(("abs", "imag", "is_finite", "real"), (_elementwise,)),
+    "map": (_same_shape,),
+    "sort": (_same_shape,),
     "optimization_barrier": (_pairwise_types,),
     "reduce": (_reduce, _reducer),
 }
