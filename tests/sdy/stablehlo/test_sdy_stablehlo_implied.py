@@ -158,7 +158,34 @@ def test_convolutions(text: str) -> None:
     assert implied_types(operation(text)) is None
 
 
+OTHER = "tensor<4x8xf32>"
 BAD = [
+    (
+        f"%0 = stablehlo.abs %x : ({X}) -> {OTHER}",
+        "op all non-scalar operands/results must have the same shape and base type",
+    ),
+    (
+        f'%0 = "stablehlo.sort"(%x) {GREATER} {{dimension = 1 : i64}} : ({X}) -> {OTHER}',
+        "'stablehlo.sort' op requires the same shape for all operands and results",
+    ),
+    (
+        f'%0 = "stablehlo.map"(%x) {ADD} {{dimensions = array<i64: 0, 1>}} : ({X}) -> {OTHER}',
+        "'stablehlo.map' op requires the same shape for all operands and results",
+    ),
+    (
+        (
+            f'%0 = "stablehlo.all_reduce"(%x) {ADD} {{replica_groups = dense<0> : '
+            f"tensor<1x1xi64>}} : ({X}) -> {OTHER}"
+        ),
+        f"'stablehlo.all_reduce' op inferred type(s) '{X}' are incompatible with return type(s)",
+    ),
+    (
+        (
+            f'%0 = "stablehlo.select_and_scatter"(%x, %x, %s) {GREATER[:-1]}, {ADD[1:]} '
+            f"{{window_dimensions = array<i64: 1, 1>}} : ({X}, {X}, tensor<f32>) -> {OTHER}"
+        ),
+        f"'stablehlo.select_and_scatter' op inferred type(s) '{X}' are incompatible with",
+    ),
     (
         window("window_dimensions = array<i64: 2, 3>", X),
         "inferred type(s) 'tensor<3x4xf32>' are incompatible with return type(s) of operation",
