@@ -1,8 +1,7 @@
 """Rewrites that make a program simpler and leave what it computes as it is.
 
-Some have a label, by which a pipeline can ask for these only, or for all but
-these: `RESHARD`, `COLLECTIVE` and `INLINE`. The rest is tried only when all
-are asked for.
+Two groups of them have a label, by which a pipeline can ask for these only:
+`RESHARD` and `COLLECTIVE`. The rest is tried only when all are asked for.
 """
 
 from __future__ import annotations
@@ -45,11 +44,10 @@ from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.registry import definition
 from emu.sdy.mlir.rewriting import Pattern, PatternSet, Rewrite, Rewriter
 
-__all__ = ["COLLECTIVE", "INLINE", "RESHARD", "canonicalization_patterns"]
+__all__ = ["COLLECTIVE", "RESHARD", "canonicalization_patterns"]
 
 RESHARD = "sdy-reshard"
 COLLECTIVE = "sdy-collective"
-INLINE = "sdy-inline-manual-computation"
 
 
 def _operand(op: Operation, name: str) -> Operation | None:
@@ -273,25 +271,18 @@ def _unused_inputs(op: Operation, rewriter: Rewriter) -> bool:
     return True
 
 
-def _held_shardings(op: Operation) -> list[TensorSharding]:
-    return [
+def _redundant_manual_computation(op: Operation, rewriter: Rewriter) -> bool:
+    """Inline it where its manual axes have size 1; erase it where it is empty."""
+    shardings = [
         sharding
         for name in ("in_shardings", "out_shardings")
         for sharding in cast(TensorShardingPerValue, op.properties[name]).shardings
     ]
-
-
-def _empty_manual_computation(op: Operation, rewriter: Rewriter) -> bool:
     body = op.body()
-    if _held_shardings(op) or body.first is not body.terminator:
-        return False
-    rewriter.erase(op)
-    return True
-
-
-def _redundant_manual_computation(op: Operation, rewriter: Rewriter) -> bool:
-    """Inline it where its manual axes have size 1."""
-    if shardings := _held_shardings(op):
+    if not shardings and body.first is body.terminator:
+        rewriter.erase(op)
+        return True
+    if shardings:
         mesh = cast(Mesh, common_mesh(shardings, op))
         axes = cast(ManualAxes, op.properties["manual_axes"]).axes
         if any(mesh.axis_size(axis) != 1 for axis in axes):
@@ -353,8 +344,7 @@ def _labelled() -> list[_Labelled]:
         collective("all_to_all", _unused_all_to_all),
         collective("collective_permute", _permute_to_the_same),
         _Labelled(Pattern(_unused_inputs, "sdy.manual_computation")),
-        _Labelled(Pattern(_empty_manual_computation, "sdy.manual_computation")),
-        _Labelled(Pattern(_redundant_manual_computation, "sdy.manual_computation"), INLINE),
+        _Labelled(Pattern(_redundant_manual_computation, "sdy.manual_computation")),
         collective("all_slice", _slice_of_reduce),
         collective("reduce_scatter", _nothing_to_do("reduce_scatter_axes")),
         _Labelled(Pattern(equal_reshard, "sdy.reshard")),

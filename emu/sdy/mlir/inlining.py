@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from emu.sdy.mlir.ir import Operation, Region, Value
 
-__all__ = ["can_inline", "inline_before"]
+__all__ = ["INLINABLE", "can_inline", "inline_before"]
 
-_DIALECTS = frozenset({"chlo", "func", "sdy", "stablehlo"})
+INLINABLE = frozenset({"arith", "chlo", "func", "sdy", "stablehlo"})
 """Dialects whose operations may be moved to another region."""
 
 
@@ -19,9 +19,9 @@ def can_inline(op: Operation) -> bool:
     known to allow it.
     """
     parent = op.parent_op
-    if parent is None or parent.dialect not in _DIALECTS or len(op.regions[0].blocks) != 1:
+    if parent is None or parent.dialect not in INLINABLE or len(op.regions[0].blocks) != 1:
         return False
-    return all(inner.dialect in _DIALECTS for inner in op.walk() if inner is not op)
+    return all(inner.dialect in INLINABLE for inner in op.walk() if inner is not op)
 
 
 def inline_before(

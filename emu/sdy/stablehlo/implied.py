@@ -114,9 +114,7 @@ def _gather(op: Operation) -> list[Type]:
 def _check_slices(slices: tuple[int, ...], source: TensorType) -> None:
     """Raise `Invalid` if slices of these sizes are not to be had."""
     if len(slices) != source.rank:
-        raise Invalid(
-            f"slice_sizes size ({len(slices)}) not equal to operand rank ({source.rank})"
-        )
+        raise Invalid(f"slice_sizes size ({len(slices)}) not equal to operand rank ({source.rank})")
     for dim, (size, whole) in enumerate(zip(slices, source.shape, strict=True)):
         if size < 0 or (whole is not None and size > whole):
             raise Invalid(

@@ -293,6 +293,9 @@ TRAITS: dict[str, tuple[Check, ...]] = {
         if name not in _PARTS
     },
     "add": (_same_shape, _same_element_types),
+    "abs": (_elementwise,),
+    "imag": (_elementwise,),
+    "real": (_elementwise,),
     "convert": (_same_shape,),
     "uniform_dequantize": (_elementwise,),
     "uniform_quantize": (_elementwise,),

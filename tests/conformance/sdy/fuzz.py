@@ -24,11 +24,9 @@ from oracle import Oracle
 from programs import program
 from sides import CRASHED, difference, ours
 
-# The inliner of jaxlib cannot take apart a manual computation, so ours does not.
-CANONICALIZE = "canonicalize{disable-patterns=sdy-inline-manual-computation}"
 PARTITION = (
-    "func.func(sdy-insert-explicit-reshards{enable-full-version=true}),"
-    f"{CANONICALIZE},func.func(sdy-reshard-to-collectives),{CANONICALIZE}"
+    "func.func(sdy-insert-explicit-reshards{enable-full-version=true}),canonicalize,"
+    "func.func(sdy-reshard-to-collectives),canonicalize"
 )
 PIPELINES = (
     "sdy-propagation-pipeline",

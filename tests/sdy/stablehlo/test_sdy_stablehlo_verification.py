@@ -49,6 +49,10 @@ CASES = [
     (f"%0 = stablehlo.negate %x : ({X}) -> {Y}", "op requires compatible types"),
     (f"%0 = stablehlo.convert %x : ({X}) -> tensor<5x3xi8>", "requires the same shape"),
     (
+        f"%0 = stablehlo.abs %x : ({X}) -> {Y}",
+        "op all non-scalar operands/results must have the same shape and base type",
+    ),
+    (
         f"%0 = stablehlo.abs %x : ({X}) -> tensor<3x5xf64>",
         (
             "op inferred type(s) 'tensor<3x5xf32>' "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from emu.sdy.dialect.canonicalize import INLINE
 from emu.sdy.mlir import parse, to_text
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.generic import Canonicalize
@@ -302,22 +301,21 @@ def test_patterns_are_chosen_by_label():
     assert (none.count("reshard"), none.count("all_gather")) == (2, 1)
 
 
-def test_manual_computations_are_kept_where_asked_for():
+def test_constants_of_arith_are_inlined_and_moved_up():
     text = """
 sdy.mesh @unit = <["p"=1]>
 func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
-  sdy.manual_computation() in_shardings=[] out_shardings=[] manual_axes={} () {
-    sdy.return
-  } : () -> ()
-  %0 = sdy.manual_computation(%x) in_shardings=[<@unit, [{}]>] out_shardings=[<@unit, [{}]>] manual_axes={"p"} (%a: tensor<8xf32>) {
-    sdy.return %a : tensor<8xf32>
+  %0 = sdy.manual_computation(%x) in_shardings=[<@unit, [{}]>] out_shardings=[<@unit, [{}]>]
+      manual_axes={"p"} (%a: tensor<8xf32>) {
+    %1 = stablehlo.negate %a : tensor<8xf32>
+    %2 = arith.constant dense<1.0> : tensor<8xf32>
+    %3 = stablehlo.add %1, %2 : tensor<8xf32>
+    sdy.return %3 : tensor<8xf32>
   } : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
 """
-    counts = []
-    for labels in ((), (INLINE,)):
-        module = parse(text)
-        run_pass(Canonicalize(disable_patterns=labels), module, Session())
-        counts.append(to_text(module).count("sdy.manual_computation"))
-    assert counts == [0, 1]
+    module = parse(text)
+    run_pass(Canonicalize(), module, Session())
+    names = [op.name for op in module.body().terminator.body()]
+    assert names == ["arith.constant", "stablehlo.negate", "stablehlo.add", "func.return"]
