@@ -40,7 +40,7 @@ def test_modules_are_printed_as_shardy_prints_them(fuzz) -> None:
     with fuzz.Oracle() as oracle:
         for seed in SEEDS:
             text = fuzz.program(seed)
-            assert fuzz.ours(text, "") == oracle.ask(text).text
+            assert fuzz.ours(text, "").text == oracle.ask(text).text
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -49,4 +49,4 @@ def test_passes_give_what_shardys_give(fuzz, number: int) -> None:
     with fuzz.Oracle() as oracle:
         for seed in SEEDS:
             difference = fuzz.compare(seed, fuzz.program(seed), pipeline, oracle)
-            assert difference in {None, "aborted"}, str(difference)
+            assert not isinstance(difference, fuzz.Difference), str(difference)

@@ -14,27 +14,6 @@ from emu.sdy.dialect.attributes import (
     SdyAttribute,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.builders import (
-    make_all_gather,
-    make_all_reduce,
-    make_all_slice,
-    make_all_to_all,
-    make_collective_permute,
-    make_constant,
-    make_data_flow_edge,
-    make_func_data_flow_edge,
-    make_manual_computation,
-    make_mesh,
-    make_named_computation,
-    make_propagation_barrier,
-    make_reduce_scatter,
-    make_replicated_to_unreduced,
-    make_reshard,
-    make_return,
-    make_sharded_to_unreduced,
-    make_sharding_constraint,
-    make_sharding_group,
-)
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
     parse_all_to_all_params,
@@ -54,6 +33,7 @@ from emu.sdy.mlir.attributes import (
     RawAttr,
     StringAttr,
 )
+from emu.sdy.mlir.constants import print_constant
 from emu.sdy.mlir.ir import Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText
 from emu.sdy.mlir.parsing_types import TypeReader
@@ -73,25 +53,6 @@ if TYPE_CHECKING:
 __all__ = [
     "allowed_direction",
     "elements_type",
-    "make_all_gather",
-    "make_all_reduce",
-    "make_all_slice",
-    "make_all_to_all",
-    "make_collective_permute",
-    "make_constant",
-    "make_data_flow_edge",
-    "make_func_data_flow_edge",
-    "make_manual_computation",
-    "make_mesh",
-    "make_named_computation",
-    "make_propagation_barrier",
-    "make_reduce_scatter",
-    "make_replicated_to_unreduced",
-    "make_reshard",
-    "make_return",
-    "make_sharded_to_unreduced",
-    "make_sharding_constraint",
-    "make_sharding_group",
 ]
 
 _I32 = IntegerType(32)
@@ -300,19 +261,7 @@ def _parse_constant(p: Parser) -> Operation:
 
 
 def _print_constant(w: Printer, op: Operation) -> None:
-    value = op.properties["value"]
-    w.write("sdy.constant")
-    if elements_type(value) == op.result.type:
-        w.attr_dict(op, elide=("value",))
-        w.write(" ")
-        w.attribute(value)
-        return
-    w.write("() <{value = ")
-    w.attribute(value)
-    w.write("}>")
-    w.attr_dict(op, elide=("value",))
-    w.write(" : ")
-    w.functional_type(op)
+    print_constant(w, op, elements_type(op.properties["value"]))
 
 
 def _parse_edge(p: Parser) -> Operation:

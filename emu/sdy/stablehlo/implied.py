@@ -31,7 +31,9 @@ def implied_types(op: Operation) -> list[Type] | None:
         Invalid: The operands do not go together; the message says why.
     """
     name = op.name.removeprefix("stablehlo.")
-    rule = CHECKED.get(name) or _RULES.get(name)
+    if name in _COMMON:
+        return _common(op)
+    rule = CHECKED.get(name)
     return None if rule is None else rule(op)
 
 
@@ -141,25 +143,25 @@ def _batch_norm(op: Operation) -> list[Type]:
 
 CHECKED: dict[str, Callable[[Operation], list[Type]]] = {
     **RULES,
-    "gather": _gather,
-    "reduce_window": reduce_window_types,
-}
-"""By name without ``stablehlo.``: those that the verifier compares with the results'."""
-
-_RULES: dict[str, Callable[[Operation], list[Type]]] = {
-    **dict.fromkeys((*ACCURATE, *BINARY, "reduce_precision"), _common),
-    **dict.fromkeys(
-        set(UNARY) - {"abs", "convert", "imag", "real", "uniform_dequantize", "uniform_quantize"},
-        _common,
-    ),
     **dict.fromkeys(("optimization_barrier", "sort", "while"), _same_as_operands),
     **dict.fromkeys(
         ("batch_norm_grad", "batch_norm_inference", "batch_norm_training"), _batch_norm
     ),
     "all_reduce": _all_reduce,
+    "gather": _gather,
     "map": _map,
+    "reduce_window": reduce_window_types,
     "scatter": _scatter,
     "select_and_scatter": _select_and_scatter,
     "triangular_solve": _triangular_solve,
 }
-"""The others."""
+"""By name without ``stablehlo.``: those that the verifier compares with the results'."""
+
+_COMMON = {*ACCURATE, *BINARY, *UNARY, "reduce_precision"} - {
+    "abs",
+    "convert",
+    "imag",
+    "real",
+    "uniform_dequantize",
+    "uniform_quantize",
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr
+from emu.sdy.mlir.constants import print_constant
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import OpDefinition, define
 from emu.sdy.mlir.types import IntegerType, TensorType, Type
@@ -94,18 +95,7 @@ def _print_constant(w: Printer, op: Operation) -> None:
     if value is None or len(op.results) != 1:
         w.generic_operation(op)
         return
-    w.write("stablehlo.constant")
-    if _type_of(value) == op.result.type:
-        w.attr_dict(op, elide=("value",))
-        w.write(" ")
-        w.attribute(value)
-        return
-    w.write("() <{value = ")
-    w.attribute(value)
-    w.write("}>")
-    w.attr_dict(op, elide=("value",))
-    w.write(" : ")
-    w.functional_type(op)
+    print_constant(w, op, _type_of(value))
 
 
 # Ranges

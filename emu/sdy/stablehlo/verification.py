@@ -1,9 +1,9 @@
 """Verifiers of StableHLO's operations; importing it registers them.
 
 Five steps, in MLIR's order and with its words: counts and attributes
-(`structure`), element types (`elements`), traits that compare types, the types
-that the operation implies (`inference`), and what is left. The first step that
-finds something ends it.
+(`structure`), element types (`elements`), traits that compare types, what is
+the operation's own, and the types that it implies (`implied`). The first step
+that finds something ends it.
 
 Not everything that StableHLO checks is checked: scatter dimension numbers and
 replica groups are believed.
@@ -322,11 +322,13 @@ TRAITS: dict[str, tuple[Check, ...]] = {
     "collective_broadcast": (_same_element_types,),
     "all_gather": (_pairwise_counts,),
     "all_to_all": (_pairwise_counts,),
-    "is_finite": (_elementwise,),
+    **dict.fromkeys(("abs", "imag", "is_finite", "real"), (_elementwise,)),
+    "map": (_same_shape,),
+    "sort": (_same_shape,),
     "optimization_barrier": (_pairwise_types,),
     "reduce": (_reduce, _reducer),
 }
-"""By name without ``stablehlo.``: what is checked before types are inferred."""
+"""By name without ``stablehlo.``: what is checked first."""
 
 LEFT: dict[str, Check] = {
     "reshape": _reshape,
@@ -342,7 +344,7 @@ LEFT: dict[str, Check] = {
     "reduce_window": _reducer,
     "while": _while,
 }
-"""What is checked behind that."""
+"""What is checked behind that, before types are inferred."""
 
 
 _SOUND_LIMIT = 1 << 16
@@ -385,10 +387,10 @@ def _verifier(name: str) -> Callable[[Operation, Diagnostics], bool]:
         try:
             for check in traits:
                 check(op)
-            if infer is not None and not _inferred(op, infer, diagnostics):
-                return False
             if left is not None:
                 left(op)
+            if infer is not None and not _inferred(op, infer, diagnostics):
+                return False
         except Invalid as invalid:
             _report(op, str(invalid), diagnostics)
             return False

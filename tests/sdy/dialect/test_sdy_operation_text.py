@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emu.sdy.dialect import ops
+from emu.sdy.dialect import builders, ops
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AxisRef,
@@ -144,37 +144,37 @@ def made() -> list[tuple[Operation, str]]:
     flat = TensorSharding.fully_closed(2, "grid")
     per_value = TensorShardingPerValue((flat,))
     manual, named = Block([kind]), Block([kind])
-    manual.append(ops.make_return(manual.arguments))
-    named.append(ops.make_return(named.arguments))
+    manual.append(builders.make_return(manual.arguments))
+    named.append(builders.make_return(named.arguments))
     constant = DenseElementsAttr(b"\0\0\x80?", kind, splat=True)
     lists = [[x], []]
     return [
-        (ops.make_mesh("grid", Mesh((MeshAxis("x", 2),))), 'sdy.mesh @grid = <["x"=2]>'),
-        (ops.make_sharding_constraint(value, cut), "sdy.sharding_constraint"),
-        (ops.make_reshard(value, cut), "sdy.reshard"),
-        (ops.make_sharding_group(value, 7), "group_id=7"),
-        (ops.make_constant(constant), "sdy.constant dense<1.000000e+00>"),
-        (ops.make_data_flow_edge(value), "sdy.data_flow_edge"),
-        (ops.make_data_flow_edge(value, cut), 'sharding=<@grid, [{"x"}, {}]>'),
-        (ops.make_func_data_flow_edge(value), "sdy.func_data_flow_edge"),
+        (builders.make_mesh("grid", Mesh((MeshAxis("x", 2),))), 'sdy.mesh @grid = <["x"=2]>'),
+        (builders.make_sharding_constraint(value, cut), "sdy.sharding_constraint"),
+        (builders.make_reshard(value, cut), "sdy.reshard"),
+        (builders.make_sharding_group(value, 7), "group_id=7"),
+        (builders.make_constant(constant), "sdy.constant dense<1.000000e+00>"),
+        (builders.make_data_flow_edge(value), "sdy.data_flow_edge"),
+        (builders.make_data_flow_edge(value, cut), 'sharding=<@grid, [{"x"}, {}]>'),
+        (builders.make_func_data_flow_edge(value), "sdy.func_data_flow_edge"),
         (
-            ops.make_propagation_barrier(value, PropagationDirection.FORWARD),
+            builders.make_propagation_barrier(value, PropagationDirection.FORWARD),
             "allowed_direction=FORWARD",
         ),
-        (ops.make_all_gather(value, lists, flat), 'sdy.all_gather [{"x"}, {}]'),
-        (ops.make_all_slice(value, lists, cut), 'sdy.all_slice [{"x"}, {}]'),
-        (ops.make_all_to_all(value, [AllToAllParam((x,), 0, 1)], cut), '[{"x"}: 0->1]'),
-        (ops.make_collective_permute(value, cut), "sdy.collective_permute"),
-        (ops.make_all_reduce(value, [x], flat), 'sdy.all_reduce {"x"}'),
-        (ops.make_reduce_scatter(value, lists, cut), 'sdy.reduce_scatter [{"x"}, {}]'),
-        (ops.make_sharded_to_unreduced(value, lists, flat), "sdy.sharded_to_unreduced"),
-        (ops.make_replicated_to_unreduced(value, [x], flat), "sdy.replicated_to_unreduced"),
+        (builders.make_all_gather(value, lists, flat), 'sdy.all_gather [{"x"}, {}]'),
+        (builders.make_all_slice(value, lists, cut), 'sdy.all_slice [{"x"}, {}]'),
+        (builders.make_all_to_all(value, [AllToAllParam((x,), 0, 1)], cut), '[{"x"}: 0->1]'),
+        (builders.make_collective_permute(value, cut), "sdy.collective_permute"),
+        (builders.make_all_reduce(value, [x], flat), 'sdy.all_reduce {"x"}'),
+        (builders.make_reduce_scatter(value, lists, cut), 'sdy.reduce_scatter [{"x"}, {}]'),
+        (builders.make_sharded_to_unreduced(value, lists, flat), "sdy.sharded_to_unreduced"),
+        (builders.make_replicated_to_unreduced(value, [x], flat), "sdy.replicated_to_unreduced"),
         (
-            ops.make_manual_computation([value], [kind], [flat], [flat], ["x"], manual),
+            builders.make_manual_computation([value], [kind], [flat], [flat], ["x"], manual),
             'manual_axes={"x"}',
         ),
         (
-            ops.make_named_computation("n", [value], [kind], per_value, per_value, named),
+            builders.make_named_computation("n", [value], [kind], per_value, per_value, named),
             'sdy.named_computation<"n">',
         ),
     ]
@@ -192,6 +192,6 @@ def test_operations_made_by_hand(index: int) -> None:
 
 
 def test_named_computation_without_shardings() -> None:
-    op = ops.make_named_computation("n", [], [])
+    op = builders.make_named_computation("n", [], [])
     assert op.properties == {"name": StringAttr("n")}
     assert op.regions[0].blocks[0].first is None
