@@ -32,6 +32,7 @@ class Printer:
         self.names = names
         self.generic = generic
         self.locations = locations
+        self.regions = True
         self._parts: list[str] = []
         self.write = self._parts.append
         self._indent = ""
@@ -262,7 +263,10 @@ class Printer:
             for index, region in enumerate(op.regions):
                 if index:
                     self.write(", ")
-                self.region(region, empty_block=True)
+                if self.regions:
+                    self.region(region, empty_block=True)
+                else:
+                    self.write("{...}")
             self.write(")")
         if op.attributes:
             self.write(f" {{{dict_text(sorted(op.attributes.items(), key=_first))}}}")
@@ -296,7 +300,7 @@ def to_text(
         generic: Write every operation in generic form.
         locations: Write ``loc(…)`` behind operations and arguments.
         local: Names count from the function or other isolated operation that
-            holds it, as in diagnostics.
+            holds it, and regions are left out, as in diagnostics.
     """
     root = op
     while (parent := root.parent_op) is not None:
@@ -304,8 +308,9 @@ def to_text(
             break
         root = parent
     printer = Printer(Names(root, generic=generic), generic=generic, locations=locations)
+    printer.regions = not local
     printer.operation(op)
-    top = op is root
+    top = op is root and not local
     text = printer.text(top=top)
     if not top:
         return text

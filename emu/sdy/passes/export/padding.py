@@ -30,6 +30,7 @@ from emu.sdy.dialect.shardings import (
 )
 from emu.sdy.mlir.diagnostics import PassFailed
 from emu.sdy.mlir.ir import Operation, Region, Value
+from emu.sdy.mlir.printer import to_text
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import FunctionPass, Session, register
@@ -144,7 +145,8 @@ class _Padder:
 
     def _failed(self, op: Operation) -> PassFailed:
         message = f"failed to legalize operation '{op.name}' that was explicitly marked illegal"
-        self._session.diagnostics.error(op.location, message)
+        shown = to_text(op, generic=True, local=True)
+        self._session.diagnostics.error(op.location, f"{message}: {shown}")
         return PassFailed(message)
 
     def visit(self, op: Operation) -> None:
