@@ -1,7 +1,8 @@
 """Shardy's own passes, as they are in jaxlib, in a child process.
 
-A child, because its internal checks abort the process: such a question is
-answered with ``aborted``, and another child takes the next one. The
+A child, because its internal checks abort the process, and some programs never
+end: such a question is answered with ``aborted``, and another child takes the
+next one. The
 interpreter may be another one than ours (``--python``), so that jaxlib need
 not be installed beside emu.
 """
@@ -17,7 +18,7 @@ from typing import IO, Self
 __all__ = ["Answer", "Oracle"]
 
 _CHILD = """
-import json, os, sys
+import json, os, signal, sys
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo, func
@@ -55,7 +56,10 @@ while True:
     worker = os.fork()
     if not worker:
         for line in sys.stdin:
-            print(json.dumps(answer(line)), flush=True)
+            signal.alarm(60)  # on some programs it goes round and round: that ends the worker
+            said = answer(line)
+            signal.alarm(0)
+            print(json.dumps(said), flush=True)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
     if not status:
@@ -72,7 +76,7 @@ class Answer:
         ok: Whether the passes ran.
         text: The module afterwards, or the error.
         messages: Diagnostics: severity, text, notes.
-        aborted: Whether the process died of it.
+        aborted: Whether the process died of it, or had to be ended after a minute.
     """
 
     ok: bool
