@@ -93,6 +93,9 @@ class FactorSharding:
     overflow_axes: Axes = ()
 
 
+_UNKNOWN = FactorSharding()
+
+
 @dataclass(slots=True)
 class TensorFactors:
     """How a tensor is sharded, by factor.
@@ -153,7 +156,9 @@ class TensorFactors:
             closed = False
             axes: list[AxisRef] = []
             for index in dim.factors:
-                factor = self.factors[index]
+                # Behind a factor with overflow axes there may be unknown ones (in
+                # a reshape they end Shardy); they have no axes.
+                factor = self.factors.get(index, _UNKNOWN)
                 closed = closed or factor.is_closed
                 _append_axes(axes, factor.axes, mesh)
                 if factor.overflow_axes:
