@@ -88,8 +88,9 @@ def test_the_reference_is_up_to_date():
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_example_runs_as_it_says(example, command):
-    if re.search("^import torch$", example.read_text(), re.MULTILINE) and not find_spec("torch"):
-        pytest.skip("torch is not installed")
+    for needed in re.findall(r"^ *import (torch|jax)$", example.read_text(), re.MULTILINE):
+        if not find_spec(needed):
+            pytest.skip(f"{needed} is not installed")
     name = re.escape(str(example.relative_to(ROOT)))
     how = rf"(?:(\w+)=(\w+) )?(?:emu run -n (\d+)|python) {name}"
     variable, value, n_pes = re.search(how, example.read_text()).groups()
