@@ -1,32 +1,65 @@
-"""Modules of jitted JAX functions."""
+"""Modules of jitted JAX functions.
+
+In a process of its own: where JAX has been imported, each later fork in the
+process warns, other tests' forks too.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib.util import find_spec
+
 import pytest
 
+pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
+
+HEAD = """\
+import jax
+import jax.numpy as jnp
 import emu.sdy
 
-jax = pytest.importorskip("jax")
+spec = jax.sharding.PartitionSpec
+mesh = jax.sharding.AbstractMesh((16, 16), ("data", "model"))
+rows = jax.sharding.NamedSharding(mesh, spec("data", None))
+columns = jax.sharding.NamedSharding(mesh, spec(None, "model"))
+x, w = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((64, 32), (32, 128)))
+
+def layer(x, w):
+    return jnp.tanh(x @ w)
+
+module = emu.sdy.from_jax(layer, x, w, in_shardings=(rows, columns))
+jitted = jax.jit(layer, in_shardings=(rows, columns))
+"""
+
+
+def run(program: str) -> str:
+    """What a program prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_mesh_larger_than_the_machine() -> None:
-    jnp = jax.numpy
-    spec, mesh = jax.sharding.PartitionSpec, jax.sharding.AbstractMesh((16, 16), ("data", "model"))
-    rows = jax.sharding.NamedSharding(mesh, spec("data", None))
-    columns = jax.sharding.NamedSharding(mesh, spec(None, "model"))
+    printed = run("""
+print(module)
+(tanh,) = [r for r in emu.sdy.explain(module) if r.operation == "stablehlo.tanh"]
+print([[axis.name for axis, _ in axes] for axes in tanh.axes], tanh.place)
+""")
+    assert '<["data"=16, "model"=16]>' in printed
+    assert "[['data'], ['model']] jit(layer)/tanh (layer (<string>:" in printed
 
-    def layer(x, w):
-        return jnp.tanh(x @ w)
 
-    x, w = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((64, 32), (32, 128)))
-    module = emu.sdy.from_jax(layer, x, w, in_shardings=(rows, columns))
-    assert '<["data"=16, "model"=16]>' in str(module)
-    explanation = emu.sdy.explain(module)
-    (tanh,) = [r for r in explanation if r.operation == "stablehlo.tanh"]
-    assert [[axis.name for axis, _ in axes] for axes in tanh.axes] == [["data"], ["model"]]
-    assert "test_sdy_jax.py" in tanh.place
-
-    jitted = jax.jit(layer, in_shardings=(rows, columns))
-    assert str(emu.sdy.from_jax(jitted, x, w)) == str(module)
-    with pytest.raises(ValueError, match="in_shardings: the function is jitted already"):
-        emu.sdy.from_jax(jitted, x, w, in_shardings=rows)
+def test_a_jitted_function_gives_the_same_and_has_its_shardings_already() -> None:
+    printed = run("""
+print(str(emu.sdy.from_jax(jitted, x, w)) == str(module))
+try:
+    emu.sdy.from_jax(jitted, x, w, in_shardings=rows)
+except ValueError as error:
+    print(error)
+""")
+    assert printed == (
+        "True\nin_shardings: the function is jitted already; give the shardings to jax.jit\n"
+    )

@@ -13,9 +13,6 @@ from emu.sdy.passes.text import parse_pipeline
 
 __all__ = ["CRASHED", "difference", "ours"]
 
-# jaxlib leaves out how operations of func are inlined, so ours must not be either.
-inlining.INLINABLE -= {"func"}
-
 _ADDED = (
     "see current operation",
     "Available dialects",
@@ -31,6 +28,9 @@ CRASHED = "crashed"
 def ours(text: str, pipeline: str, *, locations: bool = False, generic: bool = False) -> Answer:
     """What our passes say, in the words of the oracle."""
     session = Session()
+    inlinable = inlining.INLINABLE
+    # jaxlib leaves out how operations of func are inlined, so ours must not be either.
+    inlining.INLINABLE = inlinable - {"func"}
     try:
         module = parse(text, diagnostics=session.diagnostics)
         for each in parse_pipeline(pipeline):
@@ -40,6 +40,8 @@ def ours(text: str, pipeline: str, *, locations: bool = False, generic: bool = F
         answer = [False, str(error)]
     except Exception as error:  # noqa: BLE001  # a crash is a difference, with its piece
         answer = [False, f"{CRASHED}: {type(error).__name__}: {error}"]
+    finally:
+        inlining.INLINABLE = inlinable
     messages = [
         (d.severity.value, d.message, [n.message for n in d.notes])
         for d in session.diagnostics.emitted
