@@ -39,6 +39,7 @@ from emu.sdy.dialect.dataflow import (
     edge_op_non_owner_targets,
     edge_op_sources,
     edge_op_transform,
+    manual_axes_of,
     owning_op,
 )
 from emu.sdy.dialect.functions import (
@@ -52,7 +53,7 @@ from emu.sdy.dialect.names import SHARDING, SHARDING_RULE
 from emu.sdy.dialect.ops import allowed_direction
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
 from emu.sdy.dialect.tensors import static_shape
-from emu.sdy.mlir.diagnostics import Diagnostics
+from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.effects import is_trivially_dead
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.mlir.registry import definition
@@ -165,6 +166,7 @@ class Driver:
         self._direction_of: DirectionOf
         self._rewriter = Rewriter(module.regions[0])
         self._visited: Operation | None = None
+        self._losses: dict[Operation, int] = {}
 
     def run(self, strategy: StrategyName, direction_of: DirectionOf) -> None:
         """Visit operations until nothing changes.
@@ -377,9 +379,10 @@ class Driver:
             if index < len(sources):
                 set_sharding(sources[index], sharding)
             else:
-                op.properties["sharding"] = edge_op_transform(
-                    op, sharding, When.AFTER_EDGE_PROPAGATION
-                )
+                new = edge_op_transform(op, sharding, When.AFTER_EDGE_PROPAGATION)
+                if kept is not None and _cuts(new) < _cuts(kept):
+                    self._lost_axes(op)
+                op.properties["sharding"] = new
 
         tensors = _Tensors(
             "data_flow_edge",
@@ -390,6 +393,22 @@ class Driver:
             set_tensor,
         )
         return self._step(op, tensors, self._direction_of(op, False), False)
+
+    def _lost_axes(self, edge: Operation) -> None:
+        """An edge has lost axes; raises PassFailed if that happens again and again.
+
+        Axes are only ever added, but where a manual axis comes in behind free
+        ones: Shardy then goes round and round for ever.
+        """
+        self._losses[edge] = self._losses.get(edge, 0) + 1
+        if self._losses[edge] > _MOST_LOSSES:
+            manual = ", ".join(f'"{name}"' for name in manual_axes_of(owning_op(edge.operands[0])))
+            message = (
+                f"propagation does not end here: manual axes ({manual}) come in from outside "
+                "behind free ones; run sdy-manual-axes-cleanup before"
+            )
+            self.diagnostics.error(edge.location, message)
+            raise PassFailed(message)
 
     def _visit_func_edge(self, op: Operation) -> bool:
         shape = static_shape(op.results[0].type)
@@ -454,6 +473,13 @@ class Driver:
                 index,
             )
             self._step(function, tensors, EVERYWHERE, False)
+
+
+_MOST_LOSSES = 100
+
+
+def _cuts(sharding: TensorSharding) -> int:
+    return sum(len(dim.axes) for dim in sharding.dims)
 
 
 def _own_tensors(
