@@ -56,7 +56,7 @@ while True:
     worker = os.fork()
     if not worker:
         for line in sys.stdin:
-            signal.alarm(60)  # on some programs it goes round and round: that ends the worker
+            signal.alarm(20)  # on some programs it goes round and round: that ends the worker
             said = answer(line)
             signal.alarm(0)
             print(json.dumps(said), flush=True)
@@ -76,7 +76,7 @@ class Answer:
         ok: Whether the passes ran.
         text: The module afterwards, or the error.
         messages: Diagnostics: severity, text, notes.
-        aborted: Whether the process died of it, or had to be ended after a minute.
+        aborted: Whether the process died of it, or had to be ended after 20 seconds.
     """
 
     ok: bool
