@@ -107,8 +107,9 @@ class _Inserter:
         elif op.name == "func.call":
             self._visit_call(op)
         elif op.name != "sdy.reshard" or not self._reducer.convert_reshard(op):
+            full = self._full or _is_always_full(op)  # by the shardings before partial sums end
             self._reducer.add_up_operands(op)
-            self._visit_with_rule(op)
+            self._visit_with_rule(op, full=full)
 
     def visit_returned(self, func: Operation) -> None:
         """Make what a function returns what its results say."""
@@ -168,11 +169,10 @@ class _Inserter:
 
     # Operations with a rule
 
-    def _visit_with_rule(self, op: Operation) -> None:
+    def _visit_with_rule(self, op: Operation, *, full: bool) -> None:
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
         if rule is None or rule.is_custom:
             return
-        full = self._full or _is_always_full(op)
         if not full and op.name not in _DOTS and not _is_unreduced(op):
             return
         ins = [sharding_bypassing_barriers(value) for value in op.operands]
