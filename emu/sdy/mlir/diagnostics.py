@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -131,7 +130,7 @@ class Diagnostic:
 
 
 class Diagnostics:
-    """Takes what is emitted; keeps it, and hands it to listeners at once.
+    """Takes what is emitted, and keeps it.
 
     Args:
         said: What `warning_once` has said already. Several may share one set.
@@ -140,7 +139,6 @@ class Diagnostics:
     def __init__(self, said: set[str] | None = None) -> None:
         self.emitted: list[Diagnostic] = []
         self._said: set[str] = set() if said is None else said
-        self._listeners: list[Callable[[Diagnostic], None]] = []
 
     def error(self, location: Location, message: str) -> Diagnostic:
         """Emit an error and give it, so that notes can be added."""
@@ -159,18 +157,7 @@ class Diagnostics:
     def emit(self, diagnostic: Diagnostic) -> Diagnostic:
         """Emit a diagnostic."""
         self.emitted.append(diagnostic)
-        for listener in self._listeners:
-            listener(diagnostic)
         return diagnostic
-
-    @contextmanager
-    def listening(self, listener: Callable[[Diagnostic], None]) -> Iterator[None]:
-        """Call ``listener`` with each diagnostic while the block runs."""
-        self._listeners.append(listener)
-        try:
-            yield
-        finally:
-            self._listeners.remove(listener)
 
     @property
     def errors(self) -> list[Diagnostic]:

@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 
 from emu.sdy.passes.base import Pass, registered
 
@@ -28,6 +29,7 @@ class PassTextError(ValueError):
     """A pass or an option that is not known, or text that is no pipeline."""
 
 
+@cache  # what it gives is the registry itself, which later registrations reach too
 def known_passes() -> Mapping[str, type[Pass]]:
     """All passes by name, those of modules not imported so far included."""
     package = importlib.import_module("emu.sdy.passes")

@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 from emu.sdy.mlir import parse, to_text
-from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed
+from emu.sdy.mlir.diagnostics import Diagnostics, MlirError, PassFailed
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.tool.arguments import HELP, OptArguments, UsageError, parse_arguments, pass_list
@@ -79,19 +79,17 @@ def split(text: str) -> list[str]:
 
 def _run_part(text: str, options: OptArguments, said: set[str], out: TextIO, err: TextIO) -> bool:
     session = Session(Diagnostics(said), verify_each=options.verify_each)
-    emitted: list[Diagnostic] = []
+    emitted = session.diagnostics.emitted
     fine = True
     try:
-        with session.diagnostics.listening(emitted.append):
-            module = parse(text, file=options.file, diagnostics=session.diagnostics)
-            for each in options.passes:
-                run_pass(each, module, session)
+        module = parse(text, file=options.file, diagnostics=session.diagnostics)
+        for each in options.passes:
+            run_pass(each, module, session)
     except (MlirError, PassFailed):
         fine = False
     if not options.verify_diagnostics:
-        err.writelines(
-            render(diagnostic, SourceText(text, options.file)) + "\n" for diagnostic in emitted
-        )
+        source = SourceText(text, options.file)
+        err.writelines(render(diagnostic, source) + "\n" for diagnostic in emitted)
     if fine:
         out.write(to_text(module, generic=options.generic, locations=options.locations))
     if options.verify_diagnostics:
