@@ -1,12 +1,11 @@
 """What propagation tells a listener."""
 
-import importlib
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from programs import program
 
 from emu.sdy.dialect.functions import func_result_sharding
 from emu.sdy.dialect.shardings import get_sharding, owning_op
@@ -197,17 +196,6 @@ def test_golden_with_a_listener(path):
         check(module, recorder)
 
 
-def random_programs():
-    """The generator of the conformance tests, which is made of scripts."""
-    place = str(Path(__file__).parents[2] / "conformance" / "sdy")
-    sys.path.insert(0, place)
-    try:
-        return importlib.import_module("programs").program
-    finally:
-        sys.path.remove(place)
-
-
-program = random_programs()
 seeds = st.integers(0, 10**6)
 
 

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
+from programs import program
 
 import emu.sdy
 from emu.sdy.dialect import axes
 from emu.sdy.mlir.ir import Value
 from emu.sdy.propagation.events import SeedEvent
 
-CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance" / "sdy"
-
-
-@pytest.fixture(scope="module")
-def programs() -> Iterator[object]:
-    sys.path.insert(0, str(CONFORMANCE))
-    try:
-        import programs
-
-        yield programs
-    finally:
-        sys.path.remove(str(CONFORMANCE))
-
 
 @pytest.mark.parametrize("seed", range(700, 760))
-def test_each_axis_has_a_way_from_a_seed(programs, seed: int) -> None:
-    explanation = emu.sdy.explain(programs.program(seed))
+def test_each_axis_has_a_way_from_a_seed(seed: int) -> None:
+    explanation = emu.sdy.explain(program(seed))
     recorder = explanation.recorder
     for report in explanation:
         assert (report.after is None) == (report.axes == () and report.after is None)
@@ -64,9 +48,9 @@ def check_way(recorder, value: Value, dim: int, axis, links) -> None:
             assert any(axes.overlaps(own, axis) for own in got.dims[link.dim].axes)
 
 
-def test_what_is_explained_is_what_the_passes_give(programs) -> None:
+def test_what_is_explained_is_what_the_passes_give() -> None:
     for seed in range(760, 790):
-        text = programs.program(seed)
+        text = program(seed)
         module = emu.sdy.parse(text)
         emu.sdy.run(module, "sdy-propagation-pipeline", verify_each=False)
         assert str(emu.sdy.explain(text).module) == str(module)
