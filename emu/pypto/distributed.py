@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.shmem import (
+    Memory,
     ShmemTensor,
     check_data,
     check_extent,
@@ -32,6 +33,9 @@ from emu.pypto.symbolic import Shape, SymInt, as_int, as_ints, check_rank
 from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, fresh, nodes_of, run_op, token
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
+
+if TYPE_CHECKING:
+    from emu.comm.array import SymmetricArray
 
 Pred = Sequence[Tensor] | None
 SET, ADD = AtomicType.SET, AtomicType.ADD
@@ -91,7 +95,10 @@ def shmem_put(
             at = tuple(a + b for a, b in zip(low, start, strict=True))
             put(data, values[where], pe, offsets=at, op=put_op)
 
-    return token(run_op("shmem_put", store, reads=(src,), pred=deps))
+    node = run_op("shmem_put", store, reads=(src,), pred=deps)
+    if node is not None:
+        node.about = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
+    return token(node)
 
 
 def shmem_get(
@@ -134,7 +141,9 @@ def shmem_get(
             piece = array[where]
             get(data, pe, offsets=at, shape=piece.shape, out=piece)
 
-    run_op("shmem_get", load, writes=(out,), pred=deps)
+    node = run_op("shmem_get", load, writes=(out,), pred=deps)
+    if node is not None:
+        node.about = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
 
 
@@ -191,7 +200,11 @@ def shmem_signal(
             for slot in range(first, first + n_tiles):
                 signal_op(words, value, pe, op=sig_op, index=slot)
 
-    return token(run_op("shmem_signal", send, pred=deps))
+    node = run_op("shmem_signal", send, pred=deps)
+    if node is not None:
+        whom = "all PEs" if target < 0 else f"PE {target}"
+        node.about = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
+    return token(node)
 
 
 def shmem_wait_until(
@@ -235,8 +248,12 @@ def shmem_wait_until(
         raise ArgumentError(f"cmp must be an OpType, but got {cmp!r}")
     deps = set() if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
+    memory.claimed.add((words.offset, row))
     wait = TileWait(memory, words, row, n_tiles, cmp, value, bool(clear_signal))
-    return token(GRAPH.submit("shmem_wait_until", deps, wait=wait))
+    node = GRAPH.submit("shmem_wait_until", deps, wait=wait)
+    if node is not None:
+        node.about = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
+    return token(node)
 
 
 def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
@@ -270,6 +287,9 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
         () if arrived is None else (arrived,),
         wait=BarrierWait(memory, word),
     )
+    for node in (arrived, passed):
+        if node is not None:
+            node.about = lambda: f"on {memory.name}"
     memory.last_barrier = passed
     return token(passed)
 
@@ -388,6 +408,13 @@ def _check_int32(value: Any, argument: str) -> int:
             f"{argument} must be an int32, {INT32_MIN} to {INT32_MAX}, but got {number}"
         )
     return number
+
+
+def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
+    """Name slots for a report."""
+    from emu.pypto.hangs import slots_of
+
+    return f"{slots_of(memory, words).view}, src_pe {row}"
 
 
 def _check_pred(pred: Any, src: Tensor | None) -> set[Node]:

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import heapq
 import random
+import sys
 from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from emu.pypto.errors import ArgumentError, GraphError
@@ -45,6 +47,9 @@ class Wait(Protocol):
     def describe(self) -> str:
         """Say what is waited for."""
 
+    def explain(self) -> list[str]:
+        """Say, a line each, what there is in place of what is waited for."""
+
 
 class Scope:
     """A stretch of program that is drained as a whole: a kernel, or what lies outside kernels."""
@@ -61,7 +66,18 @@ class Scope:
 class Node:
     """An op that has not run yet."""
 
-    __slots__ = ("action", "dependents", "done", "label", "missing", "scope", "seq", "wait")
+    __slots__ = (
+        "about",
+        "action",
+        "dependents",
+        "done",
+        "label",
+        "missing",
+        "place",
+        "scope",
+        "seq",
+        "wait",
+    )
 
     def __init__(
         self,
@@ -79,9 +95,23 @@ class Node:
         self.missing = 0
         self.dependents: list[Node] = []
         self.done = False
+        self.place = _place()
+        self.about: Callable[[], str] | None = None
+        """Says what the op does and to whom, for reports."""
 
     def __lt__(self, other: Node) -> bool:
         return self.seq < other.seq
+
+
+def _place() -> tuple[CodeType, int] | None:
+    """Return where the program makes an op: code and instruction, cheap to keep; see ``hangs``."""
+    frame = sys._getframe(3)
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("emu.pypto.") or name == "emu.pypto.programs":
+            break
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
 
 
 class Graph:
@@ -147,7 +177,11 @@ class Graph:
         self._hooked = True
         everyone = _world()
         if everyone is not None:
+            from emu.comm.details import add_provider
+            from emu.pypto.hangs import pending_lines
+
             everyone.on_finish(self.drain)
+            add_provider(lambda: pending_lines(self))
 
     # --- scopes ---------------------------------------------------------------------------------
 
@@ -187,6 +221,17 @@ class Graph:
     def pending(self) -> int:
         """Number of nodes that have not completed."""
         return self._open
+
+    def held_up(self) -> tuple[list[Node], list[Node]]:
+        """Return the waits that have not matched, and all other pending nodes, in program order."""
+        blocked = sorted(self._blocked)
+        found = {node for node in self._ready if not node.done}
+        at_hand = [*blocked, *found]
+        while at_hand:
+            more = {node for node in at_hand.pop().dependents if not node.done} - found
+            found |= more
+            at_hand += more
+        return blocked, sorted(found)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -231,13 +276,15 @@ class Graph:
                 node.action()
             except Exception as error:
                 self._push(node)  # still pending: giving up starts from the nodes at hand
-                error.add_note(f"in {node.label}, op {node.seq} of this PE")
+                from emu.pypto.hangs import name_of
+
+                error.add_note(f"in {name_of(node)} of this PE")
                 raise
         self._complete(node)
 
     def _complete(self, node: Node) -> None:
         node.done = True
-        node.action = node.wait = None
+        node.action = node.wait = node.about = None
         node.scope.open -= 1
         self._open -= 1
         for dependent in node.dependents:
@@ -269,8 +316,9 @@ class Graph:
         from emu.comm.world import world
 
         # Waits name what they wait for in the language of the program; World adds words and values.
-        text = "; ".join(wait.describe() for wait in waits)
-        world().wait_for(words, text)
+        text = "; ".join(wait.describe() for wait in waits[:3])
+        more = f"; and {len(waits) - 3} waits more" if len(waits) > 3 else ""
+        world().wait_for(words, text + more)
 
     def _give_up(self, scope: Scope) -> None:
         """Forget the nodes of a scope that failed; what they would have written stays undefined."""

@@ -39,13 +39,15 @@ Family = tuple["SymmetricArray", int]
 class _Ledger:
     """What this PE knows of the creates in one group, in order."""
 
-    __slots__ = ("created", "drained", "group", "retired")
+    __slots__ = ("claimed", "created", "drained", "group", "retired")
 
     def __init__(self, group: Group) -> None:
         self.group = group
         self.created = 0
         self.drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
         self.retired: deque[Memory] = deque()
+        self.claimed: set[tuple[int, int]] = set()
+        """Rows of slots, (offset in the heap, src_pe), that a wait of this PE has asked for."""
 
     def retire(self, memory: Memory) -> None:
         """Publish that this PE has drained the kernel that made ``memory``."""
@@ -59,6 +61,7 @@ class _Ledger:
             if any(self.group.fetch(self.drained, pe) < number for pe in range(self.group.n_pes)):
                 return
             for words in self.group.find_allocs(self.retired.popleft().prefix):
+                self.claimed -= {(words.offset, pe) for pe in range(self.group.n_pes)}
                 words.free()
 
 
@@ -72,6 +75,7 @@ class Memory:
         "_barrier",
         "_data",
         "alive",
+        "claimed",
         "dtype",
         "families",
         "group",
@@ -91,6 +95,7 @@ class Memory:
         self.group = group
         self.number = ledger.created
         self.alive = True
+        self.claimed = ledger.claimed
         self.n_pes = group.n_pes
         self.dtype = dtype
         self.name = f"shmem{self.number}"
@@ -100,7 +105,8 @@ class Memory:
         self._barrier: SymmetricArray | None = None
         self._data: SymmetricArray | None = None
         if shape is None:
-            slots = group.alloc((self.n_pes, 1), INT32, name=self.name, poison=False)
+            name = f"{self.name}.signals"
+            slots = group.alloc((self.n_pes, 1), INT32, name=name, poison=False)
             self.families[()] = (slots, 1)
         else:
             self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
@@ -160,12 +166,18 @@ class Memory:
         self.alive = False
         for key, (words, _) in self.families.items():
             if not key:
+                self.claimed -= {(words.offset, pe) for pe in range(self.n_pes)}
                 words.free()
         self.families.clear()
         self._barrier = None
         if self._data is not None:
             self._data.free()
         _ledgers[self.group.name].retire(self)
+
+
+def claims(group: Group) -> set[tuple[int, int]]:
+    """Return the rows of slots that waits of this PE have asked for, as (offset, src_pe)."""
+    return _ledgers[group.name].claimed
 
 
 class ShmemTensor:
