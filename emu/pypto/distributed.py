@@ -15,7 +15,7 @@ import numpy as np
 from emu.comm.ops import AtomicOp as AtomicType
 from emu.comm.ops import Cmp as OpType
 from emu.pypto.dtypes import DT_FP32, FP32, HALVES
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.shmem import (
@@ -29,7 +29,7 @@ from emu.pypto.shmem import (
     cut,
     shmem_view,
 )
-from emu.pypto.symbolic import Shape, SymInt, as_int, as_ints, check_rank
+from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
 from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, fresh, nodes_of, run_op, token
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Pred = Sequence[Tensor] | None
 SET, ADD = AtomicType.SET, AtomicType.ADD
+_LISTS = (list, tuple)
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -74,12 +75,16 @@ def shmem_put(
         check_tensor(src, "src")
         check_data(dst, "dst")
     shape, memory = src.shape, dst.memory
+    if not memory.alive:
+        memory.check_alive("dst")
     widen = src.dtype is not memory.dtype and _mixed(src, dst, put_op)
     check_extent(shape, "src")
     low = _check_place(shape, offsets, dst)
     pe = _check_pe(dst_pe, memory.n_pes, "dst_pe")
     if put_op is not SET and put_op is not ADD:
-        raise ArgumentError(f"put_op must be AtomicType.SET or AtomicType.ADD, but got {put_op!r}")
+        raise ArgumentError(
+            f"put_op must be AtomicType.SET or AtomicType.ADD, but got {show(put_op)}"
+        )
     tile = vec_tile(shape, "shmem_put", "src")
     deps = None if pred is None else _check_pred(pred, src)
     put, data, array = memory.group.put, memory.data, src.array
@@ -189,7 +194,9 @@ def shmem_signal(
             f"{src.group_name!r}, or -1 for all of them; but got {target}"
         )
     if sig_op is not SET and sig_op is not ADD:
-        raise ArgumentError(f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {sig_op!r}")
+        raise ArgumentError(
+            f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {show(sig_op)}"
+        )
     deps = None if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_signal")
     signal_op, first = memory.group.signal_op, row * n_tiles
@@ -245,11 +252,12 @@ def shmem_wait_until(
     row = _check_pe(src_pe, memory.n_pes, "src_pe")
     value = _check_int32(cmp_value, "cmp_value")
     if not isinstance(cmp, OpType):
-        raise ArgumentError(f"cmp must be an OpType, but got {cmp!r}")
+        raise ArgumentError(f"cmp must be an OpType, but got {show(cmp)}")
+    clear = clear_signal is not False and as_flag(clear_signal, "clear_signal")
     deps = set() if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
-    wait = TileWait(memory, words, row, n_tiles, cmp, value, bool(clear_signal))
+    wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
     node = GRAPH.submit("shmem_wait_until", deps, wait=wait)
     if node is not None:
         node.about = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
@@ -363,7 +371,7 @@ def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
 def _check_place(shape: Shape, offsets: Any, dst: ShmemTensor) -> Shape:
     """Check that a source fits at ``offsets``; return the corner in the whole data."""
     try:
-        low = tuple(map(index, offsets))
+        low = tuple(map(index, offsets)) if type(offsets) in _LISTS else as_ints(offsets, "offsets")
     except TypeError:
         low = as_ints(offsets, "offsets")
     rank = len(shape)

@@ -17,14 +17,16 @@ A PE is a process, so there is one graph a process, and it belongs to one thread
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import random
 import sys
 from collections.abc import Callable, Iterable
 from types import CodeType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from emu.pypto.errors import ArgumentError, GraphError
+from emu.pypto.errors import ArgumentError, GraphError, show
+from emu.pypto.symbolic import as_flag, as_int
 
 if TYPE_CHECKING:
     from emu.comm.array import SymmetricArray
@@ -197,15 +199,19 @@ class Graph:
         After a failure nothing is drained: the kernel's nodes are given up with it.
         """
         scope = self.scope
+        drained = False
         try:
             if not failed:
                 self.drain()
-                for finish in scope.at_end:
-                    finish()
+                drained = True
         finally:
             if scope.open:
                 self._give_up(scope)
             self.enter(before)
+            # What failed is what must be heard of, not that something could not be given back after it.
+            with contextlib.nullcontext() if drained else contextlib.suppress(Exception):
+                for finish in scope.at_end:
+                    finish()
 
     def drain(self) -> None:
         """Run until every node of the current scope is complete."""
@@ -275,7 +281,7 @@ class Graph:
             try:
                 node.action()
             except Exception as error:
-                self._push(node)  # still pending: giving up starts from the nodes at hand
+                self._drop(node)
                 from emu.pypto.hangs import name_of
 
                 error.add_note(f"in {name_of(node)} of this PE")
@@ -289,9 +295,22 @@ class Graph:
         self._open -= 1
         for dependent in node.dependents:
             dependent.missing -= 1
-            if dependent.missing == 0:
+            if dependent.missing == 0 and not dependent.done:
                 self._push(dependent)
         node.dependents = []
+        if self._open == 0:
+            self.quiet = self.scope.rng is None
+
+    def _drop(self, failed: Node) -> None:
+        """Forget an op that has raised, and all that depends on it: it must not raise again."""
+        at_hand = [failed]
+        while at_hand:
+            node = at_hand.pop()
+            if not node.done:
+                node.done = True
+                node.scope.open -= 1
+                self._open -= 1
+                at_hand += node.dependents
         if self._open == 0:
             self.quiet = self.scope.rng is None
 
@@ -349,6 +368,13 @@ GRAPH = Graph()
 DEFAULTS = _Defaults()
 
 
+def check_schedule(schedule: Any, seed: Any) -> None:
+    """Refuse what is no schedule, or no seed of one."""
+    if not isinstance(schedule, str) or schedule not in ("program", "random"):
+        raise ArgumentError(f'schedule must be "program" or "random", but got {show(schedule)}')
+    as_int(seed, "seed")
+
+
 def new_scope(
     schedule: Schedule | None = None, seed: int | None = None, allow_mixed_add: bool | None = None
 ) -> Scope:
@@ -356,13 +382,12 @@ def new_scope(
     schedule = DEFAULTS.schedule if schedule is None else schedule
     seed = DEFAULTS.seed if seed is None else seed
     mixed = DEFAULTS.allow_mixed_add if allow_mixed_add is None else allow_mixed_add
-    if schedule not in ("program", "random"):
-        raise ArgumentError(f'schedule must be "program" or "random", but got {schedule!r}')
+    check_schedule(schedule, seed)
     if schedule == "program":
         return Scope(None, mixed)
     everyone = _world()
     my_pe = 0 if everyone is None else everyone.my_pe
-    return Scope(random.Random(seed * 65_537 + my_pe), mixed)
+    return Scope(random.Random(int(seed) * 65_537 + my_pe), mixed)
 
 
 def _world() -> World | None:
@@ -421,6 +446,7 @@ def set_options(*, allow_mixed_add: bool) -> Restore:
     Returns:
         A context manager that restores the options before; it may be ignored.
     """
+    allow_mixed_add = as_flag(allow_mixed_add, "allow_mixed_add")
     scope = GRAPH.scope
     before = (DEFAULTS.allow_mixed_add, scope.allow_mixed_add)
 

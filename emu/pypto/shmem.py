@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import group_of
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
@@ -123,7 +123,6 @@ class Memory:
         key = (low, shape, tile)
         family = self.families.get(key)
         if family is None:
-            self.check_alive()
             n_tiles = count_tiles(shape, tile)
             text = "/".join(",".join(map(str, part)) for part in key)
             words = self.group.alloc(
@@ -139,7 +138,6 @@ class Memory:
     def barrier_word(self) -> SymmetricArray:
         """Return the word that barriers on this tensor count in."""
         if self._barrier is None:
-            self.check_alive()
             self._barrier = self.group.alloc(
                 (1,),
                 INT32,
@@ -154,11 +152,11 @@ class Memory:
         own = [words for key, (words, _) in self.families.items() if not key]
         return own + self.group.find_allocs(f"{self.prefix}slots/")
 
-    def check_alive(self) -> None:
+    def check_alive(self, argument: str) -> None:
         """Refuse the use of what went with its kernel."""
         if not self.alive:
             raise ArgumentError(
-                f"{self.name} must be alive, but it was freed at the end of the kernel that made it"
+                f"{argument} must be alive, but {self.name} was freed at the end of the kernel that made it"
             )
 
     def free(self) -> None:
@@ -223,10 +221,9 @@ class ShmemTensor:
         if not self.shape:
             if shape is not None or offsets is not None:
                 raise ArgumentError(
-                    f"{op}: shape and offsets must not be given for signals, which have no data; "
-                    f"but got {shape!r} and {offsets!r}"
+                    f"{op}: shape and offsets must not be given when src is a tensor of signals; "
+                    f"but got {show(shape)} and {show(offsets)}"
                 )
-            self.memory.check_alive()
             return self.memory.families[()]
         if shape is None and offsets is None:
             return self.memory.family(self.low, self.shape, vec_tile(self.shape, op, "src"))
@@ -238,6 +235,8 @@ def check_shmem(value: Any, argument: str) -> ShmemTensor:
     """Refuse what is no symmetric tensor."""
     if not isinstance(value, ShmemTensor):
         raise ArgumentError(f"{argument} must be a ShmemTensor, but got {type(value).__name__}")
+    if not value.memory.alive:
+        value.memory.check_alive(argument)
     return value
 
 
