@@ -16,6 +16,10 @@ class ArgumentError(CommError, errors.ArgumentError):
     """An argument breaks a rule; nothing was changed."""
 
 
+class IndexRangeError(ArgumentError, IndexError):
+    """An index lies outside a symmetric array; iteration over one ends with it."""
+
+
 class UnknownGroupError(ArgumentError):
     """No member has made the group of this name yet."""
 
