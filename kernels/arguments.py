@@ -13,6 +13,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from emu.kernels.errors import ArgumentError
+
 E = TypeVar("E", bound=enum.Enum)
 
 _LONGEST = 120
@@ -61,6 +63,22 @@ class Arguments:
         if not 0 <= number < bound:
             raise self._error(f"{name} must be in [0, {bound}){of}, but got {shown(number)}")
         return number
+
+    def number(self, name: str, value: Any) -> float:
+        """Return a real number as a float: what has ``__float__``, but is no text and not complex."""
+        real = isinstance(value, (int, float)) or (
+            hasattr(type(value), "__float__")
+            and getattr(value, "dtype", np.dtype(np.float64)).kind not in "cSUMmO"
+            and getattr(value, "shape", ()) == ()
+        )
+        try:
+            if real:
+                return float(value)
+        except Exception as error:  # whatever the value's own conversion raises
+            raise self._error(
+                f"{name} must be a number, but got {shown(value)}: {error}"
+            ) from error
+        raise self._error(f"{name} must be a number, but got {shown(value)}")
 
     def integers(self, name: str, value: Any) -> tuple[int, ...]:
         """Return a sequence of integers."""
@@ -133,4 +151,7 @@ class Arguments:
             ) from error
 
 
-__all__ = ["Arguments", "shown"]
+check = Arguments(ArgumentError)
+"""The checks of this room."""
+
+__all__ = ["Arguments", "check", "shown"]
