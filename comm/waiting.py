@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import operator
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from emu.comm import entries, signals
+from emu.comm import details, entries, signals
 from emu.comm.array import WORDS, SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
@@ -114,9 +114,13 @@ class Waiting:
         try:
             check_stopped(self.segment)
             self._publish(describe())
+            said = time.monotonic()
             found, seen = again()
             while not found:
                 check_stopped(self.segment)
+                if details.any_provider() and time.monotonic() - said >= details.AGAIN_S:
+                    self._publish(describe())
+                    said = time.monotonic()
                 found, seen = again()
             return int(seen)
         except BaseException:
@@ -124,7 +128,9 @@ class Waiting:
             raise
 
     def _publish(self, description: dict[str, Any]) -> None:
-        self.segment.write_text(self.members[self.my_pe], json.dumps(description))
+        pe, text = self.members[self.my_pe], details.publishable(description)
+        if self.segment.read_text(pe) != text:  # a reader meets no half-written text needlessly
+            self.segment.write_text(pe, text)
 
     def _row(
         self, signal: SymmetricArray, index: int, cmp: Cmp, value: int
