@@ -23,6 +23,10 @@ class CollectiveMismatchError(ArgumentError):
     """
 
 
+class IndexRangeError(ArgumentError, IndexError):
+    """An index lies outside a symmetric array; iteration over one ends with it."""
+
+
 class UnknownGroupError(ArgumentError):
     """No member has made the group of this name yet."""
 

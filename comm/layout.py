@@ -25,6 +25,7 @@ HUGE = 2 << 20
 # --- header: int64 words
 H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
 H_LINK_BANDWIDTH, H_LINK_LATENCY = 40, 41  # float64: bytes a second, 0 for no link; seconds
+H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = 48, 49, 50, 51, 52  # comm/table.py
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, the rest is constant.
@@ -63,6 +64,7 @@ LOCK_WAITERS = 1 << 30
 GROUPS = 256
 NAME_BYTES = 512  # 128 characters of up to 4 bytes
 ALLOCATIONS = 4096
+BUCKETS = 4096  # of the allocations by key; a power of 2
 KEY_BYTES = 192
 MAX_RANK = 8
 
@@ -78,6 +80,8 @@ ALLOCATION = np.dtype(
         ("dtype", "i4"),
         ("rank", "i4"),
         ("creator", "i4"),
+        ("next", "i4"),  # of the chain it is in, plus 1
+        ("spare", "i4"),
         ("shape", "i8", (MAX_RANK,)),
         ("key", f"S{KEY_BYTES}"),
         ("name", "S64"),
@@ -157,9 +161,19 @@ class Layout:
         return round_up(self.groups + GROUPS * self.group_bytes, PAGE)
 
     @property
+    def buckets(self) -> int:
+        """Heads of the chains of allocations by key: int32, an entry's index plus 1."""
+        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+
+    @property
+    def gaps(self) -> int:
+        """Free pieces of the heaps: int64, where each begins, then where each ends."""
+        return self.buckets + BUCKETS * 4
+
+    @property
     def links(self) -> int:
         """Until when the link of each pair is busy: int64 nanoseconds, row source, column target."""
-        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+        return round_up(self.gaps + 2 * (ALLOCATIONS + 1) * 8, PAGE)
 
     @property
     def control_bytes(self) -> int:

@@ -8,6 +8,7 @@ when touched. The launcher uses this module too, which is why nothing here loads
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from multiprocessing import reduction, shared_memory
@@ -131,6 +132,15 @@ class Segment:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    def backed_bytes(self) -> int:
+        """Return how many bytes of the segment have memory."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def discard(self, start: int, nbytes: int) -> None:
+        """Give the memory of whole pages back to the system; they are clear afterwards."""
+        with contextlib.suppress(OSError):  # not every file system can
+            self._map.madvise(mmap.MADV_REMOVE, start, nbytes)
 
     def free_bytes(self) -> int:
         """Return the bytes still free in the file system that holds the segment."""
