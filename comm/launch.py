@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection, reduction
 from typing import Any, TypeVar
 
+from emu.comm import compiling, serving
 from emu.comm.errors import (
     ArgumentError,
     CommError,
@@ -51,6 +52,8 @@ DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
 MAX_PES = 1024
 _GRACE_S = 0.7
+_COMPILING_GRACE_S = 20.0
+"""For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
 
 
@@ -105,8 +108,9 @@ def launch(
     segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_size), link=link)
     world = _Launch(segment, DEFAULT_TIMEOUT if timeout is None else timeout, prefix_output)
     try:
-        world.start(call, poison, preload)
-        world.watch()
+        with serving.launching():
+            world.start(call, poison, preload)
+            world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
         world.finish_stopping()
@@ -150,7 +154,7 @@ class _Launch:
         self._deaths: dict[int, PEDiedError] = {}
         self._reason = 0
         self._report = ""
-        self._kill_at = math.inf
+        self._kill_at = self._kill_compiling_at = math.inf
         self._killed: set[int] = set()
         self._ended: set[int] = set()
         self._selector = selectors.DefaultSelector()
@@ -163,6 +167,7 @@ class _Launch:
         _allow_descriptors(self._n_pes)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["emu.comm.warm", *preload])
+        serving.ensure_running()
         cores = (
             len(os.sched_getaffinity(0))
             if hasattr(os, "sched_getaffinity")
@@ -204,6 +209,7 @@ class _Launch:
 
     def watch(self) -> None:
         """Serve the PEs until each has ended."""
+        compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = min(_TICK_S, self._timeout / 4)
         next_look = time.monotonic() + tick
@@ -214,8 +220,11 @@ class _Launch:
                 self._kill_rest()
             if now >= next_look:
                 next_look = now + tick
+                compiled.look()
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
+        if compiled.anything_compiled():
+            serving.note_compiled()
         self._output.drain()
 
     def _serve(self, wait: float) -> None:
@@ -310,8 +319,17 @@ class _Launch:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         self._kill_at = time.monotonic() + _GRACE_S
+        self._kill_compiling_at = self._kill_at
+        if reason != INTERRUPTED:
+            self._kill_compiling_at += _COMPILING_GRACE_S
 
     def _kill_rest(self) -> None:
+        left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
+        if time.monotonic() < self._kill_compiling_at and any(
+            compiling.compiles(self._segment, pe) for pe in left
+        ):
+            self._kill_at = time.monotonic() + _TICK_S
+            return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):
             if pe not in self._ended:
@@ -322,6 +340,7 @@ class _Launch:
         """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
         while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
             self._serve(0.05)
+        self._kill_compiling_at = 0.0
         self._kill_rest()
         for process in self._processes:
             process.join()
