@@ -67,6 +67,26 @@ class PEExitError(CommError):
         return type(self), (str(self), self.code)
 
 
+class PERaisedError(CommError, RuntimeError):
+    """A PE raised what cannot be sent as it is.
+
+    That is KeyboardInterrupt, GeneratorExit and whatever else is no ``Exception``; what cannot be pickled
+    or rebuilt; and what has no readable text. The text names its type and says what it said.
+    """
+
+    def __init__(self, message: str, raised: str = "") -> None:
+        super().__init__(message)
+        self.raised = raised
+        """Name of the exception's class."""
+
+    def __reduce__(self) -> tuple[type[PERaisedError], tuple[str, str]]:
+        return type(self), (str(self), self.raised)
+
+
+class ForkServerError(CommError):
+    """The process that PEs are forked from died; the next launch starts another one."""
+
+
 class ServerError(CommError):
     """A communication server was asked for what it cannot do, or was left in the middle of it."""
 

@@ -153,9 +153,14 @@ class Layout:
         return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
 
     @property
+    def control_bytes(self) -> int:
+        """Size of everything before the heaps."""
+        return self.links + self.n_pes * self.n_pes * 8
+
+    @property
     def heaps(self) -> int:
         """First heap."""
-        return round_up(self.links + self.n_pes * self.n_pes * 8, HUGE)
+        return round_up(self.control_bytes, HUGE)
 
     @property
     def stride(self) -> int:
