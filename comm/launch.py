@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection, reduction
 from typing import Any, TypeVar
 
+from emu.comm import compiling, serving
 from emu.comm.errors import (
     CommError,
     DeadlockError,
@@ -52,6 +53,8 @@ T = TypeVar("T")
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
 _GRACE_S = 0.7
+_COMPILING_GRACE_S = 20.0
+"""For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
 
 
@@ -119,8 +122,9 @@ def launch(
     layout = Layout(n_pes=asked.n_pes, heap_bytes=asked.heap_size)
     world = _Launch(Segment.create(layout, link=link), asked.timeout, asked.prefix_output)
     try:
-        world.start(asked.call, asked.poison, asked.preload)
-        world.watch()
+        with serving.launching():
+            world.start(asked.call, asked.poison, asked.preload)
+            world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
         world.finish_stopping()
@@ -155,7 +159,7 @@ class _Launch:
         self._first_to_fail: int | None = None
         self._reason = 0
         self._report = ""
-        self._kill_at = math.inf
+        self._kill_at = self._kill_compiling_at = math.inf
         self._killed: set[int] = set()
         self._ended: set[int] = set()
         self._selector = selectors.DefaultSelector()
@@ -207,6 +211,7 @@ class _Launch:
 
     def watch(self) -> None:
         """Serve the PEs until each has ended."""
+        compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = min(_TICK_S, self._timeout / 4)
         next_look = time.monotonic() + tick
@@ -217,8 +222,11 @@ class _Launch:
                 self._kill_rest()
             if now >= next_look:
                 next_look = now + tick
+                compiled.look()
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
+        if compiled.anything_compiled():
+            serving.note_compiled()
         self._output.drain()
 
     def _serve(self, wait: float) -> None:
@@ -321,8 +329,17 @@ class _Launch:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         self._kill_at = time.monotonic() + _GRACE_S
+        self._kill_compiling_at = self._kill_at
+        if reason != INTERRUPTED:
+            self._kill_compiling_at += _COMPILING_GRACE_S
 
     def _kill_rest(self) -> None:
+        left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
+        if time.monotonic() < self._kill_compiling_at and any(
+            compiling.compiles(self._segment, pe) for pe in left
+        ):
+            self._kill_at = time.monotonic() + _TICK_S
+            return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):
             if pe not in self._ended:
@@ -333,6 +350,7 @@ class _Launch:
         """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
         while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
             self._serve(0.05)
+        self._kill_compiling_at = 0.0
         self._kill_rest()
         for process in self._processes:
             process.join()

@@ -74,10 +74,12 @@ def _block_stop() -> None:
 
 def _run(start: Start) -> Any:
     from emu.comm import world as worlds
+    from emu.comm.compiling import report_to
     from emu.comm.heap import register
     from emu.comm.linked import make_world
 
     me = register(start.segment, start.pe, start.cores)
+    report_to(start.segment, start.pe)
     world = make_world(start.segment, me, start.pe, poison=start.poison)
     worlds.set_world(world)
     function, args, kwargs = start.call.load()
