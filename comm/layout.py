@@ -1,6 +1,6 @@
 """Where everything lies in the shared segment: one source for Python and for ``@njit`` code.
 
-    | header | PE blocks | PE texts | last writers | locks | groups | allocations | links | heap 0 …
+    | header | PE blocks | PE texts | PE calls | last writers | locks | groups | allocations | links | heap 0 …
 
 One segment serves a whole world. The part before the heaps is the *control region*: a few hundred
 KiB, of which only the touched pages exist. Heap ``p`` belongs to PE ``p``; every symmetric object
@@ -41,6 +41,8 @@ NOT_STARTED, RUNNING, FINISHED, DEAD = 0, 1, 2, 3
 
 TEXT_BYTES = 4096
 """Room in which a sleeping PE says what it waits for (JSON)."""
+CALL_BYTES = 1024
+"""Room in which a PE says what it called when members of a group disagree."""
 ABORT_TEXT_BYTES = 64 << 10
 
 # --- last-writer table: two int64 words an entry (key, info), direct-mapped
@@ -106,9 +108,14 @@ class Layout:
         return round_up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
 
     @property
+    def calls(self) -> int:
+        """First PE's call."""
+        return self.texts + self.n_pes * TEXT_BYTES
+
+    @property
     def writers(self) -> int:
         """Last-writer table."""
-        return self.texts + self.n_pes * TEXT_BYTES
+        return round_up(self.calls + self.n_pes * CALL_BYTES, PAGE)
 
     @property
     def locks(self) -> int:
@@ -133,7 +140,10 @@ class Layout:
                 ("arrived", "i4"),
                 ("generation", "i4"),
                 ("sleepers", "i4"),
-                ("pad", "V52"),
+                ("pad", "V4"),
+                ("tag", "i8"),
+                ("differs", "i4", (2,)),
+                ("rest", "V32"),
                 ("used", "i8"),
                 ("n_pes", "i8"),
                 ("name", f"S{NAME_BYTES}"),

@@ -21,6 +21,7 @@ from emu.comm.layout import (
     ALLOCATIONS,
     B_TEXT_LENGTH,
     BLOCK_BYTES,
+    CALL_BYTES,
     H_LINK_BANDWIDTH,
     H_LINK_LATENCY,
     H_MAGIC,
@@ -102,6 +103,18 @@ class Segment:
     def read_text(self, pe: int) -> str:
         """Return what PE ``pe`` last published."""
         return bytes(self.text(pe)[: int(self.block(pe)[B_TEXT_LENGTH])]).decode(errors="replace")
+
+    def _call(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        start = self.layout.calls + pe * CALL_BYTES
+        return self.bytes[start : start + CALL_BYTES]
+
+    def write_call(self, pe: int, text: str) -> None:
+        """Say what PE ``pe`` called, for the members that called something else."""
+        self._call(pe)[:] = np.frombuffer(text.encode()[:CALL_BYTES].ljust(CALL_BYTES), np.uint8)
+
+    def read_call(self, pe: int) -> str:
+        """Return what :meth:`write_call` wrote."""
+        return bytes(self._call(pe)).decode(errors="replace").rstrip()
 
     @property
     def allocations(self) -> np.ndarray[Any, Any]:
