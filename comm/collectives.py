@@ -39,6 +39,7 @@ from emu.comm.exchange import (
     Array,
     Call,
     Exchange,
+    header_dtype,
     header_shape,
 )
 from emu.kernels.address import array_data
@@ -98,7 +99,7 @@ class Collectives:
         table, plan = x.copy(call, x.chunk, stage, place, UNKNOWN)
         error = None
         if given is None or dense is None:
-            shape, dtype = header_shape(table[root]), DTYPES[table[root, 2]]
+            shape, dtype = header_shape(table[root]), header_dtype(table[root])
             try:
                 given = _target(out, shape, dtype)
             except ArgumentError as wrong:  # the others go on: so must this one, up to the end
@@ -148,7 +149,7 @@ class Collectives:
             stage, place = self._stage_rows(source), x.place(source)
         call = self._call("scatter", expected, root=root)
         table, plan = x.copy(call, x.slot, stage, place, UNKNOWN)
-        given = _target(out, header_shape(table[root]), DTYPES[table[root, 2]])
+        given = _target(out, header_shape(table[root]), header_dtype(table[root]))
         dense = _dense_out(given)
         nbytes, direct = dense.nbytes, int(table[root, IN])
         if source is not None:

@@ -1,6 +1,6 @@
 """Where everything lies in the shared segment: one source for Python and for ``@njit`` code.
 
-    | header | PE blocks | PE texts | last writers | locks | groups | allocations | links | heap 0 …
+    | header | PE blocks | PE texts | PE calls | last writers | locks | groups | allocations | links | heap 0 …
 
 One segment serves a whole world. The part before the heaps is the *control region*: a few hundred
 KiB, of which only the touched pages exist. Heap ``p`` belongs to PE ``p``; every symmetric object
@@ -32,6 +32,7 @@ MAGIC = 0x454D5531  # "EMU1"
 BLOCK_BYTES = 256
 B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
+B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
@@ -42,6 +43,8 @@ NOT_STARTED, RUNNING, FINISHED, DEAD = 0, 1, 2, 3
 
 TEXT_BYTES = 4096
 """Room in which a sleeping PE says what it waits for (JSON)."""
+CALL_BYTES = 1024
+"""Room in which a PE says what it called when members of a group disagree."""
 ABORT_TEXT_BYTES = 64 << 10
 
 # --- last-writer table: two int64 words an entry (key, info), direct-mapped
@@ -110,9 +113,14 @@ class Layout:
         return round_up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
 
     @property
+    def calls(self) -> int:
+        """First PE's call."""
+        return self.texts + self.n_pes * TEXT_BYTES
+
+    @property
     def writers(self) -> int:
         """Last-writer table."""
-        return self.texts + self.n_pes * TEXT_BYTES
+        return round_up(self.calls + self.n_pes * CALL_BYTES, PAGE)
 
     @property
     def locks(self) -> int:
@@ -137,7 +145,10 @@ class Layout:
                 ("arrived", "i4"),
                 ("generation", "i4"),
                 ("sleepers", "i4"),
-                ("pad", "V52"),
+                ("pad", "V4"),
+                ("tag", "i8"),
+                ("differs", "i4", (2,)),
+                ("rest", "V32"),
                 ("used", "i8"),
                 ("n_pes", "i8"),
                 ("name", f"S{NAME_BYTES}"),
@@ -166,9 +177,14 @@ class Layout:
         return round_up(self.gaps + 2 * (ALLOCATIONS + 1) * 8, PAGE)
 
     @property
+    def control_bytes(self) -> int:
+        """Size of everything before the heaps."""
+        return self.links + self.n_pes * self.n_pes * 8
+
+    @property
     def heaps(self) -> int:
         """First heap."""
-        return round_up(self.links + self.n_pes * self.n_pes * 8, HUGE)
+        return round_up(self.control_bytes, HUGE)
 
     @property
     def stride(self) -> int:

@@ -35,10 +35,10 @@ from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
 from emu.comm.waiting import encode, word_operation
 from emu.comm.world import Group, World
-from emu.kernels.jit import entry
+from emu.kernels.jit import entry_when_called
 
-_reserve_from: Any = entry(link.reserve_from, 5)
-_sleep_slice: Any = entry(link.sleep_slice, 2)
+_reserve_from: Any = entry_when_called(link.reserve_from, 5)
+_sleep_slice: Any = entry_when_called(link.sleep_slice, 2)
 _now = time.monotonic_ns  # the same clock as emu.comm.clock.clock_ns
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
-from emu.comm import entries, signals
+from emu.comm import details, entries, signals
 from emu.comm.arguments import check
 from emu.comm.array import WORDS, SymmetricArray, symmetric
 from emu.comm.errors import ArgumentError
@@ -141,9 +141,13 @@ class Waiting:
         try:
             check_stopped(self.segment)
             self._publish(describe())
+            said = time.monotonic()
             found, seen = again()
             while not found:
                 check_stopped(self.segment)
+                if details.any_provider() and time.monotonic() - said >= details.AGAIN_S:
+                    self._publish(describe())
+                    said = time.monotonic()
                 found, seen = again()
             return int(seen)
         except BaseException:
@@ -151,7 +155,9 @@ class Waiting:
             raise
 
     def _publish(self, description: dict[str, Any]) -> None:
-        self.segment.write_text(self.members[self.my_pe], json.dumps(description))
+        pe, text = self.members[self.my_pe], details.publishable(description)
+        if self.segment.read_text(pe) != text:  # a reader meets no half-written text needlessly
+            self.segment.write_text(pe, text)
 
     def _row(
         self, signal: SymmetricArray, index: int, cmp: Cmp, value: int

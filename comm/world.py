@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emu.comm import entries, signals, transfer
+from emu.comm.agreement import BARRIER, mismatch, pass_barrier
 from emu.comm.arguments import check, extents_of
 from emu.comm.array import SymmetricArray, symmetric
 from emu.comm.collectives import Collectives
@@ -25,7 +26,6 @@ from emu.comm.layout import GROUPS, KEY_BYTES
 from emu.comm.link_model import Link
 from emu.comm.ops import AtomicOp
 from emu.comm.segment import Segment
-from emu.comm.stop import check_stopped
 from emu.comm.waiting import UNFIT, Waiting, encode, word_operation
 from emu.kernels.arguments import shown
 from emu.kernels.dtypes import DTYPES, KINDS
@@ -39,6 +39,7 @@ _logger = logging.getLogger("emu.comm")
 _ndarray, _SET, _ADD = np.ndarray, AtomicOp.SET, AtomicOp.ADD
 _SET_WORD = signals.SET
 _SHORT_BYTES = signals.SHORT_BYTES
+_BARRIER, _DONE = BARRIER, signals.DONE
 
 
 class Group(Waiting, Collectives):
@@ -428,19 +429,12 @@ class Group(Waiting, Collectives):
         """Wait for every member, with all stores of all of them complete.
 
         Raises:
+            CollectiveMismatchError: A member called a collective of this group instead. All raise.
             DeadlockError, PEDiedError, PeerFailedError: A member never comes.
         """
-        generation = entries.barrier_arrive(self.me, self._barrier, self.n_pes)
-        if generation == signals.DONE:
-            return
-        try:
-            check_stopped(self.segment)
-            self._publish({"call": "barrier", "group": self.name, "index": self.index})
-            while signals.barrier_wait(self.me, self._barrier, generation) != signals.DONE:
-                check_stopped(self.segment)
-        except BaseException:
-            signals.barrier_leave(self.me, self._barrier, 0)
-            raise
+        arrived = entries.barrier_arrive(self.me, self._barrier, self.n_pes, _BARRIER)
+        if arrived != _DONE and not pass_barrier(self, arrived, self.name):
+            raise mismatch(self, "barrier()")
 
     def sync(self) -> None:
         """Wait for every member. Stores are complete when issued here, so this is :meth:`barrier`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +12,15 @@ from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.world import Group
 from emu.kernels.dtypes import BFLOAT16, DTYPES
+from emu.mc2.arguments import integer, local, shown
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
 from emu.mc2.hccl import Hccl
 
 HALF = (np.dtype(np.float16), BFLOAT16)
 INT8, FLOAT32 = np.dtype(np.int8), np.dtype(np.float32)
+
+MAX_ROWS = 1 << 40
+"""Rows that one expert can have from one rank."""
 
 Turn = tuple[int, int]
 
@@ -36,9 +39,7 @@ def matrix(
     Raises:
         ArgumentError: It is something else.
     """
-    array = value.local if isinstance(value, SymmetricArray) else value
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"{name} must be an array, but got {type(value).__name__}")
+    array = local(name, value)
     fits = array.ndim == len(shape) and all(
         isinstance(wanted, str) or wanted == extent
         for wanted, extent in zip(shape, array.shape, strict=True)
@@ -58,9 +59,15 @@ def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
     Raises:
         ArgumentError: They are no ``ranks * experts`` integers of at least 0.
     """
-    array = np.asarray(value.local if isinstance(value, SymmetricArray) else value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise ArgumentError(f"{name} must be integers, but got {array.dtype}")
+    if isinstance(value, SymmetricArray | np.ndarray):
+        array = local(name, value)
+    else:
+        try:
+            array = np.asarray(value)
+        except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's methods raise
+            raise ArgumentError(f"{name} must be integers, but got {shown(value)}") from None
+    if array.dtype.kind not in "iu" and (array.size or array.dtype.kind == "O"):
+        raise ArgumentError(f"{name} must be integers, but got {shown(value)}")
     if array.shape != (ranks * experts,):
         raise ArgumentError(
             f"{name} must have {ranks * experts} elements, one for each of {experts} experts on each of "
@@ -70,6 +77,12 @@ def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
         rank, expert = divmod(int(array.argmin()), experts)
         raise ArgumentError(
             f"{name} must not be negative, but got {int(array.min())} for expert {expert} of rank {rank}"
+        )
+    if array.size and int(array.max()) > MAX_ROWS:
+        rank, expert = divmod(int(array.argmax()), experts)
+        raise ArgumentError(
+            f"{name} must be at most {MAX_ROWS}, but got {int(array.max())} for expert {expert} of rank "
+            f"{rank}"
         )
     return array.astype(np.int64).reshape(ranks, experts)
 
@@ -212,10 +225,7 @@ def check_turns(comm_turn: Any, experts: int) -> int:
         ArgumentError: It is not in [0, number of experts], or more than a communicator takes.
     """
     most = min(experts, MAX_TURNS)
-    try:
-        turns = operator.index(comm_turn)
-    except TypeError:
-        raise ArgumentError(f"comm_turn must be an integer, but got {comm_turn!r}") from None
+    turns = integer("comm_turn", comm_turn, -1 << 70)
     if not 0 <= turns <= most:
         raise ArgumentError(
             f"comm_turn must be in [0, {most}] with {experts} experts a rank (a turn has at least one "

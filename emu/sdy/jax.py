@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["from_jax"]
 
 _OLDEST = (0, 5)
+_CHLO_PASS = "func.func(chlo-legalize-to-stablehlo)"
 
 
 def from_jax(
@@ -29,6 +30,7 @@ def from_jax(
     out_shardings: Any = None,
     platform: str = "cpu",
     locations: bool = True,
+    legalize_chlo: bool = True,
     **kwargs: Any,
 ) -> Operation:
     """Lower a function to StableHLO with sdy shardings.
@@ -43,10 +45,13 @@ def from_jax(
         platform: For which platform it is lowered. Default: "cpu".
         locations: Keep the lines of the Python source as locations.
             Default: yes.
+        legalize_chlo: Make StableHLO of CHLO (``erf``, ``square``, ``top_k``
+            …), with jaxlib's own pass. XLA does so before Shardy, which has no
+            rules for CHLO: shardings stop at it. Default: yes.
         **kwargs: Keyword arguments of the function.
 
     Returns:
-        The module, as JAX hands it to Shardy: before propagation.
+        The module, as Shardy gets it: before propagation.
 
     Raises:
         ImportError: JAX is not installed, or too old.
@@ -73,9 +78,30 @@ def from_jax(
     lowered = function.trace(*args, **kwargs).lower(  # type: ignore[attr-defined]  # jitted
         lowering_platforms=(platform,)
     )
-    text = lowered.as_text(debug_info=locations)
+    text = _legalized(lowered, locations) if legalize_chlo else None
+    if text is None:
+        text = lowered.as_text(debug_info=locations)
     name = getattr(function, "__name__", "function")
     return parse(text, file=f"<{name} lowered by jax>")
+
+
+def _legalized(lowered: Any, locations: bool) -> str | None:
+    """The text without CHLO; None if there is none in it, or jaxlib cannot do it."""
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    module = lowered.compiler_ir("stablehlo")
+    if "chlo." not in str(module) or not hasattr(stablehlo, "register_stablehlo_passes"):
+        return None
+    stablehlo.register_stablehlo_passes()
+    with module.context, ir.Location.unknown():
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True))
+        manager = passmanager.PassManager.parse(f"builtin.module({_CHLO_PASS})")
+        try:
+            manager.run(copy.operation)
+        except ir.MLIRError:  # it has no form for an operation, which then stays
+            return None
+        return str(copy.operation.get_asm(enable_debug_info=locations))
 
 
 def _jax() -> Any:

@@ -194,9 +194,9 @@ def test_sub_axes_are_warned_of_once() -> None:
         for i in range(2)
     )
     text = program("%a: tensor<8xf32>", body) + 'sdy.mesh @line = <["r"=4]>'
-    told = emu.sdy.run(parse(text), CONVERT)
+    told = emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=false}")
     assert [("fix-sub-axis-offsets" in each.message) for each in told] == [True]
-    assert not emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=true}")
+    assert not emu.sdy.run(parse(text), CONVERT)
 
 
 def test_a_missing_reshard_is_warned_of() -> None:
@@ -252,7 +252,7 @@ def test_shards_are_spread_evenly(case: tuple[Mesh, list[AxisRef]], kept: int) -
     mesh, axes = case
     axes = axes[:kept]
     module = parse("")
-    state = Localization(module, Options(fix_sub_axis_offsets=True), Diagnostics())
+    state = Localization(module, Options(), Diagnostics())
     indices = state.shard_indices(module, mesh, axes)
     shards = math.prod(axis.size(mesh) for axis in axes)
     assert len(indices) == mesh.total_size
@@ -264,7 +264,7 @@ def test_devices_of_a_group_have_all_shards_in_order(case: tuple[Mesh, list[Axis
     """What is sliced along axes and gathered along them comes back."""
     mesh, axes = case
     module = parse("")
-    state = Localization(module, Options(fix_sub_axis_offsets=True), Diagnostics())
+    state = Localization(module, Options(), Diagnostics())
     indices = state.shard_indices(module, mesh, axes)
     groups, size = state.groups(axes, mesh, mesh)
     assert isinstance(groups, DenseElementsAttr)

@@ -66,8 +66,9 @@ class ConvertGlobalToLocal(ModulePass):
         combine_multi_dimension_reduce_scatter: Reduce and scatter along
             several dimensions at once; else all is reduced, and a shard kept.
         enable_rgv3: Write replica groups as axes of the mesh.
-        fix_sub_axis_offsets: Compute right where shards along sub-axes begin;
-            Shardy does not. It has no such option.
+        fix_sub_axis_offsets: Compute right where shards along sub-axes begin.
+            Shardy does so since July 2026 and has no such option; False gives
+            what it gave before, and a warning where that is wrong.
     """
 
     name: ClassVar[str] = "sdy-convert-global-to-local"
@@ -75,7 +76,7 @@ class ConvertGlobalToLocal(ModulePass):
     per_dim_all_gather: bool = False
     combine_multi_dimension_reduce_scatter: bool = False
     enable_rgv3: bool = False
-    fix_sub_axis_offsets: bool = False
+    fix_sub_axis_offsets: bool = True
 
     def run(self, op: Operation, session: Session) -> None:
         """Convert outer operations before inner ones, and in order."""

@@ -67,7 +67,7 @@ class Options:
     per_dim_all_gather: bool = False
     combine_multi_dimension_reduce_scatter: bool = False
     enable_rgv3: bool = False
-    fix_sub_axis_offsets: bool = False
+    fix_sub_axis_offsets: bool = True
 
 
 def axes_of(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
@@ -252,9 +252,9 @@ class Localization:
     def shard_indices(self, place: Operation, mesh: Mesh, axes: Axes) -> list[int]:
         """The number of the shard that each device has of a dimension.
 
-        Shardy takes the digits of a sub-axis from the minor end of the axis,
-        though it is the major end that they count from: ``"x":(1)2`` of an axis
-        of size 4 is the bit of weight 2. We do as it does unless told not to.
+        The digits of a sub-axis count from the major end of the axis:
+        ``"x":(1)2`` of an axis of size 4 is the bit of weight 2. Until July 2026
+        Shardy took them from the minor end; told so, we do as it did.
         """
         right = _shard_indices(mesh, axes, from_major=True)
         if self.options.fix_sub_axis_offsets:
@@ -264,9 +264,10 @@ class Localization:
             self._diagnostics.warning_once(
                 "sub-axis-offsets",
                 place.location,
-                "offsets of shards along sub-axes are computed as Shardy does, which counts the "
-                "digits of a sub-axis from the wrong end; fix-sub-axis-offsets computes them "
-                "right",
+                "offsets of shards along sub-axes are computed as Shardy did until July 2026, "
+                "which counted the digits of a sub-axis from the wrong end: the program gives "
+                "other results than the one with global shapes; fix-sub-axis-offsets=true "
+                "computes them right",
             )
         return theirs
 
