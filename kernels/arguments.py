@@ -83,11 +83,13 @@ class Arguments:
     def integers(self, name: str, value: Any) -> tuple[int, ...]:
         """Return a sequence of integers."""
         try:
-            items = list(value)
+            items = None if isinstance(value, (bytes, bytearray)) else list(value)
         except Exception as error:  # whatever the value's own iteration raises
             raise self._error(
                 f"{name} must be a sequence of integers, but got {shown(value)}"
             ) from error
+        if items is None:
+            raise self._error(f"{name} must be a sequence of integers, but got {shown(value)}")
         for item in items:
             if type(item) is not int:
                 break

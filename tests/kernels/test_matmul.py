@@ -553,7 +553,7 @@ def test_the_result_may_lie_in_the_packed_matrix():
 def test_what_cannot_be_packed_is_refused():
     for b, pattern in (
         (np.ones(3, F32), r"b must be a matrix, but got an array of shape \(3,\)"),
-        ([[1.0]], r"b must be a matrix, but got list"),
+        ([[1.0]], r"b must be a matrix, but got \[\[1.0\]\]"),
         (np.ones((2, 2), np.int16), r"must have one of the dtypes .*, but got int16"),
     ):
         with pytest.raises(ArgumentError, match=pattern):
