@@ -103,7 +103,7 @@ def warm(console: Console | None = None) -> None:
     begin = time.monotonic()
     steps: dict[str, Callable[[], object]] = {
         **STEPS,
-        "a world of PEs": partial(launch, _nothing, 1),
+        "a world of PEs": partial(launch, _compile_machine, 1),
         "a communication server": partial(launch, _communicate, 1),
     }
     for name, step in steps.items():
@@ -117,8 +117,11 @@ def warm(console: Console | None = None) -> None:
     )
 
 
-def _nothing() -> None:
-    """Be a PE: starting has loaded its kernels."""
+def _compile_machine() -> None:
+    """Be a PE that calls every kernel of the machine."""
+    from emu.comm.warm import compile_all
+
+    compile_all()
 
 
 def _communicate() -> None:

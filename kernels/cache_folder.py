@@ -47,6 +47,15 @@ def base() -> Path:
     return Path(os.path.abspath(given))
 
 
+def check() -> None:
+    """Raise what is wrong with the cache, if anything is; one that is not there yet may be made.
+
+    Raises:
+        CacheFolderError: Others can write into it.
+    """
+    trusted(base())
+
+
 def trusted(folder: Path) -> Path:
     """Return the real path of a folder into which nobody else can write; it need not exist yet.
 
