@@ -363,7 +363,7 @@ class _Launch:
         if time.monotonic() < self._kill_compiling_at and any(
             compiling.compiles(self._segment, pe) for pe in left
         ):
-            self._kill_at = time.monotonic() + _TICK_S
+            self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
             return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):
