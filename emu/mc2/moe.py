@@ -194,7 +194,9 @@ def _run_dispatch(
     integer("expert_token_nums_type", expert_token_nums_type, CUMULATIVE, COUNTS)
     h = tokens.shape[1]
     alike = {**routing.alike, "h of x": h, "the dtype of x": tokens.dtype, "quant_mode": quant_mode}
-    call = agree(group, routing.owned, None, alike, h * packer.dtype.itemsize)
+    call = agree(
+        group, "moe_distribute_dispatch", routing.owned, None, alike, h * packer.dtype.itemsize
+    )
     expand_x, dynamic_scales = _send_out(group, call, packer)
     numbers = np.diff(call.routes.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
@@ -235,7 +237,7 @@ def _run_combine(
         extra = np.ascontiguousarray(extra)
     alike = {**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype}
     call = agree(
-        group, routing.owned, held, alike, h * rows.itemsize,
+        group, "moe_distribute_combine", routing.owned, held, alike, h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"), back=True,
     )  # fmt: skip
     back = _send_back(group, call, rows)
