@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from emu.sdy.mlir.ir import Operation
 
-__all__ = ["from_jax"]
+__all__ = ["from_jax", "legalized_text"]
 
 _OLDEST = (0, 5)
 _CHLO_PASS = "func.func(chlo-legalize-to-stablehlo)"
@@ -78,15 +78,18 @@ def from_jax(
     lowered = function.trace(*args, **kwargs).lower(  # type: ignore[attr-defined]  # jitted
         lowering_platforms=(platform,)
     )
-    text = _legalized(lowered, locations) if legalize_chlo else None
+    text = legalized_text(lowered, locations=locations) if legalize_chlo else None
     if text is None:
         text = lowered.as_text(debug_info=locations)
     name = getattr(function, "__name__", "function")
     return parse(text, file=f"<{name} lowered by jax>")
 
 
-def _legalized(lowered: Any, locations: bool) -> str | None:
-    """The text without CHLO; None if there is none in it, or jaxlib cannot do it."""
+def legalized_text(lowered: Any, *, locations: bool) -> str | None:
+    """The text of what ``jax.jit(f).lower()`` gives, with StableHLO for CHLO.
+
+    None if there is no CHLO in it, or if jaxlib has no form for an operation.
+    """
     from jaxlib.mlir import ir, passmanager
     from jaxlib.mlir.dialects import stablehlo
 
