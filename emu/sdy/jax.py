@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.arguments import ArgumentError, check_flag, check_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,13 +56,19 @@ def from_jax(
 
     Raises:
         ImportError: JAX is not installed, or too old.
-        ValueError: Shardings are given for a function that is jitted already.
+        ArgumentError: Shardings are given for a function that is jitted
+            already, or an argument of this function (not of yours) is wrong.
 
     Example:
         >>> mesh = jax.sharding.AbstractMesh((16, 16), ("data", "model"))
         >>> sharding = jax.sharding.NamedSharding(mesh, P("data", "model"))
         >>> module = emu.sdy.from_jax(jnp.tanh, x, in_shardings=sharding)
     """
+    if not callable(function):
+        raise ArgumentError(f"function must be a function, but got {shown(function)}")
+    check_text("platform", platform, "the name of a platform")
+    check_flag("locations", locations)
+    check_flag("legalize_chlo", legalize_chlo)
     jax = _jax()
     shardings = {
         name: value
@@ -71,7 +78,7 @@ def from_jax(
     if not hasattr(function, "trace"):
         function = jax.jit(function, **shardings)
     elif shardings:
-        raise ValueError(
+        raise ArgumentError(
             f"{' and '.join(shardings)}: the function is jitted already; "
             "give the shardings to jax.jit"
         )
