@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 
 from emu.tile.cpu import call, native
 from emu.tile.cpu import registers as r
+from emu.tile.cpu.depth import deep
 from emu.tile.cpu.diagnosis import Diagnosis
 from emu.tile.cpu.emitter import Emitter
 from emu.tile.cpu.frame import Frame
@@ -28,7 +26,6 @@ from emu.tile.verify import verify
 _POINTER = ir.PointerType()
 _RUN = ir.FunctionType(r.I64, [_POINTER])
 _PROGRAM = ir.FunctionType(r.I64, [_POINTER, *[r.I32] * 6, _POINTER, _POINTER])
-_DEPTH = 50_000
 _FIRST_PROGRAMS = 16
 """After so many programs of a grid the clock is looked at first."""
 
@@ -38,7 +35,7 @@ _LEFT = call.PAIRS
 
 def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module; ``emu.tile.cpu.compile`` says what is promised."""
-    with _deep():
+    with deep():
         verify(module)
         module = simplify(module)
         CarryOffsets().apply(module)
@@ -70,17 +67,6 @@ def _place(kernel: Function) -> str:
         if location is not None:
             return f"{location.file}:{location.line}"
     return ""
-
-
-@contextmanager
-def _deep() -> Iterator[None]:
-    """Allow for chains of thousands of operations, along which facts are looked up recursively."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEPTH))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def _digest(text: str) -> str:
