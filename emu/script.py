@@ -135,5 +135,7 @@ def _run_on_pe(path: str, arguments: tuple[str, ...], environment: dict[str, str
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([shims, inherited] if inherited else [shims])
     importlib.import_module("_emu_imports").install()
+    # A PE inherits the way in which it was started itself; children of a script start as in plain Python.
+    importlib.import_module("multiprocessing").set_start_method(None, force=True)
     sys.argv = [path, *arguments]
     runpy.run_path(path, run_name="__main__")

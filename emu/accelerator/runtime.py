@@ -352,6 +352,7 @@ def _facts(kind: str) -> dict[str, Any]:
         "get_device_capability": lambda device=None: CAPABILITY if index_of(kind, device) >= 0 else None,
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
+        "_sleep": lambda cycles: None,
         "get_gencode_flags": lambda: "",
         "get_sync_debug_mode": lambda: debug["mode"],
         "set_sync_debug_mode": set_sync_debug_mode,
