@@ -31,6 +31,7 @@ def set_up() -> None:
         serialization,
         sharded,
         storages,
+        tracing,
         wide,
         wrappers,
     )
@@ -50,6 +51,7 @@ def set_up() -> None:
     profiling.install()
     legacy_types.install()
     storages.install()
+    tracing.install()
     wide.install()
     sharded.install()
     wrappers.install(marks.resolve, marks.put_mark)
