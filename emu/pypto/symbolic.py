@@ -129,10 +129,11 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
 
 
 def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
-    """Leave arithmetic to a tensor or array on the other side; refuse all other operands."""
+    """Leave arithmetic to a tensor, array or sequence on the other side; refuse all other operands."""
     from emu.pypto.tensor import Tensor
 
-    if isinstance(other, Tensor | np.ndarray):
+    repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
+    if repeated or isinstance(other, Tensor | np.ndarray):
         return NotImplemented  # type: ignore[no-any-return]
     if hasattr(type(other), "__index__"):
         raise ArgumentError(
