@@ -26,6 +26,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from multiprocessing import connection, reduction
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ from emu.comm.errors import (
     StoppedError,
 )
 from emu.comm.fork_server import ForkServer, signal_name
+from emu.comm.input import NONE, Input
 from emu.comm.launch_arguments import check_launch
 from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
 from emu.comm.link_model import Link
@@ -47,6 +49,7 @@ from emu.comm.output import Output
 from emu.comm.pe import Start
 from emu.comm.segment import Segment
 from emu.comm.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
+from emu.kernels import cache_folder
 
 T = TypeVar("T")
 
@@ -71,6 +74,7 @@ def launch(
     prefix_output: bool = True,
     link: Link | None = None,
     preload: Sequence[str] = (),
+    stdin: int | str = NONE,
 ) -> list[T]:
     """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
 
@@ -94,6 +98,8 @@ def launch(
             that it models. Default: none, as fast as memory is.
         preload: Modules that are imported once for all PEs rather than in each. Only the first launch
             of a process looks at it; what cannot be imported is left out.
+        stdin: Number of the PE that gets this process's standard input, or ``"all"`` for a copy to
+            each. Default: ``"none"``; who has none finds the end of input at once.
 
     Returns:
         The results, in PE order.
@@ -103,6 +109,7 @@ def launch(
         ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
             and the remote traceback as a note.
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
+        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
     asked = check_launch(
         fn,
@@ -117,10 +124,13 @@ def launch(
         prefix_output=prefix_output,
         link=link,
         preload=preload,
+        stdin=stdin,
     )
     _check_where()
+    cache_folder.check()
     layout = Layout(n_pes=asked.n_pes, heap_bytes=asked.heap_size)
-    world = _Launch(Segment.create(layout, link=link), asked.timeout, asked.prefix_output)
+    segment = Segment.create(layout, link=link)
+    world = _Launch(segment, asked.timeout, asked.prefix_output, Input(asked.stdin))
     try:
         with serving.launching():
             world.start(asked.call, asked.poison, asked.preload)
@@ -145,7 +155,7 @@ def _check_where() -> None:
 class _Launch:
     """The processes of one world and what has been heard of them."""
 
-    def __init__(self, segment: Segment, timeout: float, prefix: bool) -> None:
+    def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
         self._n_pes = segment.layout.n_pes
         self._timeout = timeout
@@ -164,6 +174,7 @@ class _Launch:
         self._ended: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._output = Output(self._selector, prefix)
+        self._input = given
 
     # --- start -----------------------------------------------------------------------------
 
@@ -181,21 +192,19 @@ class _Launch:
             receive, send = server.pipe()
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
+            make = partial(
+                self._start_of,
+                pe,
+                send,
+                out_write,
+                err_write,
+                cores=cores,
+                call=call,
+                poison=poison,
+            )
             try:
-                process = server.start(
-                    pe,
-                    lambda pe=pe, send=send, out=out_write, err=err_write: Start(  # type: ignore[misc]
-                        segment=self._segment,
-                        pe=pe,
-                        cores=cores,
-                        call=call,
-                        results=send,
-                        stdout=reduction.DupFd(out),
-                        stderr=reduction.DupFd(err),
-                        environment=environment,
-                        poison=poison,
-                    ),
-                )
+                with self._input.of(pe) as given:
+                    process = server.start(pe, partial(make, given, environment=environment))
             finally:
                 send.close()
                 os.close(out_write)
@@ -206,6 +215,22 @@ class _Launch:
             self._connections.append(receive)
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
+
+        self._input.begin()
+
+    def _start_of(
+        self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
+    ) -> Start:
+        """Return what PE ``pe`` is told; to be called while its process is being started."""
+        return Start(
+            segment=self._segment,
+            pe=pe,
+            results=results,
+            stdin=None if given is None else reduction.DupFd(given),
+            stdout=reduction.DupFd(out),
+            stderr=reduction.DupFd(err),
+            **rest,
+        )
 
     # --- watch -----------------------------------------------------------------------------
 
@@ -338,7 +363,7 @@ class _Launch:
         if time.monotonic() < self._kill_compiling_at and any(
             compiling.compiles(self._segment, pe) for pe in left
         ):
-            self._kill_at = time.monotonic() + _TICK_S
+            self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
             return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):
@@ -357,6 +382,7 @@ class _Launch:
 
     def close(self) -> None:
         """Give every descriptor back."""
+        self._input.close()
         self._output.close()
         for source in self._connections:
             if source is not None:

@@ -33,6 +33,8 @@ BLOCK_BYTES = 256
 B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
 B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
+READING = 1 << 32
+"""What B_COMPILING is higher by while the PE reads standard input."""
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.compiling import compiles
+from emu.comm.compiling import compiles, reads_input
 from emu.comm.layout import (
     B_POLLS,
     B_STATE,
@@ -75,6 +75,8 @@ def describe(segment: Segment, pe: int) -> str:
         return f"PE {pe} is starting"
     if compiles(segment, pe) and not (seen.waiting and seen.description):
         return f"PE {pe} is compiling a kernel"
+    if reads_input(segment, pe):
+        return f"PE {pe} reads standard input"
     if not seen.waiting and not seen.polls:
         return f"PE {pe} is running (not waiting)"
     call = seen.description.get("call")
@@ -187,8 +189,8 @@ class Progress:
                 continue
             rate = (seen.polls - self._polls[pe]) / elapsed
             self._polls[pe] = seen.polls
-            if compiles(self._segment, pe):
-                marks.append(now)  # it, or the process that it waits for, makes progress
+            if compiles(self._segment, pe) or reads_input(self._segment, pe):
+                marks.append(now)  # what it waits for is not another PE
             elif seen.state == RUNNING and (seen.waiting or rate >= _POLLS_PER_S):
                 anyone_waits = True
                 marks.append((seen.state, seen.waits))

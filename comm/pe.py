@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emu.comm.errors import StoppedError
+from emu.comm.input import open_input
 from emu.comm.layout import B_STATE, FINISHED
 from emu.comm.outcome import failure_message, result_message
 from emu.comm.payload import Call
@@ -30,6 +31,7 @@ class Start:
     cores: int
     call: Call
     results: Any
+    stdin: Any
     stdout: Any
     stderr: Any
     environment: dict[str, str]
@@ -95,6 +97,7 @@ def _prepare_process(start: Start) -> None:
     os.environ.clear()
     os.environ.update(start.environment)
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    open_input(start.stdin, start.segment, start.pe)
     for source, target in ((start.stdout, 1), (start.stderr, 2)):
         fd = source.detach()
         os.dup2(fd, target)

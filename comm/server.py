@@ -537,7 +537,7 @@ def server_of(group: Group) -> Server:
 
 
 _INT, _ROW, _TABLE = types.int64, types.int64[::1], types.int64[:, ::1]
-KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+_KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (turns.run_turns, (_INT, _ROW, _ROW, _ROW, _TABLE, _TABLE, _ROW)),
     (turns.await_word, (_INT, _ROW, _INT, _INT, _INT, _INT)),
     (turns.await_records, (_INT, _ROW, _INT, _INT, _INT, _INT)),
@@ -554,14 +554,14 @@ KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
 @functools.cache
 def _load_kernels() -> None:
     """Load or compile in the main thread: a PE whose server compiles would look as if it waited."""
-    for kernel, signature in KERNELS:
+    for kernel, signature in _KERNELS:
         if hasattr(kernel, "compile"):  # absent under NUMBA_DISABLE_JIT
             kernel.compile(signature)
 
 
 def preload() -> None:
     """Load the kernels if they have been compiled before, so that processes forked off have them."""
-    if all(is_stored(kernel, signature) for kernel, signature in KERNELS):
+    if all(is_stored(kernel, signature) for kernel, signature in _KERNELS):
         _load_kernels()
 
 

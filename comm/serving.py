@@ -104,16 +104,19 @@ def _folder_for_the_socket() -> Iterator[str | None]:
         return
     config: Any = vars(process.current_process())["_config"]
     before = config.get("tempdir")
-    folder = tempfile.mkdtemp(prefix="emu-socket-")
-    config["tempdir"] = folder
+    real = tempfile.mkdtemp(prefix="emu-socket-")
+    descriptor = os.open(real, os.O_PATH | os.O_CLOEXEC)
+    # Not by its name, as the address of a socket has room for a hundred characters only.
+    config["tempdir"] = folder = f"/proc/self/fd/{descriptor}"
     try:
         yield folder
     finally:
+        os.close(descriptor)
         if before is None:
             del config["tempdir"]
         else:
             config["tempdir"] = before
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(real, ignore_errors=True)
 
 
 def _forget_name(folder: str) -> None:
@@ -152,12 +155,15 @@ def _try_nameless_socket() -> None:
         socket.socket(socket.AF_UNIX) as listener,
         socket.socket(socket.AF_UNIX) as client,
     ):
-        address = os.path.join(folder, "s")
-        listener.bind(address)
-        listener.listen()
-        nameless = _without_name(address)
+        directory = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         try:
-            os.unlink(address)
+            listener.bind(f"/proc/self/fd/{directory}/s")
+        finally:
+            os.close(directory)
+        listener.listen()
+        nameless = _without_name(os.path.join(folder, "s"))
+        try:
+            os.unlink(os.path.join(folder, "s"))
             client.settimeout(1.0)
             client.connect(nameless)
         finally:

@@ -28,6 +28,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 import numpy as np
 
 from emu.comm import entries, heap, linked, server, signals
+from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
@@ -46,12 +47,12 @@ def compile_all() -> None:
     with _world() as world:
         for step in (*_alone(world), *_together(world)):
             step()
-    for kernel in server.KERNELS:
-        kernel[0].compile(kernel[1])
+    server._load_kernels()
 
 
 def load() -> None:
     """Call every kernel of the machine that is in the cache of compiled code."""
+    occupy_descriptor()
     check_array_layout()
     with only_stored(), contextlib.suppress(NotStoredError), _world() as world:
         for step in _alone(world):

@@ -552,6 +552,11 @@ def set_world(world: World | None) -> None:
     _current = world
 
 
+def current() -> World | None:
+    """Return the World of this process, or None if it is no PE."""
+    return _current
+
+
 def world() -> World:
     """Return the World of this PE.
 

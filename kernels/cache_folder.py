@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import functools
 import os
 import shutil
@@ -47,6 +48,15 @@ def base() -> Path:
     return Path(os.path.abspath(given))
 
 
+def check() -> None:
+    """Raise what is wrong with the cache, if anything is; one that is not there yet may be made.
+
+    Raises:
+        CacheFolderError: Others can write into it.
+    """
+    trusted(base())
+
+
 def trusted(folder: Path) -> Path:
     """Return the real path of a folder into which nobody else can write; it need not exist yet.
 
@@ -71,8 +81,12 @@ def _trusted(path: str) -> Path:
         return Path(path)
     try:
         return _known(path)
-    except FileNotFoundError:  # nothing can be read from it, and make() looks at it again
-        return Path(os.path.realpath(path))
+    except FileNotFoundError:  # not there yet, so that it is not known for good
+        real = Path(os.path.realpath(path))
+        for parent in real.parents:
+            if parent.exists():
+                _check_parent(real, parent, os.stat(parent))
+        return real
     except OSError:  # cannot be reached, so neither read nor written
         return Path(path)
 
@@ -142,14 +156,15 @@ def make(folder: Path) -> Path:
         OSError: It cannot be made.
         CacheFolderError: It is there, and others can write into it.
     """
+    trusted(folder.parent)
     if not folder.is_dir():
-        folder.parent.parent.mkdir(parents=True, exist_ok=True)
-        for one in (folder.parent, folder):
-            with contextlib.suppress(FileExistsError):
-                one.mkdir(mode=0o700)
+        for one in (*reversed(folder.parents), folder):
+            if not one.is_dir():
+                with contextlib.suppress(FileExistsError):  # by another process, or it is a file
+                    one.mkdir(mode=0o700)
     real = trusted(folder)
     if not real.is_dir():
-        raise NotADirectoryError(f"{folder} is not a folder")
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     return real
 
 

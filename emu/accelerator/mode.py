@@ -32,7 +32,7 @@ MIXES = {
     getattr(owner, name)
     for owner, names in (
         (Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
-        (torch, ("index_put", "index_put_", "tensor_split")),
+        (torch, ("index_put", "index_put_", "tensor_split", "_nested_view_from_jagged")),
         (torch._C._VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
     )
     for name in names

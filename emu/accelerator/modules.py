@@ -113,7 +113,7 @@ def _accelerator() -> dict[str, Any]:
         "current_device_idx": lambda: current_device(accelerator_type()),
         "set_device_index": set_device_index,
         "set_device_idx": set_device_index,
-        "synchronize": synchronize,
+        "synchronize": lambda device=None, /: synchronize(device),
         "current_stream": lambda device=None: _module().current_stream(device),
         "set_stream": lambda stream: _module().set_stream(stream),
         "empty_cache": lambda: None,

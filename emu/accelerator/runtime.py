@@ -171,7 +171,8 @@ Stream.event_type = Event
 def make_namespace(kind: str) -> dict[str, Any]:
     """Return the names that a device module of ``kind`` gets."""
     stream = type("Stream", (Stream,), {"kind": kind})
-    names: dict[str, Any] = {"Stream": stream, "Event": Event, "synchronize": synchronize}
+    names: dict[str, Any] = {"Stream": stream, "Event": Event}
+    names["synchronize"] = lambda device=None: synchronize(device)
     names |= _device_functions(kind) | _stream_functions(kind, stream) | _random_functions(kind)
     names |= make_functions(kind, index_of) | _refusals(kind) | _facts(kind) | make_types(kind)
     for name, function in names.items():
@@ -222,10 +223,19 @@ def _device_functions(kind: str) -> dict[str, Any]:
 
 
 def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
-    class NoStream:
-        def __enter__(self) -> None: ...
+    class StreamContext:
+        """Makes a stream the current one for a while; None: changes nothing."""
 
-        def __exit__(self, *_: object) -> None: ...
+        def __init__(self, stream: Stream | None) -> None:
+            self.stream = stream
+
+        def __enter__(self) -> None:
+            if self.stream is not None:
+                self.stream.__enter__()
+
+        def __exit__(self, *_: object) -> None:
+            if self.stream is not None:
+                self.stream.__exit__()
 
     def current_stream(device: Any = None) -> Stream:
         entered = state.streams[kind]
@@ -238,8 +248,8 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
         state.streams[kind] = [stream]
 
     return {
-        "stream": lambda stream: NoStream() if stream is None else stream,
-        "StreamContext": lambda stream: NoStream() if stream is None else stream,
+        "stream": lambda stream: StreamContext(stream),
+        "StreamContext": StreamContext,
         "current_stream": current_stream,
         "default_stream": lambda device=None: stream_type(device, stream_id=0),
         "set_stream": set_stream,
@@ -352,6 +362,7 @@ def _facts(kind: str) -> dict[str, Any]:
         "get_device_capability": lambda device=None: CAPABILITY if index_of(kind, device) >= 0 else None,
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
+        "_sleep": lambda cycles: None,
         "get_gencode_flags": lambda: "",
         "get_sync_debug_mode": lambda: debug["mode"],
         "set_sync_debug_mode": set_sync_debug_mode,

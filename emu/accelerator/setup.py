@@ -18,15 +18,21 @@ def set_up() -> None:
     from emu.accelerator import (
         autocast,
         batch_norm,
+        custom_operators,
         distributed,
         dlpack,
         generator,
+        generic,
         handlers,
         legacy_types,
         marks,
         modules,
+        profiling,
         serialization,
         sharded,
+        storages,
+        tracing,
+        wide,
         wrappers,
     )
     from emu.accelerator.mode import enter
@@ -37,11 +43,16 @@ def set_up() -> None:
     handlers.provide_npu()
     serialization.install()
     generator.install()
+    generic.install()
     autocast.install()
     batch_norm.install()
+    custom_operators.install()
     dlpack.install()
+    profiling.install()
     legacy_types.install()
-    _cover_storages()
+    storages.install()
+    tracing.install()
+    wide.install()
     sharded.install()
     wrappers.install(marks.resolve, marks.put_mark)
     _cover_backward()
@@ -107,20 +118,6 @@ def _cover_saved_tensors() -> None:
         begin(self, covered(pack_hook), covered(unpack_hook))
 
     torch.autograd.graph.saved_tensors_hooks.__init__ = begin_inside  # type: ignore[method-assign]
-
-
-def _cover_storages() -> None:
-    """Have storages that are resized be counted again: sharded modules free memory so."""
-    from emu.accelerator.marks import count_again
-
-    resize = torch.UntypedStorage.resize_
-
-    def resize_(self: Any, size: int) -> Any:
-        result = resize(self, size)
-        count_again(self)
-        return result
-
-    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
 
 
 def _cover_threads() -> None:

@@ -81,7 +81,7 @@ def all_to_all_matmul(
     n_pes = where.n_pes
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b, blocks=n_pes)
     (m, k), n = left.shape, right.shape[1]
-    block = shares("m", m, n_pes)
+    block = shares("m", m, n_pes, "the rows of x1")
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     worth = turns_worth(m * k * n, block * k * left.itemsize, n_pes, where.link)
     split = split_rows(block, comm_turn, tile_rows, worth)
@@ -171,7 +171,7 @@ def matmul_all_to_all(
     where = find_group(group, rank_size)
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
     (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    columns = shares("n", n, n_pes)
+    columns = shares("n", n, n_pes, "the columns of x2")
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
     moved = m * columns * product.dtype.itemsize

@@ -57,6 +57,19 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return number
 
 
+def choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
+    """Return ``value`` as one of some integers.
+
+    Raises:
+        ArgumentError: It is none of them.
+    """
+    fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not fits or int(value) not in allowed:
+        known = ", ".join(map(str, allowed[:-1]))
+        raise ArgumentError(f"{name} must be {known} or {allowed[-1]}, but got {shown(value)}")
+    return int(value)
+
+
 def flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool: True, False, or an integer 0 or 1.
 
@@ -195,11 +208,11 @@ def operands(
     return left, right
 
 
-def shares(name: str, extent: int, n_pes: int) -> int:
-    """Return ``extent / n_pes``, which must be whole."""
+def shares(name: str, extent: int, n_pes: int, what: str) -> int:
+    """Return ``extent / n_pes``, which must be whole; ``what`` says what is counted."""
     if extent % n_pes:
         raise ArgumentError(
-            f"{name} must be divisible by the group's size of {n_pes}, but got {extent}"
+            f"{name} must be divisible by the group's size of {n_pes}, but got {extent}, {what}"
         )
     return extent // n_pes
 

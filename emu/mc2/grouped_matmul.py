@@ -207,7 +207,7 @@ def _run_alltoallv_gmm(
     }
     row_bytes = experts.depth * experts.x.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, experts.work, turns)
+    call = agree(group, "alltoallv_gmm", owned, held, alike, row_bytes, experts.work, turns)
     routes = call.routes
     rows = np.empty((routes.held_rows, experts.depth), experts.x.dtype)
     room = rows if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(rows)
@@ -264,7 +264,9 @@ def _run_gmm_alltoallv(
     }
     row_bytes = experts.columns * experts.dtype.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, experts.work, turns, back=True)
+    call = agree(
+        group, "gmm_alltoallv", owned, held, alike, row_bytes, experts.work, turns, back=True
+    )
     routes = call.routes
     products = np.empty((routes.held_rows, experts.columns), experts.dtype)
     room = (

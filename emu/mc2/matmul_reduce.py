@@ -93,7 +93,7 @@ def matmul_reduce_scatter(
     where = find_group(group, rank_size)
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
     (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    block = shares("m", m, n_pes)
+    block = shares("m", m, n_pes, "the rows of x1")
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
     worth = turns_worth(m * k * n, block * n * product.dtype.itemsize, n_pes, where.link)

@@ -18,7 +18,7 @@ from emu.comm.world import Group
 from emu.kernels.cast import cast
 from emu.kernels.quant import dynamic_quantize, quantize
 from emu.kernels.rows import weighted_row_sum
-from emu.mc2.arguments import find_group, integer, local, shown
+from emu.mc2.arguments import choice, find_group, integer, local, shown
 from emu.mc2.expert_exchange import (
     FLOAT32,
     HALF,
@@ -191,10 +191,12 @@ def _run_dispatch(
     routing = Routing(group, expert_ids, moe_expert_num, x_active_mask, global_bs)
     routing.check_tokens("x", tokens)
     packer = Packer(tokens, routing, quant_mode, scales)
-    integer("expert_token_nums_type", expert_token_nums_type, CUMULATIVE, COUNTS)
+    choice("expert_token_nums_type", expert_token_nums_type, (CUMULATIVE, COUNTS))
     h = tokens.shape[1]
     alike = {**routing.alike, "h of x": h, "the dtype of x": tokens.dtype, "quant_mode": quant_mode}
-    call = agree(group, routing.owned, None, alike, h * packer.dtype.itemsize)
+    call = agree(
+        group, "moe_distribute_dispatch", routing.owned, None, alike, h * packer.dtype.itemsize
+    )
     expand_x, dynamic_scales = _send_out(group, call, packer)
     numbers = np.diff(call.routes.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
@@ -235,7 +237,7 @@ def _run_combine(
         extra = np.ascontiguousarray(extra)
     alike = {**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype}
     call = agree(
-        group, routing.owned, held, alike, h * rows.itemsize,
+        group, "moe_distribute_combine", routing.owned, held, alike, h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"), back=True,
     )  # fmt: skip
     back = _send_back(group, call, rows)
@@ -381,7 +383,7 @@ class Packer:
     """
 
     def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: Any) -> None:
-        quant_mode = integer("quant_mode", quant_mode, NO_QUANT, DYNAMIC_QUANT)
+        quant_mode = choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
         self._routing = routing
         self.width = x.shape[1]
         self.dtype = x.dtype if quant_mode == NO_QUANT else INT8

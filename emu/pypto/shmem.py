@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emu.comm.errors import SymmetricMemoryError
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
-from emu.pypto.errors import ArgumentError, DTypeError, show
+from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError, show
 from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import group_of
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
@@ -91,9 +92,8 @@ class Memory:
         if ledger is None:
             ledger = _ledgers[group.name] = _Ledger(group)
         ledger.collect()
-        ledger.created += 1
         self.group = group
-        self.number = ledger.created
+        self.number = ledger.created + 1
         self.alive = True
         self.claimed = ledger.claimed
         self.n_pes = group.n_pes
@@ -104,12 +104,20 @@ class Memory:
         self.last_barrier: Node | None = None
         self._barrier: SymmetricArray | None = None
         self._data: SymmetricArray | None = None
-        if shape is None:
-            name = f"{self.name}.signals"
-            slots = group.alloc((self.n_pes, 1), INT32, name=name, poison=False)
-            self.families[()] = (slots, 1)
-        else:
-            self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
+        try:
+            if shape is None:
+                name = f"{self.name}.signals"
+                slots = group.alloc((self.n_pes, 1), INT32, name=name, poison=False)
+                self.families[()] = (slots, 1)
+            else:
+                self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
+        except SymmetricMemoryError as error:
+            what = "signals" if shape is None else f"shape {list(shape)} {dtype!r}"
+            raise ArgumentError(
+                f"create {self.number} of group {group.name!r} must be the same on every PE, and shape and "
+                f"dtype must fit the symmetric heap, but got {what}: {error}"
+            ) from None
+        ledger.created += 1
 
     @property
     def data(self) -> SymmetricArray:
@@ -125,13 +133,19 @@ class Memory:
         if family is None:
             n_tiles = count_tiles(shape, tile)
             text = "/".join(",".join(map(str, part)) for part in key)
-            words = self.group.alloc(
-                (self.n_pes, n_tiles),
-                INT32,
-                name=f"{self.name}.slots",
-                key=f"{self.prefix}slots/{text}",
-                poison=False,
-            )
+            try:
+                words = self.group.alloc(
+                    (self.n_pes, n_tiles),
+                    INT32,
+                    name=f"{self.name}.slots",
+                    key=f"{self.prefix}slots/{text}",
+                    poison=False,
+                )
+            except SymmetricMemoryError as error:
+                raise TileShapeError(
+                    f"the tile shape must leave room for the slots of {n_tiles} tiles on each of "
+                    f"{self.n_pes} PEs, but got {list(tile)} for {list(shape)}: {error}"
+                ) from None
             family = self.families[key] = (words, n_tiles)
         return family
 

@@ -11,13 +11,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.arguments import ArgumentError, check_flag, check_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emu.sdy.mlir.ir import Operation
 
-__all__ = ["from_jax"]
+__all__ = ["from_jax", "legalized_text"]
 
 _OLDEST = (0, 5)
 _CHLO_PASS = "func.func(chlo-legalize-to-stablehlo)"
@@ -55,13 +56,19 @@ def from_jax(
 
     Raises:
         ImportError: JAX is not installed, or too old.
-        ValueError: Shardings are given for a function that is jitted already.
+        ArgumentError: Shardings are given for a function that is jitted
+            already, or an argument of this function (not of yours) is wrong.
 
     Example:
         >>> mesh = jax.sharding.AbstractMesh((16, 16), ("data", "model"))
         >>> sharding = jax.sharding.NamedSharding(mesh, P("data", "model"))
         >>> module = emu.sdy.from_jax(jnp.tanh, x, in_shardings=sharding)
     """
+    if not callable(function):
+        raise ArgumentError(f"function must be a function, but got {shown(function)}")
+    check_text("platform", platform, "the name of a platform")
+    check_flag("locations", locations)
+    check_flag("legalize_chlo", legalize_chlo)
     jax = _jax()
     shardings = {
         name: value
@@ -71,22 +78,25 @@ def from_jax(
     if not hasattr(function, "trace"):
         function = jax.jit(function, **shardings)
     elif shardings:
-        raise ValueError(
+        raise ArgumentError(
             f"{' and '.join(shardings)}: the function is jitted already; "
             "give the shardings to jax.jit"
         )
     lowered = function.trace(*args, **kwargs).lower(  # type: ignore[attr-defined]  # jitted
         lowering_platforms=(platform,)
     )
-    text = _legalized(lowered, locations) if legalize_chlo else None
+    text = legalized_text(lowered, locations=locations) if legalize_chlo else None
     if text is None:
         text = lowered.as_text(debug_info=locations)
     name = getattr(function, "__name__", "function")
     return parse(text, file=f"<{name} lowered by jax>")
 
 
-def _legalized(lowered: Any, locations: bool) -> str | None:
-    """The text without CHLO; None if there is none in it, or jaxlib cannot do it."""
+def legalized_text(lowered: Any, *, locations: bool) -> str | None:
+    """The text of what ``jax.jit(f).lower()`` gives, with StableHLO for CHLO.
+
+    None if there is no CHLO in it, or if jaxlib has no form for an operation.
+    """
     from jaxlib.mlir import ir, passmanager
     from jaxlib.mlir.dialects import stablehlo
 

@@ -415,6 +415,14 @@ def two_dimensions() -> None:
 
 # --- running them ------------------------------------------------------------------------------
 
+LOADED_ONCE = (
+    "torch",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor.parallel",
+    "torch.distributed.pipelining",
+    "torch.distributed.checkpoint.state_dict",
+)
+
 CHECKS = [
     sharded_tensors,
     sharded_random_numbers,
@@ -462,14 +470,18 @@ def run_checks(names: list[str]) -> dict[str, str]:
     return failures
 
 
+def launch(names: list[str], n: int) -> dict[str, str]:
+    return emu.launch(run_checks, n, args=(names,), preload=LOADED_ONCE)[0]
+
+
 @pytest.fixture(scope="module")
 def on_two() -> dict[str, str]:
-    return emu.launch(run_checks, 2, args=([check.__name__ for check in CHECKS],))[0]
+    return launch([check.__name__ for check in CHECKS], 2)
 
 
 @pytest.fixture(scope="module")
 def on_four() -> dict[str, str]:
-    return emu.launch(run_checks, 4, args=(ON_FOUR,))[0]
+    return launch(ON_FOUR, 4)
 
 
 @pytest.mark.parametrize("name", [check.__name__ for check in CHECKS[:-1]])

@@ -299,7 +299,7 @@ WRONG_DISPATCH = (
     ),
     ({"moe_expert_num": 3}, "moe_expert_num must be a multiple of the 2 ranks of group 'world'"),
     ({"moe_expert_num": 0}, "moe_expert_num must be in [1, 1048576], but got 0"),
-    ({"quant_mode": 3}, "quant_mode must be in [0, 2], but got 3"),
+    ({"quant_mode": 3}, "quant_mode must be 0, 1 or 2, but got 3"),
     ({"quant_mode": 1}, "scales must be given with quant_mode 1, but got None"),
     ({"scales": np.ones((4, 4), np.float32)}, "scales must be None with quant_mode 0"),
     (
@@ -308,7 +308,7 @@ WRONG_DISPATCH = (
     ),
     ({"x_active_mask": np.ones(2, bool)}, "x_active_mask must have shape [3], but got (2,)"),
     ({"x_active_mask": np.ones(3, np.int8)}, "x_active_mask must have dtype bool, but got int8"),
-    ({"expert_token_nums_type": 2}, "expert_token_nums_type must be in [0, 1], but got 2"),
+    ({"expert_token_nums_type": 2}, "expert_token_nums_type must be 0 or 1, but got 2"),
     ({"global_bs": 4}, "global_bs must be at least 6, 2 ranks of 3 tokens, but got 4"),
     ({"global_bs": 7}, "global_bs must be 0 or a multiple of the 2 ranks, but got 7"),
     ({"group_tp": "tp"}, "group_tp must be None or empty, since tensor-parallel groups are not"),

@@ -434,18 +434,20 @@ def test_every_public_callable_is_fuzzed(worlds):
     assert not public() ^ fuzzed
 
 
+@pytest.mark.timeout(120 + CALLS // 20)
 @pytest.mark.parametrize("seed", range(2))
 def test_wrong_arguments_are_named_and_nothing_is_changed(worlds, seed):
     (world,) = worlds(1, heap_bytes=64 << 20)
     set_world(world)
     try:
-        findings = fuzz(seed, CALLS or 1500)
+        findings = fuzz(seed, CALLS or 1000)
     finally:
         world.finish()
         set_world(None)
     assert not findings, f"{len(findings)}:\n" + "\n".join(findings[:20])
 
 
+@pytest.mark.timeout(120 + CALLS // 20)
 def test_the_same_in_a_world():
-    for findings in emu.launch(fuzz, 2, args=(2, CALLS or 600), timeout=60):
+    for findings in emu.launch(fuzz, 2, args=(2, CALLS or 400), timeout=60):
         assert not findings, f"{len(findings)}:\n" + "\n".join(findings[:20])

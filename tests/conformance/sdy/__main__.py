@@ -138,7 +138,8 @@ def as_of_june(word: str) -> str:
     name, _, options = word.partition("=")
     if name.lstrip("-") != "sdy-convert-global-to-local":
         return word
-    return f"{name}={options} fix-sub-axis-offsets=false"
+    old = "fix-sub-axis-offsets=false fix-wrong-results=false"
+    return f"{name}={options} {old}"
 
 
 def main() -> int:

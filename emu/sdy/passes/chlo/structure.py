@@ -9,7 +9,6 @@ from emu.sdy.mlir.attributes import (
     BoolAttr,
     DenseArrayAttr,
     DenseElementsAttr,
-    DialectAttr,
     FloatAttr,
     IntegerAttr,
 )
@@ -97,18 +96,11 @@ def _spread(build: Builder, op: Operation, value: Value, shape: tuple[int, ...])
 def _comparison(op: Operation) -> Mapping[str, Attribute]:
     found: dict[str, Attribute] = {}
     direction, kind = (op.attribute(n) for n in ("comparison_direction", "compare_type"))
-    if (word := _word(direction)) is not None:
-        found["comparison_direction"] = ComparisonDirection(word)
-    if (word := _word(kind)) is not None:
-        found["compare_type"] = ComparisonType(word)
+    if isinstance(direction, ComparisonDirection):  # CHLO's own, which has the same words
+        found["comparison_direction"] = ComparisonDirection(direction.value)
+    if isinstance(kind, ComparisonType):
+        found["compare_type"] = ComparisonType(kind.value)
     return found
-
-
-def _word(attribute: Attribute | None) -> str | None:
-    """The last word of ``#chlo<comparison_direction LT>``."""
-    if not isinstance(attribute, DialectAttr):
-        return None
-    return attribute.body.strip("<>").split()[-1]
 
 
 # The largest elements

@@ -68,6 +68,7 @@ class Options:
     combine_multi_dimension_reduce_scatter: bool = False
     enable_rgv3: bool = False
     fix_sub_axis_offsets: bool = True
+    fix_wrong_results: bool = True
 
 
 def axes_of(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
@@ -87,6 +88,11 @@ class Localization:
         module: The module.
         options: Those of the pass.
         diagnostics: Takes warnings.
+
+    Attributes:
+        options: Those of the pass.
+        joint: What combines the partial results of a reduction, by the
+            reduction and the replica groups; it gets its region in the end.
     """
 
     def __init__(self, module: Operation, options: Options, diagnostics: Diagnostics) -> None:
@@ -98,6 +104,7 @@ class Localization:
         self._global: dict[Value, Type] = {}
         self._arguments: dict[Value, TensorSharding] = {}
         self._done: dict[Operation, None] = {}
+        self.joint: dict[tuple[Operation, str], Operation] = {}
         for op in module.walk():
             self._collect_arguments(op)
 
@@ -242,6 +249,8 @@ class Localization:
             op.drop_operands()
         for op in self._done:
             op.erase()
+        for (reduction, _), joint in self.joint.items():
+            joint.add_region(reduction.regions[0].clone({}))
 
     def warn(self, op: Operation, message: str) -> None:
         """Emit a warning about an operation."""
