@@ -571,7 +571,7 @@ def _load_kernels() -> None:
 
 def preload() -> None:
     """Load the kernels if they have been compiled before, so that processes forked off have them."""
-    if is_stored(*_KERNELS[0]):
+    if all(is_stored(kernel, signature) for kernel, signature in _KERNELS):
         _load_kernels()
 
 
