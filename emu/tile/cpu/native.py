@@ -125,6 +125,7 @@ def load(code: bytes, symbol: str) -> int:
 
 
 _loaded: dict[str, int] = {}
+_loading = threading.Lock()
 
 
 def load_once(code: bytes, symbol: str) -> int:
@@ -134,7 +135,8 @@ def load_once(code: bytes, symbol: str) -> int:
         code: The object file.
         symbol: A name that says what the code is: of equal names the code must be equal.
     """
-    address = _loaded.get(symbol)
-    if address is None:
-        address = _loaded[symbol] = load(code, symbol)
+    with _loading:
+        address = _loaded.get(symbol)
+        if address is None:
+            address = _loaded[symbol] = load(code, symbol)
     return address
