@@ -74,7 +74,8 @@ def install() -> None:
 def _install() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     before = (ctypes.c_int64 * (_ACTION_WORDS * len(SIGNALS)))()
-    handler = native.load(native.to_object(_text(ctypes.addressof(before))), _symbol())
+    code = native.to_object(_text(ctypes.addressof(before)), optimise=False)
+    handler = native.load(code, _symbol())
     for n, number in enumerate(SIGNALS):
         action = (ctypes.c_int64 * _ACTION_WORDS)()
         action[0], action[_FLAGS] = handler, _SA_SIGINFO | _SA_ONSTACK | _SA_NODEFER
