@@ -23,6 +23,10 @@ class CollectiveMismatchError(ArgumentError):
     """
 
 
+class IndexRangeError(ArgumentError, IndexError):
+    """An index lies outside a symmetric array; iteration over one ends with it."""
+
+
 class UnknownGroupError(ArgumentError):
     """No member has made the group of this name yet."""
 
@@ -72,6 +76,26 @@ class PEExitError(CommError):
 
     def __reduce__(self) -> tuple[type[PEExitError], tuple[str, int]]:
         return type(self), (str(self), self.code)
+
+
+class PERaisedError(CommError, RuntimeError):
+    """A PE raised what cannot be sent as it is.
+
+    That is KeyboardInterrupt, GeneratorExit and whatever else is no ``Exception``; what cannot be pickled
+    or rebuilt; and what has no readable text. The text names its type and says what it said.
+    """
+
+    def __init__(self, message: str, raised: str = "") -> None:
+        super().__init__(message)
+        self.raised = raised
+        """Name of the exception's class."""
+
+    def __reduce__(self) -> tuple[type[PERaisedError], tuple[str, str]]:
+        return type(self), (str(self), self.raised)
+
+
+class ForkServerError(CommError):
+    """The process that PEs are forked from died; the next launch starts another one."""
 
 
 class ServerError(CommError):

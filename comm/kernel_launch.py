@@ -121,6 +121,30 @@ class Kernel:
         )
 
 
+def tiling_bytes(tiling: Any) -> bytes:
+    """Return tiling data given as a struct or as a buffer.
+
+    Raises:
+        ArgumentError: It is neither, or too long.
+    """
+    if isinstance(tiling, TilingData):
+        data = tiling.to_bytes()
+    elif type(tiling) is bytes:
+        data = tiling
+    else:
+        try:
+            data = memoryview(tiling).tobytes()
+        except (TypeError, ValueError, BufferError):
+            raise ArgumentError(
+                f"tiling must be TilingData or a buffer of bytes, but got {type(tiling).__name__}"
+            ) from None
+    if len(data) > MAX_TILING_BYTES:
+        raise ArgumentError(
+            f"tiling must have at most {MAX_TILING_BYTES} bytes, but got {len(data)}"
+        )
+    return data
+
+
 @functools.lru_cache(maxsize=64)
 def read_kernel(tiling: bytes, expected: Version | None, group: str) -> Kernel:
     """Read the tiling data of a communication kernel.
@@ -381,4 +405,4 @@ def _count(message: TilingData, kind: str, n_pes: int) -> int:
 
 
 __all__ = ["AREA_BYTES", "MAX_ARGUMENTS", "MAX_TILING_BYTES", "Kernel", "Launch", "Place",
-           "read_kernel", "write_launch"]  # fmt: skip
+           "read_kernel", "tiling_bytes", "write_launch"]  # fmt: skip

@@ -26,31 +26,38 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from multiprocessing import connection, reduction
 from typing import Any, TypeVar
 
+from emu.comm import compiling, serving
 from emu.comm.errors import (
-    ArgumentError,
     CommError,
     DeadlockError,
+    ForkServerError,
     PEDiedError,
     StoppedError,
 )
+from emu.comm.fork_server import ForkServer, signal_name
+from emu.comm.input import NONE, Input
+from emu.comm.launch_arguments import check_launch
 from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
 from emu.comm.link_model import Link
 from emu.comm.monitor import Progress, describe_all
+from emu.comm.outcome import read_error, summary_of, text_of
 from emu.comm.output import Output
-from emu.comm.payload import pack
-from emu.comm.pe import Start, main
+from emu.comm.pe import Start
 from emu.comm.segment import Segment
 from emu.comm.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
+from emu.kernels import cache_folder
 
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
-MAX_PES = 1024
 _GRACE_S = 0.7
+_COMPILING_GRACE_S = 20.0
+"""For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
 
 
@@ -67,6 +74,7 @@ def launch(
     prefix_output: bool = True,
     link: Link | None = None,
     preload: Sequence[str] = (),
+    stdin: int | str = NONE,
 ) -> list[T]:
     """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
 
@@ -90,6 +98,8 @@ def launch(
             that it models. Default: none, as fast as memory is.
         preload: Modules that are imported once for all PEs rather than in each. Only the first launch
             of a process looks at it; what cannot be imported is left out.
+        stdin: Number of the PE that gets this process's standard input, or ``"all"`` for a copy to
+            each. Default: ``"none"``; who has none finds the end of input at once.
 
     Returns:
         The results, in PE order.
@@ -99,14 +109,32 @@ def launch(
         ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
             and the remote traceback as a note.
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
+        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
-    _check(n_pes, transport, timeout, heap_size, link)
-    call = pack(fn, tuple(args), dict(kwargs or {}))
-    segment = Segment.create(Layout(n_pes=n_pes, heap_bytes=heap_size), link=link)
-    world = _Launch(segment, DEFAULT_TIMEOUT if timeout is None else timeout, prefix_output)
+    asked = check_launch(
+        fn,
+        n_pes,
+        DEFAULT_TIMEOUT,
+        args=args,
+        kwargs=kwargs,
+        transport=transport,
+        timeout=timeout,
+        heap_size=heap_size,
+        poison=poison,
+        prefix_output=prefix_output,
+        link=link,
+        preload=preload,
+        stdin=stdin,
+    )
+    _check_where()
+    cache_folder.check()
+    layout = Layout(n_pes=asked.n_pes, heap_bytes=asked.heap_size)
+    segment = Segment.create(layout, link=link)
+    world = _Launch(segment, asked.timeout, asked.prefix_output, Input(asked.stdin))
     try:
-        world.start(call, poison, preload)
-        world.watch()
+        with serving.launching():
+            world.start(asked.call, asked.poison, asked.preload)
+            world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
         world.finish_stopping()
@@ -116,19 +144,7 @@ def launch(
     return world.results()
 
 
-def _check(
-    n_pes: int, transport: str, timeout: float | None, heap_size: int, link: Link | None
-) -> None:
-    if isinstance(n_pes, bool) or not isinstance(n_pes, int) or not 1 <= n_pes <= MAX_PES:
-        raise ArgumentError(f"n_pes must be an integer in [1, {MAX_PES}], but got {n_pes!r}")
-    if transport != "shm":
-        raise ArgumentError(f"transport must be 'shm', but got {transport!r}")
-    if timeout is not None and not (timeout > 0 and not math.isnan(timeout)):
-        raise ArgumentError(f"timeout must be positive (seconds) or None, but got {timeout!r}")
-    if not 1 <= heap_size <= 1 << 42:
-        raise ArgumentError(f"heap_size must be in [1, 2**42] bytes, but got {heap_size!r}")
-    if link is not None and not isinstance(link, Link):
-        raise ArgumentError(f"link must be an emu.Link or None, but got {link!r}")
+def _check_where() -> None:
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise CommError(
             'emu.launch must be called under `if __name__ == "__main__":`, but it was reached while '
@@ -139,30 +155,33 @@ def _check(
 class _Launch:
     """The processes of one world and what has been heard of them."""
 
-    def __init__(self, segment: Segment, timeout: float, prefix: bool) -> None:
+    def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
         self._n_pes = segment.layout.n_pes
         self._timeout = timeout
         self._processes: list[Any] = []
         self._connections: list[connection.Connection | None] = []
         self._values: dict[int, Any] = {}
-        self._errors: dict[int, BaseException] = {}
+        self._errors: dict[int, Exception] = {}
         self._deaths: dict[int, PEDiedError] = {}
+        self._server: ForkServer | None = None
+        self._lost: ForkServerError | None = None
+        self._first_to_fail: int | None = None
         self._reason = 0
         self._report = ""
-        self._kill_at = math.inf
+        self._kill_at = self._kill_compiling_at = math.inf
         self._killed: set[int] = set()
         self._ended: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._output = Output(self._selector, prefix)
+        self._input = given
 
     # --- start -----------------------------------------------------------------------------
 
     def start(self, call: Any, poison: bool, preload: Sequence[str]) -> None:
         """Start every PE."""
         _allow_descriptors(self._n_pes)
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["emu.comm.warm", *preload])
+        server = self._server = ForkServer(preload)
         cores = (
             len(os.sched_getaffinity(0))
             if hasattr(os, "sched_getaffinity")
@@ -170,25 +189,22 @@ class _Launch:
         )
         environment = dict(os.environ)
         for pe in range(self._n_pes):
-            receive, send = context.Pipe(duplex=False)
+            receive, send = server.pipe()
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
+            make = partial(
+                self._start_of,
+                pe,
+                send,
+                out_write,
+                err_write,
+                cores=cores,
+                call=call,
+                poison=poison,
+            )
             try:
-                process = _start_process(
-                    context,
-                    pe,
-                    lambda pe=pe, send=send, out=out_write, err=err_write: Start(  # type: ignore[misc]
-                        segment=self._segment,
-                        pe=pe,
-                        cores=cores,
-                        call=call,
-                        results=send,
-                        stdout=reduction.DupFd(out),
-                        stderr=reduction.DupFd(err),
-                        environment=environment,
-                        poison=poison,
-                    ),
-                )
+                with self._input.of(pe) as given:
+                    process = server.start(pe, partial(make, given, environment=environment))
             finally:
                 send.close()
                 os.close(out_write)
@@ -200,10 +216,27 @@ class _Launch:
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
 
+        self._input.begin()
+
+    def _start_of(
+        self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
+    ) -> Start:
+        """Return what PE ``pe`` is told; to be called while its process is being started."""
+        return Start(
+            segment=self._segment,
+            pe=pe,
+            results=results,
+            stdin=None if given is None else reduction.DupFd(given),
+            stdout=reduction.DupFd(out),
+            stderr=reduction.DupFd(err),
+            **rest,
+        )
+
     # --- watch -----------------------------------------------------------------------------
 
     def watch(self) -> None:
         """Serve the PEs until each has ended."""
+        compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = min(_TICK_S, self._timeout / 4)
         next_look = time.monotonic() + tick
@@ -214,8 +247,11 @@ class _Launch:
                 self._kill_rest()
             if now >= next_look:
                 next_look = now + tick
+                compiled.look()
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
+        if compiled.anything_compiled():
+            serving.note_compiled()
         self._output.drain()
 
     def _serve(self, wait: float) -> None:
@@ -240,11 +276,8 @@ class _Launch:
         except (EOFError, OSError):
             message = None
         except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
-            message = (
-                "error",
-                pickle.dumps(CommError(f"PE {pe}'s result cannot be read: {error}")),
-                "",
-            )
+            text = f"PE {pe}'s result cannot be read: {type(error).__name__}: {text_of(error)}"
+            message = ("error", pickle.dumps(CommError(text)), "", "CommError", text)
         self._selector.unregister(source)
         source.close()
         self._connections[pe] = None
@@ -253,15 +286,13 @@ class _Launch:
         if message[0] == "ok":
             self._values[pe] = message[1]
         else:
-            self._fail(pe, message[1], message[2])
+            self._fail(pe, read_error(pe, message))
 
-    def _fail(self, pe: int, data: bytes, text: str) -> None:
-        error = pickle.loads(data)
-        error.pe = pe
-        if text:
-            error.add_note(f"on PE {pe}, whose traceback was:\n{text.rstrip()}")
+    def _fail(self, pe: int, error: Exception) -> None:
         self._errors[pe] = error
-        summary = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+        if not self._reason:
+            self._first_to_fail = pe
+        summary = summary_of(error)
         others = describe_all(self._segment, frozenset({pe}))
         self.stop(
             PEER_FAILED,
@@ -276,19 +307,32 @@ class _Launch:
         process.join()
         if pe in self._values or pe in self._errors:
             return
+        lost = self._server.how_it_ended(process.exitcode) if self._server is not None else None
+        if lost is not None:
+            self._lose_server(lost)
+            return
         self._segment.block(pe)[B_STATE] = DEAD
         ended_by_us = process.exitcode is None or process.exitcode in range(256)
         if pe in self._killed or (
             self._reason and (ended_by_us or process.exitcode == -signal.SIGTERM)
         ):
             return  # stopped before it could say anything
-        how = _how_it_died(process.exitcode)
+        how = _how_it_died(process.exitcode, self._segment.free_bytes())
         others = describe_all(self._segment, frozenset({pe}))
         text = f"PE {pe} (process {process.pid}) {how}. When that happened:\n{others}"
         error = PEDiedError(text, process.exitcode)
         error.pe = pe
         self._deaths[pe] = error
         self.stop(PE_DIED, text)
+
+    def _lose_server(self, how: str) -> None:
+        """Stop the PEs of a fork server that is no more: nobody would tell how they end."""
+        if self._lost is None and not self._reason:
+            others = describe_all(self._segment)
+            self._lost = ForkServerError(
+                f"{how}; its PEs were stopped. When that happened:\n{others}"
+            )
+            self.stop(INTERRUPTED, str(self._lost))
 
     # --- stop ------------------------------------------------------------------------------
 
@@ -310,8 +354,17 @@ class _Launch:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         self._kill_at = time.monotonic() + _GRACE_S
+        self._kill_compiling_at = self._kill_at
+        if reason != INTERRUPTED:
+            self._kill_compiling_at += _COMPILING_GRACE_S
 
     def _kill_rest(self) -> None:
+        left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
+        if time.monotonic() < self._kill_compiling_at and any(
+            compiling.compiles(self._segment, pe) for pe in left
+        ):
+            self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
+            return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):
             if pe not in self._ended:
@@ -322,12 +375,14 @@ class _Launch:
         """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
         while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
             self._serve(0.05)
+        self._kill_compiling_at = 0.0
         self._kill_rest()
         for process in self._processes:
             process.join()
 
     def close(self) -> None:
         """Give every descriptor back."""
+        self._input.close()
         self._output.close()
         for source in self._connections:
             if source is not None:
@@ -344,13 +399,17 @@ class _Launch:
         """Return the results, or raise what went wrong."""
         if not self._reason:
             return [self._values[pe] for pe in range(self._n_pes)]
+        if self._lost is not None:
+            raise ExceptionGroup("the fork server died", [self._lost])
         if self._reason == DEADLOCK:
             raise ExceptionGroup(self._report, self._deadlocked())
         roots: list[Exception] = [
             error
-            for _, error in sorted({**self._deaths, **self._errors}.items())
-            if isinstance(error, Exception)
-            and (not isinstance(error, StoppedError) or error in self._deaths.values())
+            for pe, error in sorted({**self._deaths, **self._errors}.items())
+            # A PE may raise a StoppedError of its own.
+            if not isinstance(error, StoppedError)
+            or pe in self._deaths
+            or pe == self._first_to_fail
         ]
         names = ", ".join(str(getattr(e, "pe", "?")) for e in roots)
         for error in roots[:1]:
@@ -365,7 +424,7 @@ class _Launch:
             if error is None and pe not in self._killed:
                 continue
             if error is not None and not isinstance(error, DeadlockError):
-                found.append(error if isinstance(error, Exception) else CommError(str(error)))
+                found.append(error)
                 continue
             short = DeadlockError(
                 f"PE {pe} was stopped in a wait"
@@ -379,42 +438,18 @@ class _Launch:
         return found or [DeadlockError("no PE answered")]
 
 
-def _start_process(context: Any, pe: int, make: Callable[[], Start]) -> Any:
-    """Start one PE; its ``Start`` must be made while the process is being started."""
-    process = context.Process(target=_main_of, args=(_Lazy(make),), name=f"emu-pe-{pe}")
-    process.start()
-    return process
-
-
-class _Lazy:
-    """Pickles as what ``make`` returns: descriptors can only be duplicated during the start."""
-
-    def __init__(self, make: Callable[[], Start]) -> None:
-        self._make = make
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _identity, (self._make(),)
-
-
-def _identity(start: Start) -> Start:
-    return start
-
-
-def _main_of(start: Start) -> None:
-    main(start)
-
-
-def _how_it_died(exitcode: int | None) -> str:
+def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
     if exitcode is None:
         return "ended without a word"
     if exitcode >= 0:
         return f"ended with exit status {exitcode} before its function returned"
-    try:
-        name = signal.Signals(-exitcode).name
-    except ValueError:
-        name = f"signal {-exitcode}"
+    name = signal_name(-exitcode)
     hint = {
-        "SIGBUS": "; /dev/shm may be full",
+        "SIGBUS": (
+            "; it touched memory that could not be had: shared memory (/dev/shm) may be full, "
+            f"{free_bytes} bytes of it are free now. Use smaller arrays or fewer PEs, or enlarge it "
+            "(docker: --shm-size)"
+        ),
         "SIGKILL": "; the system may have run out of memory",
     }.get(name, "")
     return f"was killed by {name}{hint}"

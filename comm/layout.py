@@ -25,12 +25,16 @@ HUGE = 2 << 20
 # --- header: int64 words
 H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
 H_LINK_BANDWIDTH, H_LINK_LATENCY = 40, 41  # float64: bytes a second, 0 for no link; seconds
+H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = 48, 49, 50, 51, 52  # comm/table.py
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, the rest is constant.
 BLOCK_BYTES = 256
 B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
+B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
+READING = 1 << 32
+"""What B_COMPILING is higher by while the PE reads standard input."""
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
@@ -63,6 +67,7 @@ LOCK_WAITERS = 1 << 30
 GROUPS = 256
 NAME_BYTES = 512  # 128 characters of up to 4 bytes
 ALLOCATIONS = 4096
+BUCKETS = 4096  # of the allocations by key; a power of 2
 KEY_BYTES = 192
 MAX_RANK = 8
 
@@ -78,6 +83,8 @@ ALLOCATION = np.dtype(
         ("dtype", "i4"),
         ("rank", "i4"),
         ("creator", "i4"),
+        ("next", "i4"),  # of the chain it is in, plus 1
+        ("spare", "i4"),
         ("shape", "i8", (MAX_RANK,)),
         ("key", f"S{KEY_BYTES}"),
         ("name", "S64"),
@@ -157,14 +164,29 @@ class Layout:
         return round_up(self.groups + GROUPS * self.group_bytes, PAGE)
 
     @property
+    def buckets(self) -> int:
+        """Heads of the chains of allocations by key: int32, an entry's index plus 1."""
+        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+
+    @property
+    def gaps(self) -> int:
+        """Free pieces of the heaps: int64, where each begins, then where each ends."""
+        return self.buckets + BUCKETS * 4
+
+    @property
     def links(self) -> int:
         """Until when the link of each pair is busy: int64 nanoseconds, row source, column target."""
-        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+        return round_up(self.gaps + 2 * (ALLOCATIONS + 1) * 8, PAGE)
+
+    @property
+    def control_bytes(self) -> int:
+        """Size of everything before the heaps."""
+        return self.links + self.n_pes * self.n_pes * 8
 
     @property
     def heaps(self) -> int:
         """First heap."""
-        return round_up(self.links + self.n_pes * self.n_pes * 8, HUGE)
+        return round_up(self.control_bytes, HUGE)
 
     @property
     def stride(self) -> int:

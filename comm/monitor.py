@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.compiling import compiles, reads_input
 from emu.comm.layout import (
     B_POLLS,
     B_STATE,
@@ -72,6 +73,10 @@ def describe(segment: Segment, pe: int) -> str:
         return f"PE {pe} is dead"
     if seen.state == NOT_STARTED:
         return f"PE {pe} is starting"
+    if compiles(segment, pe) and not (seen.waiting and seen.description):
+        return f"PE {pe} is compiling a kernel"
+    if reads_input(segment, pe):
+        return f"PE {pe} reads standard input"
     if not seen.waiting and not seen.polls:
         return f"PE {pe} is running (not waiting)"
     call = seen.description.get("call")
@@ -117,6 +122,11 @@ def _describe_slot(segment: Segment, pe: int, slot: dict[str, Any]) -> str:
     )
 
 
+def _details(segment: Segment, pe: int) -> list[str]:
+    """Return what PE ``pe`` itself has to say of its wait (see :mod:`emu.comm.details`)."""
+    return [f"    {line}" for line in look(segment, pe).description.get("details", [])]
+
+
 def last_writer(segment: Segment, pe: int, offset: int) -> str:
     """Say who last wrote a word by a signal, an atomic or a small put, as far as is known."""
     key = pe * segment.layout.stride + offset
@@ -140,9 +150,10 @@ def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> s
         for seen in (look(segment, pe) for pe in range(segment.layout.n_pes))
     ):
         time.sleep(0.005)
-    lines = [
-        f"  {describe(segment, pe)}" for pe in range(segment.layout.n_pes) if pe not in leave_out
-    ]
+    lines: list[str] = []
+    for pe in range(segment.layout.n_pes):
+        if pe not in leave_out:
+            lines += [f"  {describe(segment, pe)}", *_details(segment, pe)]
     recovered = int(segment.header[H_RECOVERED])
     if recovered:
         owner = int(segment.header[H_RECOVERED_FROM]) - 1
@@ -178,7 +189,9 @@ class Progress:
                 continue
             rate = (seen.polls - self._polls[pe]) / elapsed
             self._polls[pe] = seen.polls
-            if seen.state == RUNNING and (seen.waiting or rate >= _POLLS_PER_S):
+            if compiles(self._segment, pe) or reads_input(self._segment, pe):
+                marks.append(now)  # what it waits for is not another PE
+            elif seen.state == RUNNING and (seen.waiting or rate >= _POLLS_PER_S):
                 anyone_waits = True
                 marks.append((seen.state, seen.waits))
             else:

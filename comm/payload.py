@@ -48,7 +48,7 @@ def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if not unimportable:
         try:
             return Call(module, file, pickle.dumps((fn, args, kwargs), protocol=5))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - __reduce__ may raise anything
             reason: Exception = error
     else:
         reason = ArgumentError("it is defined in an interactive session")

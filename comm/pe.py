@@ -7,16 +7,16 @@ import fcntl
 import io
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from emu.comm.errors import CommError, PEExitError, StoppedError
+from emu.comm.errors import StoppedError
+from emu.comm.input import open_input
 from emu.comm.layout import B_STATE, FINISHED
+from emu.comm.outcome import failure_message, result_message
 from emu.comm.payload import Call
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
@@ -31,6 +31,7 @@ class Start:
     cores: int
     call: Call
     results: Any
+    stdin: Any
     stdout: Any
     stderr: Any
     environment: dict[str, str]
@@ -46,14 +47,14 @@ def main(start: Start) -> None:
     try:
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-            message = _result(start.pe, _run(start))
+            message = result_message(start.pe, _run(start))
         except BaseException as error:
             own = error  # a stop may still come before it is reported
             raise
         _block_stop()
     except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
         _block_stop()
-        message = _failure(start.pe, own or error)
+        message = failure_message(start.pe, own or error)
     start.segment.block(start.pe)[B_STATE] = FINISHED
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -75,10 +76,12 @@ def _block_stop() -> None:
 
 def _run(start: Start) -> Any:
     from emu.comm import world as worlds
+    from emu.comm.compiling import report_to
     from emu.comm.heap import register
     from emu.comm.linked import make_world
 
     me = register(start.segment, start.pe, start.cores)
+    report_to(start.segment, start.pe)
     world = make_world(start.segment, me, start.pe, poison=start.poison)
     worlds.set_world(world)
     function, args, kwargs = start.call.load()
@@ -94,6 +97,7 @@ def _prepare_process(start: Start) -> None:
     os.environ.clear()
     os.environ.update(start.environment)
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    open_input(start.stdin, start.segment, start.pe)
     for source, target in ((start.stdout, 1), (start.stderr, 2)):
         fd = source.detach()
         os.dup2(fd, target)
@@ -108,6 +112,7 @@ def _prepare_process(start: Start) -> None:
 
     signal.signal(signal.SIGTERM, on_terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the server's start
     _die_with_the_launcher()
 
 
@@ -136,32 +141,3 @@ def _die_with_the_launcher() -> None:
             os._exit(1)
 
         threading.Thread(target=watch, daemon=True, name="emu-launcher-watch").start()
-
-
-def _result(pe: int, value: Any) -> bytes:
-    try:
-        return pickle.dumps(("ok", value), protocol=5)
-    except Exception as error:  # noqa: BLE001 - __reduce__ may raise anything
-        return _failure(
-            pe, CommError(f"the result of PE {pe} must be picklable, but is not: {error}")
-        )
-
-
-def _failure(pe: int, error: BaseException) -> bytes:
-    if isinstance(error, SystemExit):
-        code = error.code
-        if code is None or code == 0:
-            return pickle.dumps(("ok", None), protocol=5)
-        if not isinstance(code, int):
-            sys.stderr.write(f"{code}\n")
-            code = 1
-        error = PEExitError(f"PE {pe} called sys.exit({code})", code).with_traceback(
-            error.__traceback__
-        )
-    text = "".join(traceback.format_exception(error))
-    try:
-        data = pickle.dumps(error, protocol=5)
-        pickle.loads(data)
-    except Exception:  # noqa: BLE001 - an exception class of the user's may pickle but not come back
-        data = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"), protocol=5)
-    return pickle.dumps(("error", data, text), protocol=5)

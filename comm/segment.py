@@ -8,6 +8,7 @@ when touched. The launcher uses this module too, which is why nothing here loads
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from multiprocessing import reduction, shared_memory
@@ -56,12 +57,16 @@ class Segment:
             fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
             shared.unlink()
             shared.close()
-            segment = cls(fd, layout)
         except OSError as error:
-            raise SymmetricMemoryError(
-                f"a shared segment for {layout.n_pes} PEs with heaps of {layout.heap_bytes} bytes "
-                f"could not be made: {error}"
-            ) from error
+            raise _not_made(layout, error) from error
+        try:
+            _reserve_control(fd, layout)
+            segment = cls(fd, layout)
+        except (OSError, SymmetricMemoryError) as error:
+            os.close(fd)
+            if isinstance(error, SymmetricMemoryError):
+                raise
+            raise _not_made(layout, error) from error
         segment.header[H_MAGIC] = MAGIC
         if link is not None:
             numbers = segment.header.view(np.float64)
@@ -128,10 +133,44 @@ class Segment:
             os.close(self.fd)
             self.fd = -1
 
+    def backed_bytes(self) -> int:
+        """Return how many bytes of the segment have memory."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def discard(self, start: int, nbytes: int) -> None:
+        """Give the memory of whole pages back to the system; they are clear afterwards."""
+        with contextlib.suppress(OSError):  # not every file system can
+            self._map.madvise(mmap.MADV_REMOVE, start, nbytes)
+
     def free_bytes(self) -> int:
         """Return the bytes still free in the file system that holds the segment."""
-        status = os.fstatvfs(self.fd)
-        return status.f_bavail * status.f_frsize
+        return _free_bytes(self.fd)
+
+
+def _free_bytes(fd: int) -> int:
+    status = os.fstatvfs(fd)
+    return status.f_bavail * status.f_frsize
+
+
+def _not_made(layout: Layout, error: OSError) -> SymmetricMemoryError:
+    return SymmetricMemoryError(
+        f"a shared segment for {layout.n_pes} PEs with heaps of {layout.heap_bytes} bytes could not "
+        f"be made: {error}"
+    )
+
+
+def _reserve_control(fd: int, layout: Layout) -> None:
+    """Take the memory of the control region now: later its lack would be a SIGBUS."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(fd, 0, layout.control_bytes)
+    except OSError as error:
+        raise SymmetricMemoryError(
+            f"a world of {layout.n_pes} PEs needs {layout.control_bytes} bytes of shared memory "
+            f"before it allocates any, but {_free_bytes(fd)} bytes are free in /dev/shm "
+            f"({error.strerror}); end what uses it, or enlarge it (docker: --shm-size)"
+        ) from error
 
 
 def _attach(descriptor: Any, layout: Layout) -> Segment:

@@ -19,7 +19,7 @@ _ERRORS: dict[int, type[StoppedError]] = {
 
 def publish_stop(segment: Segment, reason: int, text: str) -> None:
     """Stop a world: from now on every wait raises ``reason`` with ``text``."""
-    data = text.encode()[: ABORT_TEXT_BYTES - 1]
+    data = text.encode(errors="backslashreplace")[: ABORT_TEXT_BYTES - 1]
     start = segment.layout.abort_text
     segment.bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
     segment.bytes[start + len(data)] = 0

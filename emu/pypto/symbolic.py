@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, SupportsIndex, Union
+from typing import Any, Self, SupportsIndex, Union
 
-from emu.pypto.errors import ArgumentError
+import numpy as np
+
+from emu.pypto.errors import ArgumentError, show
 
 
 class SymbolicScalar(int):
@@ -18,58 +20,102 @@ class SymbolicScalar(int):
 
     __slots__ = ()
 
+    def __new__(cls, value: SupportsIndex) -> Self:
+        """Make a symbolic scalar of an integer."""
+        return int.__new__(cls, as_int(value, "value"))
+
     def min(self, other: SupportsIndex) -> SymbolicScalar:
         """Return the smaller of the two."""
-        return SymbolicScalar(min(int(self), index(other)))
+        return _symbolic(SymbolicScalar, min(int(self), as_int(other, "other")))
 
     def max(self, other: SupportsIndex) -> SymbolicScalar:
         """Return the larger of the two."""
-        return SymbolicScalar(max(int(self), index(other)))
+        return _symbolic(SymbolicScalar, max(int(self), as_int(other, "other")))
 
     def __add__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) + index(other))
-
-    def __sub__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) - index(other))
-
-    def __mul__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) * index(other))
-
-    def __floordiv__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) // index(other))
-
-    def __mod__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) % index(other))
-
-    def __truediv__(self, other: int) -> SymbolicScalar:
-        return _exact(int(self), index(other))
+        try:
+            return _symbolic(SymbolicScalar, int(self) + index(other))
+        except TypeError:
+            return _refuse("+", self, other, other)
 
     def __radd__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) + int(self))
+        try:
+            return _symbolic(SymbolicScalar, index(other) + int(self))
+        except TypeError:
+            return _refuse("+", other, self, other)
+
+    def __sub__(self, other: int) -> SymbolicScalar:
+        try:
+            return _symbolic(SymbolicScalar, int(self) - index(other))
+        except TypeError:
+            return _refuse("-", self, other, other)
 
     def __rsub__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) - int(self))
+        try:
+            return _symbolic(SymbolicScalar, index(other) - int(self))
+        except TypeError:
+            return _refuse("-", other, self, other)
+
+    def __mul__(self, other: int) -> SymbolicScalar:
+        try:
+            return _symbolic(SymbolicScalar, int(self) * index(other))
+        except TypeError:
+            return _refuse("*", self, other, other)
 
     def __rmul__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) * int(self))
+        try:
+            return _symbolic(SymbolicScalar, index(other) * int(self))
+        except TypeError:
+            return _refuse("*", other, self, other)
+
+    def __floordiv__(self, other: int) -> SymbolicScalar:
+        try:
+            return _symbolic(SymbolicScalar, int(self) // index(other))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("//", self, other, other)
 
     def __rfloordiv__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) // int(self))
+        try:
+            return _symbolic(SymbolicScalar, index(other) // int(self))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("//", other, self, other)
+
+    def __mod__(self, other: int) -> SymbolicScalar:
+        try:
+            return _symbolic(SymbolicScalar, int(self) % index(other))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("%", self, other, other)
 
     def __rmod__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) % int(self))
+        try:
+            return _symbolic(SymbolicScalar, index(other) % int(self))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("%", other, self, other)
+
+    def __truediv__(self, other: int) -> SymbolicScalar:
+        try:
+            return _exact(int(self), index(other))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("/", self, other, other)
 
     def __rtruediv__(self, other: int) -> SymbolicScalar:  # type: ignore[misc]
-        return _exact(index(other), int(self))
+        try:
+            return _exact(index(other), int(self))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("/", other, self, other)
 
     def __neg__(self) -> SymbolicScalar:
-        return SymbolicScalar(-int(self))
+        return _symbolic(SymbolicScalar, -int(self))
 
     def __pos__(self) -> SymbolicScalar:
         return self
 
     def __abs__(self) -> SymbolicScalar:
-        return SymbolicScalar(abs(int(self)))
+        return _symbolic(SymbolicScalar, abs(int(self)))
+
+
+_symbolic = int.__new__
+"""Makes a symbolic scalar of an ``int`` without a check: ``_symbolic(SymbolicScalar, 3)``."""
 
 
 def _exact(dividend: int, divisor: int) -> SymbolicScalar:
@@ -79,7 +125,23 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
             f"a symbolic scalar must be divided by / without a rest, but got {dividend} / {divisor}; "
             "use // to round down"
         )
-    return SymbolicScalar(quotient)
+    return _symbolic(SymbolicScalar, quotient)
+
+
+def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
+    """Leave arithmetic to a tensor or array on the other side; refuse all other operands."""
+    from emu.pypto.tensor import Tensor
+
+    if isinstance(other, Tensor | np.ndarray):
+        return NotImplemented  # type: ignore[no-any-return]
+    if hasattr(type(other), "__index__"):
+        raise ArgumentError(
+            f"the divisor of a symbolic scalar must not be 0, but got {show(left)} {operator} {show(right)}"
+        )
+    raise ArgumentError(
+        "a symbolic scalar must be combined with an int or a SymbolicScalar, but got "
+        f"{show(left)} {operator} {show(right)}"
+    )
 
 
 SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the surface
@@ -92,18 +154,34 @@ def as_int(value: Any, argument: str) -> int:
         return index(value)
     except TypeError:
         raise ArgumentError(
-            f"{argument} must be an int or a SymbolicScalar, but got {value!r}"
+            f"{argument} must be an int or a SymbolicScalar, but got {show(value)}"
         ) from None
 
 
 def as_ints(values: Any, argument: str) -> Shape:
     """Return ``values`` as a tuple of ``int``, or say which argument is none."""
     try:
-        return tuple(map(index, values))
+        if isinstance(values, list | tuple) or not isinstance(values, set | frozenset | Mapping):
+            return tuple(map(index, values))
     except TypeError:
-        raise ArgumentError(
-            f"{argument} must be a list of int or SymbolicScalar, but got {values!r}"
-        ) from None
+        pass
+    raise ArgumentError(
+        f"{argument} must be a list of int or SymbolicScalar, but got {show(values)}"
+    )
+
+
+def as_flag(value: Any, argument: str) -> bool:
+    """Return ``value`` as a ``bool``; it must be one, or 0 or 1."""
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise ArgumentError(f"{argument} must be True or False, but got {show(value)}")
+
+
+def as_text(value: Any, argument: str) -> str:
+    """Return ``value``, which must be a ``str``."""
+    if isinstance(value, str):
+        return value
+    raise ArgumentError(f"{argument} must be a str, but got {show(value)}")
 
 
 def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
@@ -112,7 +190,7 @@ def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
     for axis, extent in enumerate(shape):
         if extent < least:
             raise ArgumentError(
-                f"{argument}[{axis}] must be at least {least}, but got {extent} in {list(shape)}"
+                f"{argument}[{axis}] must be at least {least}, but got {extent} in {show(list(shape))}"
             )
     return shape
 
@@ -122,7 +200,7 @@ def check_rank(values: Sequence[int], rank: int, argument: str, of: str) -> None
     if len(values) != rank:
         raise ArgumentError(
             f"{argument} must have one entry for each of the {rank} axes of {of}, "
-            f"but got {list(values)}"
+            f"but got {show(list(values))}"
         )
 
 

@@ -110,7 +110,7 @@ CASES = {
     "k.d.shmem_signal(k.t, 0, 1, target_pe=-2)": "or -1 for all of them; but got -2",
     "k.d.shmem_signal(k.t, 0, 1, target_pe=0, sig_op=9)": "sig_op must be AtomicType.SET or AtomicType.ADD, but got 9",
     "k.d.shmem_signal(k.t, 0, 1, [4, 8], [6, 0], target_pe=0)": "offsets[0] + shape[0] must be at most 8",
-    "k.d.shmem_signal(k.sig, 0, 1, [1, 1], target_pe=0)": "shape and offsets must not be given for signals",
+    "k.d.shmem_signal(k.sig, 0, 1, [1, 1], target_pe=0)": "shape and offsets must not be given when src is a tensor of signals",
     "k.without_tile(1, lambda: k.d.shmem_signal(k.t, 0, 1, target_pe=0))": "must have the rank of src, 2",
     "k.d.shmem_wait_until(k.t, -1, 1)": "src_pe must be at least 0 and below 2",
     "k.d.shmem_wait_until(k.t, 0, 2**40)": "cmp_value must be an int32",

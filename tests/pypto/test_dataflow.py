@@ -40,7 +40,7 @@ def wait_first(x, out):
 def run_wait_first(seeds) -> None:
     me = emu.world().my_pe
     for seed in seeds:
-        with p.set_schedule("random" if seed else "program", seed):
+        with p.set_schedule("random" if seed else "program", seed or 0):
             out = np.zeros((8, 4), np.float32)
             wait_first(np.full((8, 4), me + 1, np.float32), out)
             assert (out == 2 - me).all()
@@ -382,7 +382,6 @@ def test_mixed_add_is_an_option():
 
 
 def kernels_give_memory_back(times) -> int:
-    from emu.comm.errors import CommError
 
     kept = []
 
@@ -402,9 +401,8 @@ def kernels_give_memory_back(times) -> int:
     world = emu.world()
     for _ in range(times):
         kernel(np.ones((4, 4), np.float32))
-    with pytest.raises(CommError, match="freed"):
-        d.shmem_get(kept[0], 0)
     for used in (
+        lambda: d.shmem_get(kept[0], 0),
         lambda: d.shmem_signal(kept[0], 0, 1, target_pe=0),
         lambda: d.shmem_signal(kept[1], 0, 1, target_pe=0),
         lambda: d.shmem_barrier_all(kept[1]),

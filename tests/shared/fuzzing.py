@@ -5,7 +5,7 @@ arguments by values that are wrong, or nearly right, and makes the call. What ma
 
 * The call returns: the new value was good after all.
 * It raises one of the room's errors, whose text names an argument that was replaced, and the state (memory,
-  signals, counters: whatever `state` returns) is bit for bit what it was.
+  signals, counters: whatever `state` returns, and arrays among the arguments) is bit for bit what it was.
 * Python itself refuses the call because the arguments do not fit the signature.
 
 All else is a `Finding`. Calls are a pure function of the seed: a finding can be made again alone.
@@ -151,7 +151,7 @@ def _near_arrays(array: np.ndarray[Any, Any], rng: random.Random) -> list[Any]:
         try:
             cast: Any = array.astype(other)
         except (TypeError, ValueError):
-            cast = array.astype(str)
+            cast = np.full(array.shape, "text")
     near = [
         cast, frozen, array.tolist(), array[None], array[..., None], array[:0] if array.ndim else array[None],
         array.T, np.concatenate([array, array]) if array.ndim else array, array.astype(array.dtype, order="F"),
@@ -208,6 +208,11 @@ class Fuzzer:
             arguments[name] = self.rng.choice(pool)
         text = f"{target.name}({', '.join(f'{n}={_short(v)}' for n, v in arguments.items())})"
         positional = [arguments.pop(name) for name in target.positional]
+        arrays = [
+            (value, value.tobytes())
+            for value in (*positional, *arguments.values())
+            if isinstance(value, np.ndarray) and not value.dtype.hasobject
+        ]
         before = self.state() if self.state is not None else None
         self.report.calls += 1
         try:
@@ -217,7 +222,8 @@ class Fuzzer:
             words = [word for name in replaced for word in (name, *target.also.get(name, ()))]
             if not any(word in str(error) for word in words):
                 self._find(target, f"names none of {words}: {_short(error)}", text, error)
-            if self.state is not None and self.state() != before:
+            same = all(value.tobytes() == content for value, content in arrays)
+            if not same or (self.state is not None and self.state() != before):
                 self._find(target, "the state changed, and then it raised", text, error)
         except Exception as error:  # noqa: BLE001 - this is what is looked for
             if not _refused_by_python(target, positional, arguments):

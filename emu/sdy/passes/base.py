@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from emu.sdy.mlir.arguments import check
 from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.symbols import indexed
@@ -56,6 +59,13 @@ class Pass(ABC):
     name: ClassVar[str]
     anchor: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        """Refuse options of other types than they are declared with."""
+        for option, kind in _option_types(type(self)).items():
+            value = getattr(self, option)
+            if kind is bool or not isinstance(value, kind) or isinstance(value, bool):
+                check(f"{self.name}: {option}", value, kind, f"of type {kind.__name__}")
+
     @abstractmethod
     def run(self, op: Operation, session: Session) -> None:
         """Change ``op`` in place; raise `PassFailed` after emitting errors."""
@@ -87,6 +97,20 @@ class Pipeline(ModulePass):
         """Run each of them on the module (or on each of its functions)."""
         for each in self.passes():
             run_pass(each, op, session)
+
+
+@cache
+def _option_types(kind: type[Pass]) -> Mapping[str, type]:
+    """The options whose type is a class, with it."""
+    hints = typing.get_type_hints(kind)
+    found: dict[str, type] = {}
+    for each in fields(kind):
+        declared = hints[each.name]
+        if typing.get_origin(declared) is tuple:
+            declared = tuple
+        if isinstance(declared, type):
+            found[each.name] = declared
+    return found
 
 
 _registered: dict[str, type[Pass]] = {}
