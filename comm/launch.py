@@ -82,8 +82,8 @@ def launch(
     must call it under ``if __name__ == "__main__":``.
 
     Args:
-        fn: A function that a new process can import. Lambdas, closures and a notebook's functions
-            need cloudpickle installed.
+        fn: A function that a new process can import. Lambdas, closures and functions of a
+            notebook or of ``python -i`` need cloudpickle: ``pip install 'tile-emu[interactive]'``.
         n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
         args: Positional arguments, the same for every PE.
         kwargs: Keyword arguments.
