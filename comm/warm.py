@@ -23,7 +23,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import entries, heap, linked, server, signals
+from emu.comm import entries, heap, linked, polling, server, signals
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
@@ -39,7 +39,7 @@ def warm() -> None:
     check_array_layout()
     layout = Layout(n_pes=1, heap_bytes=1 << 20)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the segment owns the descriptor
-    file.truncate(layout.total)  # no SharedMemory: it would start a resource tracker here
+    file.truncate(layout.file_bytes)  # no SharedMemory: it would start a resource tracker here
     segment = Segment(os.dup(file.fileno()), layout)
     file.close()
     me = heap.register(segment, 0, 1)
@@ -75,6 +75,7 @@ def warm() -> None:
     for plan in (copy_plan, add_plan):
         plan.cache_clear()
     segment.close()
+    polling.place(None)  # a PE that is asked where it is shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
