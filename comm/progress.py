@@ -87,8 +87,8 @@ class Progress:
             if ticks != self._ticks[s.pe]:
                 self._ticks[s.pe], self._busy_since[s.pe], self._busy = ticks, now, now
         self._tell_of_threads(seen, now)
-        if any(compiles(self._segment, s.pe) or reads_input(self._segment, s.pe) for s in computing):
-            self._moved = self._busy = now  # what it waits for is not another PE
+        if any(self._is_apart(s) for s in seen):
+            self._moved = self._busy = now
         if not self._anyone_waits(seen, now):
             self._busy = now  # a program may sleep for as long as it likes
         if now - self._moved < self._timeout / 2:
@@ -111,6 +111,12 @@ class Progress:
             s.waiting or s.state == LEAVING or (s.pe in self._answers and s.same >= _ENOUGH)
             for s in seen
         )
+
+    def _is_apart(self, seen: PEState) -> bool:
+        """Say whether a PE waits for what is no PE: a compiler (maybe within a wait), or the user."""
+        if seen.state in (FINISHED, DEAD):
+            return False
+        return compiles(self._segment, seen.pe) or reads_input(self._segment, seen.pe)
 
     def _forget(self, seen: list[PEState]) -> None:
         self._answers, self._digest = {}, None
