@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -411,6 +413,47 @@ def test_a_bad_argument_is_refused_before_anything_starts(
 def test_numpy_numbers_are_numbers() -> None:
     numbers = {"timeout": np.float32(9), "heap_size": np.int64(1 << 20), "poison": np.bool_(False)}
     assert emu.launch(my_number, np.int32(2), **numbers) == [0, 1]  # type: ignore[arg-type]
+
+
+# --- crashes -------------------------------------------------------------------------------------
+
+
+def crash_deep(how: str, depth: int) -> None:
+    if depth:
+        crash_deep(how, depth - 1)
+    elif how == "abort":
+        os.abort()
+    else:
+        ctypes.string_at(0)
+
+
+def crash(how: str) -> None:
+    world = emu.world()
+    if world.my_pe == 1:
+        if how == "in a thread":
+            thread = threading.Thread(target=crash_deep, args=(how, 2))
+            thread.start()
+            thread.join()
+        crash_deep(how, 2)
+    world.barrier()
+
+
+@pytest.mark.parametrize("how", ["read", "abort", "in a thread"])
+def test_a_crash_shows_where_the_pe_was(how: str) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(crash, 2, args=(how,))
+    (error,) = caught.value.exceptions
+    assert isinstance(error, PEDiedError)
+    assert error.pe == 1
+    report = str(error)
+    name = "SIGABRT" if how == "abort" else "SIGSEGV"
+    assert f"was killed by {name}; it was in (innermost call first)\n" in report
+    assert report.count(" in crash_deep: crash_deep(how, depth - 1)") == 2
+    last = "os.abort()" if how == "abort" else "ctypes.string_at(0)"
+    assert f" in crash_deep: {last}" in report
+    assert f"{__file__}:" in report
+    assert "comm/pe.py" not in report  # how every PE begins says nothing
+    assert "When that happened:\n  PE 0 " in report
 
 
 def test_deaths_still_have_their_status() -> None:
