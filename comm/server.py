@@ -49,7 +49,7 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 _GRACE_S = 2.0
 """How long the report of tasks that differ waits for members that have not prepared theirs."""
 
-_END_S = 5.0
+_END_S = 3.0
 """How long a PE that hears of another's failure waits for that PE to end because of it."""
 
 _MIN_STAGING = 1 << 16
