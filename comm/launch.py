@@ -55,6 +55,7 @@ DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
 _GRACE_S = 0.7
 _TICK_S = 0.2
+_SHORTEST_TICK_S = 0.005
 
 
 def launch(
@@ -210,7 +211,7 @@ class _Launch:
     def watch(self) -> None:
         """Serve the PEs until each has ended."""
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
-        tick = min(_TICK_S, self._timeout / 8)
+        tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_look = time.monotonic() + tick
         while len(self._ended) < self._n_pes:
             self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))
