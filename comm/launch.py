@@ -61,6 +61,7 @@ _GRACE_S = 0.7
 _COMPILING_GRACE_S = 20.0
 """For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
+_SHORTEST_TICK_S = 0.005
 
 
 def launch(
@@ -240,7 +241,7 @@ class _Launch:
         """Serve the PEs until each has ended."""
         compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
-        tick = min(_TICK_S, self._timeout / 8)
+        tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_look = time.monotonic() + tick
         while len(self._ended) < self._n_pes:
             self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))

@@ -54,7 +54,8 @@ class Segment:
             SymmetricMemoryError: If the segment cannot be made or mapped.
         """
         try:
-            shared = shared_memory.SharedMemory(create=True, size=layout.file_bytes)
+            # Its full size comes later: where that cannot be mapped, SharedMemory fails with noise.
+            shared = shared_memory.SharedMemory(create=True, size=PAGE)
             # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
             fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
             shared.unlink()
@@ -62,6 +63,7 @@ class Segment:
         except OSError as error:
             raise _not_made(layout, error) from error
         try:
+            os.ftruncate(fd, layout.file_bytes)
             _reserve_control(fd, layout)
             segment = cls(fd, layout)
         except (OSError, SymmetricMemoryError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import itertools
 import os
 import shutil
 import signal
@@ -316,6 +317,32 @@ def test_a_refused_reservation_leaves_no_descriptor(monkeypatch: pytest.MonkeyPa
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+HUGE = """
+import emu
+def f():
+    return 0
+if __name__ == "__main__":
+    try:
+        emu.launch(f, 1024, heap_size=1 << 42)
+    except emu.SymmetricMemoryError as error:
+        print(error)
+"""
+
+
+def test_heaps_that_no_machine_can_map_are_refused_quietly(tmp_path: Path) -> None:
+    (tmp_path / "huge.py").write_text(HUGE)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "huge.py")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=False,
+    )
+    assert "a shared segment for 1024 PEs with heaps of 4398046511104 bytes" in done.stdout
+    assert done.stderr == ""
+
+
 # --- interrupts --------------------------------------------------------------------------------
 
 LOADS_LONG = """
@@ -383,6 +410,8 @@ def test_pes_may_handle_interrupts_themselves() -> None:
         ("args", 5, "a sequence"),
         ("args", "ab", "a sequence"),
         ("args", {"a": 1}, "a sequence"),
+        ("args", itertools.count(), "a sequence"),
+        ("args", np.array(1), "a sequence"),
         ("kwargs", 3, "a mapping"),
         ("kwargs", [("a", 1)], "a mapping"),
         ("kwargs", {1: 2}, "a mapping"),
