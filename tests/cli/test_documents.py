@@ -1,6 +1,7 @@
 """The README and the manual say what is so, and every example runs."""
 
 import re
+import shlex
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -57,6 +58,60 @@ def test_the_program_runs_alone_and_prints_what_it_says(page, program, tmp_path,
     lines = iter(printed.splitlines())
     missing = [each for each in expected(program) if each not in lines]
     assert missing == [], done.stdout
+
+
+# What the commands of the manual are run on: files by their names there.
+FILES = {
+    "program.mlir": """
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                %arg1: tensor<4x4xf32>, %arg2: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %4 = stablehlo.dot %arg0, %arg1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %5 = stablehlo.add %4, %arg2 : tensor<4x4xf32>
+  return %5 : tensor<4x4xf32>
+}
+""",
+    "test.mlir": """
+func.func @f(%a: tensor<4xf32>) { return }
+// -----
+// expected-error @+1 {{unknown mesh: @none}}
+func.func @f(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@none, [{}]>}) { return }
+""",
+    "message.bin": bytes([1, *[0] * 82, 1, 0, 0, 0, 0, 3, 4, *[0] * 6]),
+    "train.py": "import sys, torch\nprint(torch.ones(2, device='cuda').device, sys.argv[1:])\n",
+}
+
+
+PACKED = bytes([*[0] * 79, 1, 0, 0, 0, 0, 3, 4, *[0] * 6])  # packed to 1, which the manual warns of
+
+
+def console_commands():
+    """Every ``$ emu …`` of the manual, and the lines that it shows below."""
+    found = {}
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in blocks(page, "console"):
+            for part in re.split(r"^\$ ", block.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
+                line, *shown = part.splitlines()
+                if line.startswith("emu "):
+                    found[line] = shown
+    return [pytest.param(line, shown, id=line) for line, shown in found.items()]
+
+
+@pytest.mark.parametrize(("line", "shown"), console_commands())
+def test_the_command_of_the_manual_prints_what_it_shows(line, shown, command):
+    for name, content in FILES.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (command.folder / name).write_bytes(data)
+    words = shlex.split(line.replace("00000000…", PACKED.hex()), comments=True)[1:]
+    if "train.py" in words:
+        pytest.importorskip("torch")
+    done = command(*words)
+    printed = done.stdout + done.stderr
+    refused = any(each.startswith("emu: ") for each in shown)
+    assert done.returncode == (1 if refused else 0), printed
+    lines = (each.rstrip() for each in printed.splitlines())
+    assert [each for each in shown if each != "…" and each.rstrip() not in lines] == [], printed
+    assert printed or "--html" in words
 
 
 def test_the_make_targets_that_the_documents_name_exist():
