@@ -27,6 +27,10 @@ _ONCE = (  # said once a process
 _ONLY_OURS = (  # where Shardy's are wrong
     "the collectives for this reshard end at",
     "offsets of shards along sub-axes are computed",
+    "partial results of ",
+    "each partial sum starts from ",
+    "each device makes the same random bits",
+    "each device updates its shard at the place",
 )
 CRASHED = "crashed"
 

@@ -92,6 +92,10 @@ def test_what_a_pass_does_not_expect_is_an_error_of_the_pass(seed: int, passes: 
             "%0 = stablehlo.constant dense<[[1]]> : tensor<99999999999x2xi64>",
             "does not match type",
         ),
+        ("func.func @f(%a: tensor<4xi4294967296>)", "invalid integer width"),
+        ("func.func @f(%a: tensor<4xi99999999>)", "bitwidth is limited to 16777215 bits"),
+        ('sdy.mesh @m = <["x"=99999999999999999999]>', "integer value too large"),
+        ("func.func @f() attributes {a = " + "9" * 5_000 + " : i32}", "number is too large"),
         (
             UNLINKED,
             "operation's operand is unlinked",
