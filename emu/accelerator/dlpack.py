@@ -1,9 +1,10 @@
-"""DLPack of device tensors: within torch it shares their memory; others are told that it is a device's."""
+"""DLPack of device tensors: within torch it shares their memory; others are refused, as by a device."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ _CODES = {"cuda": DLDeviceType.kDLCUDA, "npu": DLDeviceType.kDLExtDev}
 
 _exported: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """The storages of device tensors that were exported, by their addresses."""
+_importing: ContextVar[bool] = ContextVar("whether torch asks for a tensor's DLPack", default=False)
 
 
 def install() -> None:
@@ -30,7 +32,11 @@ def install() -> None:
 
     def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
         mark = mark_of(ext_tensor) if isinstance(ext_tensor, Tensor) else None
-        result = original(ext_tensor, copy=copy)
+        token = _importing.set(True)
+        try:
+            result = original(ext_tensor, copy=copy)
+        finally:
+            _importing.reset(token)
         storage = _exported.get(result.untyped_storage().data_ptr())
         if storage is not None or mark is not None:
             place(result, mark or storage._emu_device)
@@ -46,7 +52,13 @@ def _device(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _export(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if look(args[0]) is not None:
+    mark = look(args[0])
+    if mark is not None:
+        if func is Tensor.__dlpack__ and not _importing.get():
+            raise BufferError(
+                f"DLPack of a tensor on {mark} is for torch only, since its memory is the host's: copy "
+                "the tensor to the host with Tensor.cpu() first"
+            )
         storage = args[0].untyped_storage()
         _exported[storage.data_ptr()] = storage
         kwargs = {k: v for k, v in kwargs.items() if k not in ("stream", "dl_device")}

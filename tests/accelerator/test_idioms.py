@@ -320,7 +320,7 @@ def run_checks() -> dict[str, str]:
     for check in CHECKS:
         try:
             check()
-        except Exception:  # noqa: BLE001 - each is reported by its own test
+        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each is reported by its own test
             failures[check.__name__] = traceback.format_exc()
     return failures
 
