@@ -11,7 +11,7 @@ import torch
 import torch.utils.dlpack
 from torch.utils.dlpack import DLDeviceType
 
-from emu.accelerator.marks import look, mark_of, place
+from emu.accelerator.marks import MARK, look, mark_of, place
 from emu.accelerator.mode import HANDLERS
 
 Tensor = torch.Tensor
@@ -38,12 +38,14 @@ def install() -> None:
         finally:
             _importing.reset(token)
         storage = _exported.get(result.untyped_storage().data_ptr())
-        if storage is not None or mark is not None:
-            place(result, mark or storage._emu_device)
+        mark = mark or getattr(storage, MARK, None)
+        if mark is not None:
+            place(result, mark)
         return result if device is None else result.to(device)
 
     from_dlpack.__doc__ = original.__doc__
-    torch.utils.dlpack.from_dlpack = torch.from_dlpack = from_dlpack
+    for owner in (torch, torch.utils.dlpack):
+        setattr(owner, "from_dlpack", from_dlpack)  # noqa: B010 - torch does not export it, for mypy
 
 
 def _device(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
