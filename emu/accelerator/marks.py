@@ -94,9 +94,9 @@ def mark_storage(storage: Any, device: torch.device | None) -> None:
 
 def count_again(storage: Any) -> None:
     """Count a storage's bytes again: it was resized."""
-    device = getattr(storage, MARK, None)
+    device: torch.device | None = getattr(storage, MARK, None)
     held = getattr(storage, HELD, None)
-    if held is not None and held.nbytes != storage.nbytes():
+    if device is not None and held is not None and held.nbytes != storage.nbytes():
         setattr(storage, HELD, None)  # the old bytes are gone before the new ones are there
         setattr(storage, HELD, Held(USAGE[device], storage.nbytes()))
 

@@ -83,7 +83,9 @@ class WorldStore(Store):
 
     def _append(self, key: str, value: bytes | None) -> None:
         name = key.encode()
-        record = _HEAD.pack(len(name), -1 if value is None else len(value), 0) + name + (value or b"")
+        record = (
+            _HEAD.pack(len(name), -1 if value is None else len(value), 0) + name + (value or b"")
+        )
         data, at = np.frombuffer(record, np.uint8), 0
         for piece in self._pieces(self._read, self._read + len(record)):
             self._world.put(piece, data[at : at + piece.size], 0)
