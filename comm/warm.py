@@ -27,7 +27,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-import emu.comm.fork_server  # noqa: F401 - each PE begins in it
+import emu.comm.fork_server  # each PE begins in it
 import emu.comm.launch  # noqa: F401 - of which PEs load what is theirs
 from emu.comm import entries, heap, linked, polling, server, signals
 from emu.comm.input import occupy_descriptor
