@@ -44,6 +44,8 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     Raises:
         ArgumentError: It is none; booleans are none.
     """
+    if type(value) is int and low <= value and (high is None or value <= high):
+        return value
     try:
         number = None if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
