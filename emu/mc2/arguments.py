@@ -137,6 +137,8 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
                 f"group {shown(group)} is not known; make it on each of its members with "
                 f"world.group({shown(group)}, [PE numbers])"
             ) from None
+        except ArgumentError as error:
+            raise ArgumentError(f"group must be the name of a group, but its {error}") from None
     else:
         raise ArgumentError(
             f"group must be a Group, its name or None, but got {type(group).__name__}"
