@@ -44,6 +44,8 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     Raises:
         ArgumentError: It is none; booleans are none.
     """
+    if type(value) is int and low <= value and (high is None or value <= high):
+        return value
     try:
         number = None if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
@@ -135,6 +137,8 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
                 f"group {shown(group)} is not known; make it on each of its members with "
                 f"world.group({shown(group)}, [PE numbers])"
             ) from None
+        except ArgumentError as error:
+            raise ArgumentError(f"group must be the name of a group, but its {error}") from None
     else:
         raise ArgumentError(
             f"group must be a Group, its name or None, but got {type(group).__name__}"
