@@ -144,6 +144,9 @@ def _prepare_process(start: Start) -> None:
     sys.stderr = _text_stream(2)
 
     def on_terminate(number: int, frame: Any) -> None:
+        if _loads_code():
+            _terminate_later()
+            return
         check_stopped(start.segment)  # raises, at the line where this PE is
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -154,6 +157,18 @@ def _prepare_process(start: Start) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the server's start
     _die_with_the_launcher()
+
+
+def _loads_code() -> bool:
+    """Say whether this thread is amid compiling or loading code, where an exception would break LLVM."""
+    locks = sys.modules.get("numba.core.compiler_lock")
+    return locks is not None and bool(locks.global_compiler_lock.is_locked())
+
+
+def _terminate_later() -> None:
+    again = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM))
+    again.daemon = True
+    again.start()
 
 
 def _text_stream(fd: int) -> io.TextIOWrapper:
