@@ -460,7 +460,7 @@ def run_checks(names: list[str]) -> dict[str, str]:
             continue
         try:
             check()
-        except Exception:  # noqa: BLE001 - each is reported by its own test
+        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each is reported by its own test
             failures[check.__name__] = traceback.format_exc()
         failed = [None] * dist.get_world_size()
         dist.all_gather_object(failed, dict(failures))

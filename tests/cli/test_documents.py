@@ -156,3 +156,21 @@ def test_the_example_runs_as_it_says(example, command):
     done = command("run", "-n", n_pes, example) if n_pes else command.python(example)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("n_pes", [1, 3])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_example_runs_on_other_numbers_of_pes_or_says_what_it_needs(example, n_pes, command):
+    text = example.read_text()
+    own = re.search(rf"emu run -n (\d+) {re.escape(str(example.relative_to(ROOT)))}", text)
+    if own is None or int(own[1]) == n_pes:
+        pytest.skip("it is not started by emu run, or needs just that number")
+    if "import torch" in text and not find_spec("torch"):
+        pytest.skip("torch is not installed")
+    done = command("run", "-n", n_pes, example)
+    if done.returncode:
+        assert done.returncode == 1
+        needs = rf"\d+ PEs (or more )?are needed.*: emu run -n \d+ {example.relative_to(ROOT)}"
+        assert re.search(needs, done.stderr), done.stderr
+        assert "Traceback" not in done.stderr
+        assert re.search(r"It needs \d+ PEs", text)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from emu.tile.cpu import call, native, pool, watching
+from emu.tile.cpu import call, crash, native, pool, watching
 from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
 from emu.tile.cpu.thread import memory as _memory
 
@@ -76,6 +76,11 @@ class Kernel:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._facts[call.PREPARE] = watching.prepare_address()
         self._facts[call.KERNEL] = watching.enrol(self)
+        note = crash.note(self.name, self.place, self.parameters)
+        self._note = ctypes.create_string_buffer(note)
+        self._facts[call.NOTE] = ctypes.addressof(self._note)
+        self._facts[call.NOTE_BYTES] = len(note)
+        crash.install()
 
     def to_bytes(self) -> bytes:
         """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
