@@ -29,7 +29,7 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 import numpy as np
 
 import emu.comm.fork_server
-import emu.comm.launch  # noqa: F401 - of which PEs load what is theirs
+import emu.comm.launch  # noqa: F401 - PEs begin there, and would each import it
 from emu.comm import entries, heap, linked, server, signals
 from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
