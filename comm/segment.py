@@ -8,6 +8,7 @@ when touched. The launcher uses this module too, which is why nothing here loads
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from multiprocessing import reduction, shared_memory
@@ -19,13 +20,16 @@ from emu.comm.errors import SymmetricMemoryError
 from emu.comm.layout import (
     ALLOCATION,
     ALLOCATIONS,
+    B_PLACE_LENGTH,
     B_TEXT_LENGTH,
     BLOCK_BYTES,
+    CALL_BYTES,
     H_LINK_BANDWIDTH,
     H_LINK_LATENCY,
     H_MAGIC,
     MAGIC,
     PAGE,
+    PLACE_BYTES,
     TEXT_BYTES,
     Layout,
 )
@@ -50,7 +54,8 @@ class Segment:
             SymmetricMemoryError: If the segment cannot be made or mapped.
         """
         try:
-            shared = shared_memory.SharedMemory(create=True, size=layout.total)
+            # Its full size comes later: where that cannot be mapped, SharedMemory fails with noise.
+            shared = shared_memory.SharedMemory(create=True, size=PAGE)
             # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
             fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
             shared.unlink()
@@ -58,6 +63,7 @@ class Segment:
         except OSError as error:
             raise _not_made(layout, error) from error
         try:
+            os.ftruncate(fd, layout.file_bytes)
             _reserve_control(fd, layout)
             segment = cls(fd, layout)
         except (OSError, SymmetricMemoryError) as error:
@@ -98,14 +104,41 @@ class Segment:
 
     def write_text(self, pe: int, text: str) -> None:
         """Publish what PE ``pe`` waits for."""
-        data = text.encode()[:TEXT_BYTES]
-        self.block(pe)[B_TEXT_LENGTH] = 0
-        self.text(pe)[: len(data)] = np.frombuffer(data, np.uint8)
-        self.block(pe)[B_TEXT_LENGTH] = len(data)
+        self._write(pe, text, 0, TEXT_BYTES - PLACE_BYTES, B_TEXT_LENGTH)
 
     def read_text(self, pe: int) -> str:
         """Return what PE ``pe`` last published."""
-        return bytes(self.text(pe)[: int(self.block(pe)[B_TEXT_LENGTH])]).decode(errors="replace")
+        return self._read(pe, 0, B_TEXT_LENGTH)
+
+    def write_place(self, pe: int, text: str) -> None:
+        """Publish where PE ``pe`` is in its program."""
+        self._write(pe, text, TEXT_BYTES - PLACE_BYTES, PLACE_BYTES, B_PLACE_LENGTH)
+
+    def read_place(self, pe: int) -> str:
+        """Return where PE ``pe`` last was."""
+        return self._read(pe, TEXT_BYTES - PLACE_BYTES, B_PLACE_LENGTH)
+
+    def _write(self, pe: int, text: str, start: int, room: int, length: int) -> None:
+        data = text.encode(errors="backslashreplace")[:room]
+        self.block(pe)[length] = 0
+        self.text(pe)[start : start + len(data)] = np.frombuffer(data, np.uint8)
+        self.block(pe)[length] = len(data)
+
+    def _read(self, pe: int, start: int, length: int) -> str:
+        count = int(self.block(pe)[length])
+        return bytes(self.text(pe)[start : start + count]).decode(errors="replace")
+
+    def _call(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        start = self.layout.calls + pe * CALL_BYTES
+        return self.bytes[start : start + CALL_BYTES]
+
+    def write_call(self, pe: int, text: str) -> None:
+        """Say what PE ``pe`` called, for the members that called something else."""
+        self._call(pe)[:] = np.frombuffer(text.encode()[:CALL_BYTES].ljust(CALL_BYTES), np.uint8)
+
+    def read_call(self, pe: int) -> str:
+        """Return what :meth:`write_call` wrote."""
+        return bytes(self._call(pe)).decode(errors="replace").rstrip()
 
     @property
     def allocations(self) -> np.ndarray[Any, Any]:
@@ -118,6 +151,15 @@ class Segment:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    def backed_bytes(self) -> int:
+        """Return how many bytes of the segment have memory."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def discard(self, start: int, nbytes: int) -> None:
+        """Give the memory of whole pages back to the system; they are clear afterwards."""
+        with contextlib.suppress(OSError):  # not every file system can
+            self._map.madvise(mmap.MADV_REMOVE, start, nbytes)
 
     def free_bytes(self) -> int:
         """Return the bytes still free in the file system that holds the segment."""

@@ -30,7 +30,7 @@ import numpy as np
 
 import emu.comm.fork_server
 import emu.comm.launch  # noqa: F401 - PEs begin there, and would each import it
-from emu.comm import entries, heap, linked, server, signals
+from emu.comm import entries, heap, linked, polling, server, signals
 from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
@@ -63,6 +63,7 @@ def load() -> None:
                 step()
         for step in _together(world):  # one that ended half way would make the next wait for ever
             step()
+    polling.place(None)  # a PE that is asked where it is shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
@@ -70,7 +71,7 @@ def load() -> None:
 @contextlib.contextmanager
 def _world() -> Iterator[World]:
     layout = Layout(n_pes=1, heap_bytes=1 << 20)
-    segment = _PrivateSegment(_nameless_memory(layout.total), layout)
+    segment = _PrivateSegment(_nameless_memory(layout.file_bytes), layout)
     try:
         yield World(segment, heap.register(segment, 0, 1), 0, poison=False)
     finally:
@@ -140,7 +141,8 @@ def _together(world: World) -> Iterator[Step]:
     yield lambda: world.wait_until_any(words, Cmp.EQ, 1)
     yield world.barrier
     yield world.quiet
-    yield lambda: entries.barrier_arrive(me, world._barrier, 1)
+    yield lambda: entries.barrier_arrive(me, world._barrier, 1, 1)
+    yield lambda: signals.barrier_arrive(me, world._barrier, 1, 1)
     yield lambda: signals.barrier_wait(me, world._barrier, -5)
     yield lambda: signals.barrier_leave(me, world._barrier, 0)
     large = np.ones(1 << 14, np.float32)

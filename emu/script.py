@@ -216,6 +216,8 @@ def _run_on_pe(program: Program, environment: dict[str, str]) -> None:
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([shims, inherited] if inherited else [shims])
     importlib.import_module("_emu_imports").install()
+    # A PE inherits the way in which it was started itself; children of a script start as in plain Python.
+    importlib.import_module("multiprocessing").set_start_method(None, force=True)
     sys.argv = [program.name, *program.arguments]
     if program.is_module:
         runpy.run_module(program.name, run_name="__main__", alter_sys=True)
