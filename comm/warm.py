@@ -9,6 +9,7 @@ calls such a kernel compiles it then.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,8 +28,8 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-import emu.comm.fork_server  # each PE begins in it
-import emu.comm.launch  # noqa: F401 - of which PEs load what is theirs
+import emu.comm.fork_server
+import emu.comm.launch  # noqa: F401 - PEs begin there, and would each import it
 from emu.comm import entries, heap, linked, polling, server, signals
 from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
@@ -47,7 +48,7 @@ Step = Callable[[], object]
 def compile_all() -> None:
     """Call every kernel of the machine once, in a world of one PE, so that its code is in the cache."""
     with _world() as world:
-        for step in (*_alone(world), *_together(world)):
+        for step in itertools.chain(_alone(world), _together(world)):
             step()
     server._load_kernels()
 
@@ -123,9 +124,12 @@ def _alone(world: World) -> Iterator[Step]:
     yield lambda: linked._reserve_from(me, 0, 0, 1, 0)
     yield lambda: linked._sleep_slice(me, 0)
     memory = np.empty((3, 512), np.uint8)
-    target, kept, source = (row.ctypes.data for row in memory)
-    yield lambda: stream_bytes(target, source, 512)
-    yield lambda: stream_bytes_twice(target, kept, source, 512)
+
+    def row(number: int) -> int:
+        return int(memory[number].ctypes.data)  # the steps keep the memory that they write
+
+    yield lambda: stream_bytes(row(0), row(1), 512)
+    yield lambda: stream_bytes_twice(row(0), row(1), row(2), 512)
 
 
 def _together(world: World) -> Iterator[Step]:
