@@ -26,7 +26,7 @@ def full(function: Any, given: Arguments) -> Arguments:
     """Return all arguments of a good call: those given, and the defaults of the others."""
     parameters = inspect.signature(function).parameters.values()
     return {
-        p.name: given[p.name] if p.name in given else p.default
+        p.name: given.get(p.name, p.default)
         for p in parameters
         if p.name in given or p.default is not inspect.Parameter.empty
     }
