@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emu.comm.errors import ArgumentError, SymmetricMemoryError
+from emu.comm.arguments import check
+from emu.comm.errors import ArgumentError, IndexRangeError, SymmetricMemoryError
+from emu.kernels.arguments import shown
 from emu.kernels.dtypes import KINDS
 
 if TYPE_CHECKING:
@@ -122,7 +124,10 @@ class SymmetricArray:
             ArgumentError: ``pe`` is not in ``[0, group.n_pes)``.
             SymmetricMemoryError: The array was freed.
         """
-        self.check_alive()
+        if self._root.freed:
+            self.check_alive()
+        if type(pe) is not int:
+            pe = check.integer("pe", pe)
         view = self._on.get(pe)
         if view is None:
             world_pe = self.group.world_pe(pe)
@@ -144,12 +149,10 @@ class SymmetricArray:
 
     def __getitem__(self, key: Any) -> SymmetricArray:
         mine = self.local
-        part = mine[key] if isinstance(key, tuple) else mine[(key,)]
-        if not isinstance(part, np.ndarray):  # one element: a symmetric scalar
-            part = mine[(*key, ...)] if isinstance(key, tuple) else mine[(key, ...)]
+        part = self._pick(mine, key if isinstance(key, tuple) else (key,))
         if part.size and not np.may_share_memory(part, mine):
             raise ArgumentError(
-                f"a symmetric view must be made by integers and slices, but got index {key!r}"
+                f"a symmetric view must be made by integers and slices, but got key {shown(key)}"
             )
         start = part.__array_interface__["data"][0] - mine.__array_interface__["data"][0]
         return SymmetricArray(
@@ -162,8 +165,35 @@ class SymmetricArray:
             root=self._root,
         )
 
+    def _pick(self, mine: np.ndarray[Any, Any], key: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        """Return the part of this PE's memory that a key picks; one element as a scalar array."""
+        try:
+            part = mine[key]
+            return part if isinstance(part, np.ndarray) else mine[(*key, ...)]
+        except IndexError as error:
+            raise IndexRangeError(
+                f"key must pick elements of {self!r}, but got {shown(key)}: {error}"
+            ) from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentError(
+                f"key must be made of integers and slices, but got {shown(key)}: {error}"
+            ) from None
+
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.local[key] = value
+        mine = self.local
+        part = self._pick(mine, key if isinstance(key, tuple) else (key,))
+        plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+        # What NumPy converts element by element may fail in the middle: convert it before.
+        source = value if plain else check.array("value", value, self.dtype)
+        try:
+            np.broadcast_to(source, part.shape)
+        except ValueError:
+            axes = source.ndim - part.ndim  # NumPy ignores leading axes of 1 in an assignment
+            if axes <= 0 or source.shape[:axes] != (1,) * axes:
+                raise ArgumentError(
+                    f"value must broadcast to shape {part.shape}, but got shape {source.shape}"
+                ) from None
+        mine[key] = source
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.local, dtype=dtype, copy=copy)
@@ -174,20 +204,22 @@ class SymmetricArray:
     def __repr__(self) -> str:
         return f"SymmetricArray({self.label}, shape={self.shape}, dtype={self.dtype})"
 
-    def element_offset(self, flat: int) -> int:
-        """Return the byte offset in the heap of element ``flat`` in C order.
+    def element_offset(self, index: int) -> int:
+        """Return the byte offset in the heap of element ``index`` in C order.
 
         Raises:
-            ArgumentError: ``flat`` is not in ``[0, size)``.
+            ArgumentError: ``index`` is not in ``[0, size)``.
         """
-        if not 0 <= flat < self.size:
-            raise ArgumentError(f"index must be in [0, {self.size}) for {self!r}, but got {flat}")
+        if type(index) is not int:
+            index = check.integer("index", index)
+        if not 0 <= index < self.size:
+            check.index("index", index, self.size, f" for {self!r}")
         if self.dense:
-            return self.offset + flat * self.itemsize
+            return self.offset + index * self.itemsize
         position = self.offset
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            position += flat % extent * stride
-            flat //= extent
+            position += index % extent * stride
+            index //= extent
         return position
 
     def free(self) -> None:
@@ -201,3 +233,14 @@ class SymmetricArray:
         self.freed = True
         self._on.clear()
         self.group.release(self)
+
+
+def symmetric(name: str, value: Any) -> SymmetricArray:
+    """Return ``value`` if it is a symmetric array.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if not isinstance(value, SymmetricArray):
+        raise ArgumentError(f"{name} must be a SymmetricArray, but got {shown(value)}")
+    return value

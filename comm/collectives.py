@@ -18,12 +18,12 @@ How blocks move is in :mod:`emu.comm.exchange`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from emu.comm.arguments import check
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.exchange import (
@@ -31,6 +31,7 @@ from emu.comm.exchange import (
     FLAT_BYTES,
     HEADER_WORDS,
     IN,
+    MAX_RANK,
     OUT,
     ROWS,
     SLICES,
@@ -38,9 +39,11 @@ from emu.comm.exchange import (
     Array,
     Call,
     Exchange,
+    header_dtype,
     header_shape,
 )
 from emu.kernels.address import array_data
+from emu.kernels.arguments import shown
 from emu.kernels.dtypes import DTYPES
 from emu.kernels.reduce import CODES, OPS, supports
 
@@ -96,7 +99,7 @@ class Collectives:
         table, plan = x.copy(call, x.chunk, stage, place, UNKNOWN)
         error = None
         if given is None or dense is None:
-            shape, dtype = header_shape(table[root]), DTYPES[table[root, 2]]
+            shape, dtype = header_shape(table[root]), header_dtype(table[root])
             try:
                 given = _target(out, shape, dtype)
             except ArgumentError as wrong:  # the others go on: so must this one, up to the end
@@ -132,22 +135,21 @@ class Collectives:
         root = self._member("root", root)
         mine = self.my_pe == root
         source = self._rows(array) if mine else None
+        # Who gives `out` says what it expects; others take what comes.
+        expected = source[0] if source is not None else None
+        if out is not None:
+            expected = _array(out, "out") if expected is None else expected
+            given = _target(out, expected.shape, expected.dtype)
+            source = None if source is None else _dense(source, given)
         x = self._exchange
         stage: list[tuple[int, int, int]] = []
         place = UNKNOWN
         if source is not None:
-            if out is not None:
-                source = _dense(source, _target(out, source.shape[1:], source.dtype))
             source = _dense(source, None)
             stage, place = self._stage_rows(source), x.place(source)
-        # Who gives `out` says what it expects; others take what comes.
-        expected = source[0] if source is not None else None
-        if expected is None and out is not None:
-            expected = _array(out, "out")
-            _target(out, expected.shape, expected.dtype)
         call = self._call("scatter", expected, root=root)
         table, plan = x.copy(call, x.slot, stage, place, UNKNOWN)
-        given = _target(out, header_shape(table[root]), DTYPES[table[root, 2]])
+        given = _target(out, header_shape(table[root]), header_dtype(table[root]))
         dense = _dense_out(given)
         nbytes, direct = dense.nbytes, int(table[root, IN])
         if source is not None:
@@ -428,15 +430,9 @@ class Collectives:
         return Call(kind=kind, dtype=array.dtype, shape=extents, **more)
 
     def _member(self, argument: str, value: int) -> int:
-        try:
-            pe = operator.index(value)
-        except TypeError as error:
-            raise ArgumentError(f"{argument} must be an integer, but got {value!r}") from error
-        if not 0 <= pe < self.n_pes:
-            raise ArgumentError(
-                f"{argument} must be in [0, {self.n_pes}) for group {self.name!r}, but got {pe}"
-            )
-        return pe
+        if type(value) is int and 0 <= value < self.n_pes:
+            return value
+        return check.index(argument, value, self.n_pes, f" for group {self.name!r}")
 
     def _maybe(self, array: Any, root: int) -> Array | None:
         """Return an array that only the root must have."""
@@ -455,26 +451,33 @@ class Collectives:
         return source
 
     def _counts(self, source: Array, send_counts: Sequence[int]) -> list[int]:
-        counts = [operator.index(n) for n in send_counts]
+        counts = list(check.integers("send_counts", send_counts))
         if len(counts) != self.n_pes or any(n < 0 for n in counts):
             raise ArgumentError(
-                f"send_counts must be {self.n_pes} numbers that are not negative, but got {counts}"
+                f"send_counts must be {self.n_pes} numbers that are not negative, but got "
+                f"{shown(counts)}"
             )
         if not source.ndim or sum(counts) != len(source):
             raise ArgumentError(
                 f"send_counts must add up to the rows of array, which has shape {source.shape}, "
-                f"but got {counts}, sum {sum(counts)}"
+                f"but got {shown(counts)}, sum {shown(sum(counts))}"
             )
         return counts
 
     def _pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         checked = []
-        for pair in pairs:
+        try:
+            listed = list(pairs)
+        except TypeError:
+            raise ArgumentError(
+                f"pairs must be a list of (source, target), but got {shown(pairs)}"
+            ) from None
+        for pair in listed:
             try:
                 s, t = pair
             except (TypeError, ValueError) as error:
                 raise ArgumentError(
-                    f"pairs must hold (source, target), but got {pair!r}"
+                    f"pairs must hold (source, target), but got {shown(pair)}"
                 ) from error
             checked.append((self._member("source", s), self._member("target", t)))
         for side, name in enumerate(("source", "target")):
@@ -507,17 +510,19 @@ class Collectives:
 
 
 def _array(value: Any, name: str = "array") -> Array:
-    array: Array = value.local if isinstance(value, SymmetricArray) else np.asarray(value)
+    array = value.local if isinstance(value, SymmetricArray) else check.array(name, value)
     if array.dtype not in CODES:
         known = ", ".join(str(d) for d in DTYPES)
         raise ArgumentError(f"{name} must have one of the dtypes {known}, but got {array.dtype}")
+    if array.ndim > MAX_RANK:
+        raise ArgumentError(f"{name} must have at most {MAX_RANK} axes, but got {array.ndim}")
     return array
 
 
 def _operation(op: str, dtype: np.dtype[Any]) -> int:
     number = OPS.get(op) if isinstance(op, str) else None
     if number is None:
-        raise ArgumentError(f"op must be one of {', '.join(OPS)}, but got {op!r}")
+        raise ArgumentError(f"op must be one of {', '.join(OPS)}, but got {shown(op)}")
     if not supports(number, dtype):
         raise ArgumentError(f"op 'avg' must have a floating-point array, but got {dtype}")
     return number

@@ -16,6 +16,17 @@ class ArgumentError(CommError, errors.ArgumentError):
     """An argument breaks a rule; nothing was changed."""
 
 
+class CollectiveMismatchError(ArgumentError):
+    """Members of a group called different barriers or collectives, or one with different arguments.
+
+    Every member of the group raises it, with the same text, and nothing was changed.
+    """
+
+
+class IndexRangeError(ArgumentError, IndexError):
+    """An index lies outside a symmetric array; iteration over one ends with it."""
+
+
 class UnknownGroupError(ArgumentError):
     """No member has made the group of this name yet."""
 

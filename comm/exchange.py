@@ -3,13 +3,15 @@
 *One call, one header.* Each member writes what it calls (operation, dtype, shape, root, …) into its
 header, stages the first piece of its data, and arrives at the group's barrier. Behind the barrier every
 member reads all headers: those that disagree raise on all members, before any result was written.
-Small collectives need no other barrier.
+Small collectives need no other barrier. Members that come to that barrier by other calls are found by the
+barrier itself (:mod:`emu.comm.agreement`).
 
 *Staging.* Data passes through two buffers a PE in the symmetric heap, made at the first use and kept.
 A piece lies in the L2 cache while it is copied in and out, so that each byte comes from memory once
 and goes to memory once. While the members read one buffer, they fill the other: when a member has
 passed the barrier of round k + 1, all have read what was staged for round k, and that buffer is free.
-So there is one barrier a round. Headers alternate in the same way.
+So there is one barrier a round. Headers alternate in the same way. Which buffer's turn it is follows from the
+barrier's generation, which is the same on all members whatever they called before, and however it ended.
 
 *Direct.* A member whose input is dense and lies in its own symmetric heap stages nothing: the
 others read it where it is. So do those that write, if every member's output is symmetric. Such a call
@@ -28,11 +30,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emu.comm import signals
-from emu.comm.errors import ArgumentError, CommError
+from emu.comm.agreement import (
+    CLOSING,
+    FIRST_COLLECTIVE,
+    OPENING,
+    ROUND,
+    STAGES,
+    mismatch,
+    pass_barrier,
+)
+from emu.comm.errors import ArgumentError
 from emu.comm.layout import LINE
 from emu.comm.signals import DONE, barrier_arrive
-from emu.comm.stop import check_stopped
 from emu.kernels.address import array_data, as_pointer, move_bytes
 from emu.kernels.atomics import fence
 from emu.kernels.dtypes import DTYPES
@@ -64,7 +73,7 @@ STREAM_BYTES = 8 << 20
 MAX_RANK = 32
 
 # --- header: int64 words. The first COMPARED must be the same on every member.
-SEQUENCE, KIND, DTYPE, OP, ROOT, PAIRS, RANK, SHAPE = range(8)
+KIND, DTYPE, OP, ROOT, PAIRS, RANK, SHAPE = range(7)
 COMPARED = SHAPE + MAX_RANK
 IN, OUT = COMPARED, COMPARED + 1  # offset in the own heap, or -1
 HEADER_WORDS = 48  # behind them: the send counts of all_to_all_v
@@ -85,8 +94,8 @@ KINDS = (
 # --- plan of a call: int64 words
 P_ROUND, P_ROUNDS, P_PHASE, P_OPENING, P_SYNC, P_SLOT, P_PARITY, P_HALF, P_STAGING = range(9)
 P_MODE, P_MY, P_TOTAL, P_ROW, P_SIZE, P_CODE, P_OP, P_INPUT, P_STAGES = range(9, 18)
-P_OUT, P_SCRATCH, P_RESULT, P_DIRECT_OUT, P_STREAM = range(18, 23)
-PLAN_WORDS = 23
+P_OUT, P_SCRATCH, P_RESULT, P_DIRECT_OUT, P_STREAM, P_TAG = range(18, 24)
+PLAN_WORDS = 24
 STAGE, CONSUME = 0, 1
 FLAT, ROWS, SLICES = 0, 1, 2
 
@@ -98,6 +107,12 @@ def _write(plan: Any, target: int, source: int, count: int) -> None:
         stream_bytes(target, source, count)
     else:
         move_bytes(target, source, count)
+
+
+@jit()
+def _arrive(me: int, barrier: int, n_pes: int, plan: Any) -> Any:
+    stage = OPENING if plan[P_OPENING] != 0 else ROUND
+    return barrier_arrive(me, barrier, n_pes, plan[P_TAG] + stage)
 
 
 @jit()
@@ -128,7 +143,8 @@ def copy_rounds(me: int, barrier: int, n_pes: int, plan: Any, stage: Any, fetch:
             turn the round is; others are read on and on.
 
     Returns:
-        ``DONE``, or the generation of the barrier to wait for before calling again.
+        ``DONE``; or what :func:`emu.comm.signals.barrier_arrive` returned, after which the barrier
+        must be passed before calling again.
     """
     slot = plan[P_SLOT]
     while True:
@@ -139,9 +155,9 @@ def copy_rounds(me: int, barrier: int, n_pes: int, plan: Any, stage: Any, fetch:
                 target = plan[P_STAGING] + buffer + stage[row, 2]
                 _stage_block(plan, stage, row, done, target)
             plan[P_PHASE] = CONSUME
-            generation = barrier_arrive(me, barrier, n_pes)
-            if generation != DONE or plan[P_OPENING] != 0:
-                return generation
+            arrived = _arrive(me, barrier, n_pes, plan)
+            if arrived != DONE or plan[P_OPENING] != 0:
+                return arrived
         if plan[P_ROUND] == 0 and stage.shape[0] and stage[0, 3] != 0:
             _write(plan, stage[0, 3], stage[0, 0], min(slot, stage[0, 1]))
         for row in range(fetch.shape[0]):
@@ -256,9 +272,9 @@ def reduce_rounds(me: int, barrier: int, n_pes: int, plan: Any, peers: Any, list
         if plan[P_PHASE] == STAGE:
             _stage_parts(plan, n_pes, turn, buffer)
             plan[P_PHASE] = CONSUME
-            generation = barrier_arrive(me, barrier, n_pes)
-            if generation != DONE or plan[P_OPENING] != 0:
-                return generation
+            arrived = _arrive(me, barrier, n_pes, plan)
+            if arrived != DONE or plan[P_OPENING] != 0:
+                return arrived
         if turn < plan[P_ROUNDS]:
             _reduce_part(plan, n_pes, turn, buffer, peers, list_)
         if collects and turn > 0:
@@ -325,8 +341,8 @@ class Exchange:
         self._list: Words = np.zeros(2 * n_pes + 1, np.int64)
         self._memory: Array = np.empty(SCRATCH_BYTES + LINE, np.uint8)
         self._scratch = -(-array_data(id(self._memory)) // LINE) * LINE
-        self._sequence = 0
-        self._parity = 0
+        start = group._barrier - group.segment.address
+        self._generation = group.segment.bytes[start + 4 : start + 8].view(np.int32)
 
     # --- one call --------------------------------------------------------------------------
 
@@ -348,7 +364,7 @@ class Exchange:
             source: Offset of the input in the heap if the others shall read it there, or -1.
             target: Offset of the output if the others may write to it, or -1.
         """
-        plan = self._plan(slot)
+        plan = self._plan(call, slot)
         self._stage = _NO_ROWS
         if stage and source < 0:
             self._stage = np.array([(*row, 0) for row in stage], np.int64)
@@ -385,8 +401,6 @@ class Exchange:
             return
         rows = np.array(fetch, np.int64).reshape(-1, 4) if fetch else _NO_ROWS
         self._drive(call, plan, copy_rounds, (self._stage, rows))
-        if sync:
-            self._parity += int(plan[P_ROUNDS]) - 1
 
     def reduce(
         self, call: Call, mode: int, source: Array, target: Array, total: int, row_bytes: int
@@ -395,7 +409,7 @@ class Exchange:
         group, n_pes = self._group, self._group.n_pes
         assert call.dtype is not None
         size = call.dtype.itemsize
-        plan = self._plan(self.chunk if mode == FLAT else self.slot)
+        plan = self._plan(call, self.chunk if mode == FLAT else self.slot)
         place_in = self.place(source) if mode != FLAT else UNKNOWN
         place_out = self.place(target) if mode == SLICES else UNKNOWN
         data = array_data(id(source))
@@ -418,22 +432,25 @@ class Exchange:
         plan[P_SYNC], plan[P_DIRECT_OUT] = (inputs < 0).any(), direct_out
         if plan[P_ROUNDS]:
             self._drive(call, plan, reduce_rounds, (peers, self._list))
-            self._parity += int(plan[P_ROUNDS]) - 1
         if direct_out or (inputs >= 0).any():
             self.meet(call)
 
     def meet(self, call: Call) -> None:
         """Wait for all members."""
         group = self._group
-        generation = barrier_arrive(group.me, group._barrier, group.n_pes)
-        if generation != DONE:
-            self._wait(call, int(generation))
+        tag = _tag(call) + CLOSING
+        self._pass(call, barrier_arrive(group.me, group._barrier, group.n_pes, tag))
 
     # --- how it goes -----------------------------------------------------------------------
 
-    def _plan(self, slot: int) -> Words:
+    def _parity(self) -> int:
+        """Return which of two headers and buffers is this generation's."""
+        return int(self._generation[0]) & 1
+
+    def _plan(self, call: Call, slot: int) -> Words:
         plan: Words = np.zeros(PLAN_WORDS, np.int64)
-        plan[P_OPENING], plan[P_SLOT], plan[P_PARITY] = 1, slot, self._parity & 1
+        plan[P_OPENING], plan[P_SLOT], plan[P_PARITY] = 1, slot, self._parity()
+        plan[P_TAG] = _tag(call)
         plan[P_HALF], plan[P_STAGING] = self.chunk, self.staging[self._group.my_pe]
         return plan
 
@@ -447,9 +464,7 @@ class Exchange:
         target: int,
     ) -> Words:
         """Write the header, stage the first pieces, meet, and look whether all mean the same."""
-        self._sequence += 1
-        self._parity += 1
-        half = self._sequence & 1
+        half = self._parity()
         rank = len(call.shape) if call.dtype is not None else UNKNOWN
         if rank > MAX_RANK:
             raise ArgumentError(f"array must have at most {MAX_RANK} axes, but got {rank}")
@@ -457,7 +472,6 @@ class Exchange:
         header = self._header[half]
         header[:COMPARED] = 0
         header[: SHAPE + len(call.shape)] = (
-            self._sequence,
             KINDS.index(call.kind),
             code,
             call.op,
@@ -478,65 +492,53 @@ class Exchange:
     def _drive(self, call: Call, plan: Words, kernel: Any, tables: tuple[Any, ...]) -> None:
         group = self._group
         while True:
-            generation = kernel(group.me, group._barrier, group.n_pes, plan, *tables)
-            if generation == DONE:
+            arrived = kernel(group.me, group._barrier, group.n_pes, plan, *tables)
+            if arrived == DONE:
                 return
-            self._wait(call, int(generation))
+            self._pass(call, arrived)
             if plan[P_OPENING]:
                 return
 
-    def _wait(self, call: Call, generation: int) -> None:
-        """Sleep until the barrier is passed, as ``Group.barrier`` does."""
+    def _pass(self, call: Call, arrived: Any) -> None:
+        """Wait for the end of a barrier, as ``Group.barrier`` does."""
         group = self._group
-        try:
-            check_stopped(group.segment)
-            name = f"{group.name} ({call.kind})"
-            group._publish({"call": "barrier", "group": name, "index": group.index})
-            while signals.barrier_wait(group.me, group._barrier, generation) != DONE:
-                check_stopped(group.segment)
-        except BaseException:
-            signals.barrier_leave(group.me, group._barrier, 0)
-            raise
-
-    # --- agreement -------------------------------------------------------------------------
+        if not pass_barrier(group, int(arrived), f"{group.name} ({call.kind})"):
+            raise mismatch(group, _describe(call))
 
     def _check(self, call: Call) -> None:
+        """Raise on every member if the headers differ."""
         compared = self._table[:, :COMPARED]
         if (compared == compared[0]).all():
             return
-        name = self._group.name
-        late = np.flatnonzero(compared[:, SEQUENCE] != self._sequence)
-        if late.size:
-            raise CommError(
-                f"{call.kind} must be called by every member of group {name!r}, but PE "
-                f"{int(late[0])} met PE {self._group.my_pe} in another call (a barrier?)"
-            )
         # Members that leave dtype and shape to the root are compared with it in the rest.
         known = np.flatnonzero(compared[:, RANK] != UNKNOWN)
-        first = int(known[0]) if known.size else 0
-        for pe in range(len(compared)):
-            there = compared[pe].copy()
-            if there[RANK] == UNKNOWN:
-                there[DTYPE], there[RANK:] = compared[first, DTYPE], compared[first, RANK:]
-            if (there != compared[first]).any():
-                raise ArgumentError(
-                    f"{call.kind} must be called alike by every member of group {name!r}, but PE "
-                    f"{first} called {_describe(compared[first])} and PE {pe} called "
-                    f"{_describe(compared[pe])}"
-                    + (" with other pairs" if there[PAIRS] != compared[first, PAIRS] else "")
-                )
+        first = compared[known[0] if known.size else 0]
+        there = compared.copy()
+        unknown = there[:, RANK] == UNKNOWN
+        there[unknown, DTYPE] = first[DTYPE]
+        there[unknown, RANK:] = first[RANK:]
+        if (there != first).any():
+            raise mismatch(self._group, _describe(call))
 
 
-def _describe(header: Words) -> str:
-    kind = KINDS[header[KIND]]
-    arguments = []
-    if header[RANK] != UNKNOWN:
-        arguments.append(f"{DTYPES[header[DTYPE]]} {header_shape(header)}")
-    if kind in ("all_reduce", "reduce_scatter"):
-        arguments.append(f"op={list(OPS)[header[OP]]!r}")
-    if kind in ("broadcast", "gather", "scatter"):
-        arguments.append(f"root={header[ROOT]}")
-    return f"{kind}({', '.join(arguments)})"
+def _tag(call: Call) -> int:
+    return FIRST_COLLECTIVE + STAGES * KINDS.index(call.kind)
+
+
+def _describe(call: Call) -> str:
+    arguments = [] if call.dtype is None else [f"{call.dtype} {call.shape}"]
+    if call.kind in ("all_reduce", "reduce_scatter"):
+        arguments.append(f"op={list(OPS)[call.op]!r}")
+    if call.kind in ("broadcast", "gather", "scatter"):
+        arguments.append(f"root={call.root}")
+    if call.kind == "permute":
+        arguments.append(f"pairs={list(call.pairs)}"[:200])
+    return f"{call.kind}({', '.join(arguments)})"
+
+
+def header_dtype(header: Words) -> np.dtype[Any]:
+    """Return the dtype in a header."""
+    return DTYPES[int(header[DTYPE])]
 
 
 def header_shape(header: Words) -> tuple[int, ...]:
@@ -555,5 +557,6 @@ __all__ = [
     "UNKNOWN",
     "Call",
     "Exchange",
+    "header_dtype",
     "header_shape",
 ]

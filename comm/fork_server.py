@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
+from emu.comm import serving
 from emu.comm.errors import ForkServerError
 from emu.comm.pe import Start, main
 
@@ -29,7 +30,7 @@ class ForkServer:
         self._context.set_forkserver_preload(["emu.comm.warm", *preload, "emu.comm.settle"])
         resource_tracker.ensure_running()  # first: it unblocks SIGINT
         with _no_interrupt():  # a Ctrl-C while it loads is the launcher's; PEs ignore it anyway
-            forkserver.ensure_running()
+            serving.ensure_running()
         self.pid = _server_pid()
 
     def pipe(self) -> tuple[Any, Any]:

@@ -6,14 +6,14 @@ Whoever comes first makes the entry, for all heaps at once, with the memory alre
 find it and check that they mean the same. ``free`` counts down, and the last member's call gives the
 memory back. So memory can never be used before it is valid on the target or after it has gone.
 
-Memory is taken when touched. Where ``/dev/shm`` is nearly full, pages are reserved at allocation, so
-that the lack of memory is an error there rather than a SIGBUS later.
+Memory is taken when touched. Where ``/dev/shm`` has not plenty of room, pages are taken at allocation,
+so that the lack of memory is an error there rather than a SIGBUS later.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -45,21 +45,24 @@ from emu.comm.layout import (
     BLOCK_BYTES,
     H_HIGH_WATER,
     H_LINK_BANDWIDTH,
+    H_RESERVED,
     H_TABLE_LOCK,
     KEY_BYTES,
+    LINE,
     MAX_RANK,
     PAGE,
     RUNNING,
     round_up,
 )
 from emu.comm.segment import Segment
+from emu.comm.table import Table, digest
 from emu.kernels.dtypes import BFLOAT16, DTYPES
 
 SLICE_NS = 50_000_000
 """Longest sleep before a waiter returns to Python."""
 
 _PLENTY = 4
-"""Reserve pages at allocation unless this many times the memory asked for is free."""
+"""Take pages at allocation unless there is room for this many times all that was ever allocated."""
 
 
 def register(segment: Segment, pe: int, cores: int) -> int:
@@ -97,7 +100,7 @@ class Heap:
         self._me = me
         self._pe = pe
         self._poison = poison
-        self._table = segment.allocations
+        self._table = Table(segment)
         self._threads = threading.RLock()
 
     @contextlib.contextmanager
@@ -107,6 +110,7 @@ class Heap:
         with self._threads:
             locks.acquire(self._me, address)
             try:
+                self._table.check()
                 yield
             finally:
                 locks.release(address)
@@ -132,22 +136,34 @@ class Heap:
             raise ArgumentError(f"shape must have at most {MAX_RANK} axes, but got {shape}")
         if len(key.encode()) > KEY_BYTES:
             raise ArgumentError(f"key must have at most {KEY_BYTES} bytes, but got {key!r}")
-        k0, k1 = _digest(group, key)
-        table = self._table
+        found = digest(group, key)
         with self.table_lock():
-            same = (table["key0"] == k0) & (table["key1"] == k1) & (table["used"] == 1)
-            found = np.flatnonzero(same)
-            if found.size:
-                index = int(found[0])
+            index = self._table.find(found)
+            if index is not None:
                 self._check_agreement(index, shape, dtype, name)
                 return index
-            poison = poison and self._poison
-            return self._make(group, members, key, (k0, k1), shape, dtype, name, poison)
+            nbytes = math.prod(shape) * dtype.itemsize
+            offset = self._find_room(nbytes)
+            self._reserve(members, offset, nbytes)
+            self._fill(members, offset, nbytes, dtype, poison and self._poison)
+            fields = {
+                "offset": offset,
+                "nbytes": nbytes,
+                "group": group,
+                "refs": len(members),
+                "dtype": DTYPES.index(dtype),
+                "rank": len(shape),
+                "creator": self._pe,
+                "shape": (*shape, *(0,) * (MAX_RANK - len(shape))),
+                "key": key.encode(),
+                "name": name.encode()[:64],
+            }
+            return self._table.add(found, fields)
 
     def _check_agreement(
         self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
     ) -> None:
-        entry = self._table[index]
+        entry = self._table.entries[index]
         there = tuple(int(n) for n in entry["shape"][: entry["rank"]])
         if there != shape or DTYPES[entry["dtype"]] != dtype:
             raise SymmetricMemoryError(
@@ -156,85 +172,94 @@ class Heap:
                 f"{DTYPES[entry['dtype']]} and PE {self._pe} for shape {shape} {dtype}"
             )
 
-    def _make(
-        self,
-        group: int,
-        members: tuple[int, ...],
-        key: str,
-        digest: tuple[int, int],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        name: str,
-        poison: bool,
-    ) -> int:
+    def _find_room(self, nbytes: int) -> int:
+        """First fit: the lowest offset where ``nbytes`` are free. No bytes take no room."""
         table = self._table
-        free = np.flatnonzero(table["used"] == 0)
-        if not free.size:
+        if table.full:
             raise SymmetricMemoryError(
-                f"a world holds at most {ALLOCATIONS} symmetric allocations; free some first"
+                f"a world holds at most {ALLOCATIONS} symmetric allocations, and all of them are in "
+                "use; free some, or allocate one large array and use parts of it"
             )
-        count = 1
-        for extent in shape:
-            count *= extent
-        nbytes = count * dtype.itemsize
-        offset = self._find_gap(nbytes)
-        self._reserve(members, offset, nbytes)
-        self._fill(members, offset, nbytes, dtype, poison)
-        index = int(free[0])
-        entry = table[index]
-        entry["key0"], entry["key1"] = digest
-        entry["offset"], entry["nbytes"] = offset, nbytes
-        entry["group"], entry["refs"] = group, len(members)
-        entry["dtype"], entry["rank"], entry["creator"] = DTYPES.index(dtype), len(shape), self._pe
-        entry["shape"][: len(shape)] = shape
-        entry["key"], entry["name"] = key.encode(), name.encode()[:64]
-        entry["used"] = 1
-        return index
+        if not nbytes:
+            return 0
+        align = LINE if nbytes < PAGE else PAGE
+        offset = table.gap(nbytes, align)
+        if offset is None:
+            aligned = any(end - start >= nbytes for start, end in table.gaps())
+            hint = f" (at an offset that is a multiple of {PAGE})" if aligned else ""
+            raise SymmetricMemoryError(
+                f"the symmetric heap has no {nbytes} bytes left in one piece{hint}: "
+                f"{table.describe()}; free arrays or launch with a larger heap_size"
+            )
+        return offset
 
-    def _find_gap(self, nbytes: int) -> int:
-        """First fit: the lowest offset where ``nbytes`` are free."""
-        used = self._table[self._table["used"] == 1]
-        order = np.argsort(used["offset"], kind="stable")
-        align = 64 if nbytes < PAGE else PAGE
-        position = 0
-        for i in order:
-            start = round_up(position, align)
-            if start + nbytes <= int(used["offset"][i]):
-                return start
-            position = max(position, int(used["offset"][i]) + max(int(used["nbytes"][i]), 1))
-        start = round_up(position, align)
-        if start + nbytes > self.segment.layout.heap_bytes:
-            raise SymmetricMemoryError(
-                f"the symmetric heap has no {nbytes} bytes left in one piece: heap_size is "
-                f"{self.segment.layout.heap_bytes} bytes a PE, {position} of them are behind the "
-                "last allocation; free arrays or launch with a larger heap_size"
-            )
-        return start
+    # --- pages -----------------------------------------------------------------------------
 
     def _reserve(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
-        """Make a full /dev/shm an error here instead of a SIGBUS at the first touch."""
-        total = nbytes * len(members)
-        available = self.segment.free_bytes()
-        if total * _PLENTY <= available or not hasattr(os, "posix_fallocate"):
+        """Make a full /dev/shm an error here instead of a SIGBUS at the first touch.
+
+        Where there is plenty, pages come when they are touched. Where not, those of all arrays are
+        taken first, and from then on those of each new one.
+        """
+        if not nbytes or not hasattr(os, "posix_fallocate"):
             return
+        segment, header = self.segment, self.segment.header
+        layout, free = segment.layout, segment.free_bytes()
+        backed = max(0, segment.backed_bytes() - layout.control_bytes)
+        high = max(int(header[H_HIGH_WATER]), offset + nbytes)
+        if round_up(high, PAGE) * layout.n_pes * _PLENTY <= free + backed:
+            header[H_RESERVED] = 0
+            return
+        total = nbytes * len(members)
         try:
-            if total > available + self._already_backed(members, offset, nbytes):
+            if total > free + self._already_backed(members, offset, nbytes):
                 raise OSError("it would not fit")
-            for pe in members:
-                start = self.segment.layout.heaps + pe * self.segment.layout.stride + offset
-                if nbytes:
-                    os.posix_fallocate(self.segment.fd, start, nbytes)
+            if not header[H_RESERVED]:
+                for index in self._table.used():
+                    entry = self._table.entries[index]
+                    there = self._members(int(entry["group"]))
+                    self._back(there, int(entry["offset"]), int(entry["nbytes"]))
+                header[H_RESERVED] = 1
+            self._back(members, offset, nbytes)
         except OSError as error:
+            self._give_back(members, offset, nbytes)
             raise SymmetricMemoryError(
                 f"{total} bytes of symmetric memory ({nbytes} on each of {len(members)} PEs) must "
-                f"fit in shared memory, but {available} bytes of it are free ({error}); use smaller "
+                f"fit in shared memory, but {free} bytes of it are free ({error}); use smaller "
                 "arrays or fewer PEs, or enlarge /dev/shm (docker: --shm-size)"
             ) from error
 
     def _already_backed(self, members: tuple[int, ...], offset: int, nbytes: int) -> int:
         """Bytes of the range that earlier allocations may already have touched."""
-        high = int(self.segment.header[H_HIGH_WATER])
+        high = round_up(int(self.segment.header[H_HIGH_WATER]), PAGE)
         return max(0, min(offset + nbytes, high) - offset) * len(members)
+
+    def _members(self, group: int) -> tuple[int, ...]:
+        """Return the world numbers of a group's members."""
+        layout = self.segment.layout
+        if group == 0:
+            return tuple(range(layout.n_pes))
+        start = layout.groups + group * layout.group_bytes
+        raw = self.segment.bytes[start : start + layout.group_dtype.itemsize]
+        entry = raw.view(layout.group_dtype)[0]
+        return tuple(int(pe) for pe in entry["members"][: entry["n_pes"]])
+
+    def _back(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
+        """Take the pages of a range on each member."""
+        layout = self.segment.layout
+        for pe in members:
+            if nbytes:
+                start = layout.heaps + pe * layout.stride + offset
+                os.posix_fallocate(self.segment.fd, start, nbytes)
+
+    def _give_back(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
+        """Give the pages that lie wholly in a free range back to the system."""
+        layout = self.segment.layout
+        first, last = round_up(offset, PAGE), (offset + nbytes) // PAGE * PAGE
+        for pe in members:
+            if first < last:
+                start = layout.heaps + pe * layout.stride + first
+                self.segment.discard(start, last - first)
 
     def _fill(
         self, members: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any], poison: bool
@@ -254,21 +279,26 @@ class Heap:
     def release(self, index: int) -> None:
         """Count one member's ``free``; the last one gives the memory back."""
         with self.table_lock():
-            entry = self._table[index]
-            entry["refs"] -= 1
-            if entry["refs"] == 0:
-                entry["used"] = 0
+            entry = self._table.entries[index]
+            members = self._members(int(entry["group"]))
+            if self._table.drop(index) and self.segment.header[H_RESERVED]:
+                self._give_back(members, int(entry["offset"]), int(entry["nbytes"]))
 
     def find(self, group: int, prefix: str) -> list[int]:
         """Return the indices of a group's allocations whose key starts with ``prefix``."""
-        table, start = self._table, prefix.encode()
+        start = prefix.encode()
         with self.table_lock():
-            candidates = np.flatnonzero((table["used"] == 1) & (table["group"] == group))
-            return [int(i) for i in candidates if table["key"][i].startswith(start)]
+            entries = self._table.entries
+            groups, keys = entries["group"], entries["key"]
+            return [
+                index
+                for index in self._table.used()
+                if groups[index] == group and keys[index].startswith(start)
+            ]
 
     def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[Any], str, str]:
         """Return (offset, shape, dtype, key, name) of an allocation."""
-        entry = self._table[index]
+        entry = self._table.entries[index]
         shape = tuple(int(n) for n in entry["shape"][: entry["rank"]])
         key, name = entry["key"].decode(errors="replace"), entry["name"].decode(errors="replace")
         return int(entry["offset"]), shape, DTYPES[entry["dtype"]], key, name
@@ -281,13 +311,6 @@ def poison_value(dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "b":
         return np.array(True)
     return np.frombuffer(b"\xa5" * dtype.itemsize, dtype)[0]
-
-
-def _digest(group: int, key: str) -> tuple[int, int]:
-    raw = hashlib.blake2b(f"{group}\0{key}".encode(), digest_size=16).digest()
-    return int.from_bytes(raw[:8], "little", signed=True), int.from_bytes(
-        raw[8:], "little", signed=True
-    )
 
 
 __all__ = ["SLICE_NS", "Heap", "poison_value", "register"]

@@ -26,9 +26,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from multiprocessing import connection, reduction
 from typing import Any, TypeVar
 
+from emu.comm import compiling, serving
 from emu.comm.crash import crash_stack
 from emu.comm.errors import (
     CommError,
@@ -38,6 +40,7 @@ from emu.comm.errors import (
     StoppedError,
 )
 from emu.comm.fork_server import ForkServer, signal_name
+from emu.comm.input import NONE, Input
 from emu.comm.launch_arguments import check_launch
 from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, Layout
 from emu.comm.link_model import Link
@@ -48,12 +51,15 @@ from emu.comm.pe import Start
 from emu.comm.progress import Progress
 from emu.comm.segment import Segment
 from emu.comm.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
+from emu.kernels import cache_folder
 
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
 _GRACE_S = 0.7
+_COMPILING_GRACE_S = 20.0
+"""For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
 _SHORTEST_TICK_S = 0.005
 
@@ -71,6 +77,7 @@ def launch(
     prefix_output: bool = True,
     link: Link | None = None,
     preload: Sequence[str] = (),
+    stdin: int | str = NONE,
 ) -> list[T]:
     """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
 
@@ -78,8 +85,8 @@ def launch(
     must call it under ``if __name__ == "__main__":``.
 
     Args:
-        fn: A function that a new process can import. Lambdas, closures and a notebook's functions
-            need cloudpickle installed.
+        fn: A function that a new process can import. Lambdas, closures and functions of a
+            notebook or of ``python -i`` need cloudpickle: ``pip install 'tile-emu[interactive]'``.
         n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
         args: Positional arguments, the same for every PE.
         kwargs: Keyword arguments.
@@ -94,6 +101,8 @@ def launch(
             that it models. Default: none, as fast as memory is.
         preload: Modules that are imported once for all PEs rather than in each. Only the first launch
             of a process looks at it; what cannot be imported is left out.
+        stdin: Number of the PE that gets this process's standard input, or ``"all"`` for a copy to
+            each. Default: ``"none"``; who has none finds the end of input at once.
 
     Returns:
         The results, in PE order.
@@ -103,6 +112,7 @@ def launch(
         ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
             and the remote traceback as a note.
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
+        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
     asked = check_launch(
         fn,
@@ -117,13 +127,17 @@ def launch(
         prefix_output=prefix_output,
         link=link,
         preload=preload,
+        stdin=stdin,
     )
     _check_where()
+    cache_folder.check()
     layout = Layout(n_pes=asked.n_pes, heap_bytes=asked.heap_size)
-    world = _Launch(Segment.create(layout, link=link), asked.timeout, asked.prefix_output)
+    segment = Segment.create(layout, link=link)
+    world = _Launch(segment, asked.timeout, asked.prefix_output, Input(asked.stdin))
     try:
-        world.start(asked.call, asked.poison, asked.preload)
-        world.watch()
+        with serving.launching():
+            world.start(asked.call, asked.poison, asked.preload)
+            world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
         world.finish_stopping()
@@ -144,7 +158,7 @@ def _check_where() -> None:
 class _Launch:
     """The processes of one world and what has been heard of them."""
 
-    def __init__(self, segment: Segment, timeout: float, prefix: bool) -> None:
+    def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
         self._n_pes = segment.layout.n_pes
         self._timeout = timeout
@@ -158,11 +172,12 @@ class _Launch:
         self._first_to_fail: int | None = None
         self._reason = 0
         self._report = ""
-        self._kill_at = math.inf
+        self._kill_at = self._kill_compiling_at = math.inf
         self._killed: set[int] = set()
         self._ended: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._output = Output(self._selector, prefix)
+        self._input = given
 
     # --- start -----------------------------------------------------------------------------
 
@@ -180,21 +195,19 @@ class _Launch:
             receive, send = server.pipe()
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
+            make = partial(
+                self._start_of,
+                pe,
+                send,
+                out_write,
+                err_write,
+                cores=cores,
+                call=call,
+                poison=poison,
+            )
             try:
-                process = server.start(
-                    pe,
-                    lambda pe=pe, send=send, out=out_write, err=err_write: Start(  # type: ignore[misc]
-                        segment=self._segment,
-                        pe=pe,
-                        cores=cores,
-                        call=call,
-                        results=send,
-                        stdout=reduction.DupFd(out),
-                        stderr=reduction.DupFd(err),
-                        environment=environment,
-                        poison=poison,
-                    ),
-                )
+                with self._input.of(pe) as given:
+                    process = server.start(pe, partial(make, given, environment=environment))
             finally:
                 send.close()
                 os.close(out_write)
@@ -206,10 +219,27 @@ class _Launch:
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
 
+        self._input.begin()
+
+    def _start_of(
+        self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
+    ) -> Start:
+        """Return what PE ``pe`` is told; to be called while its process is being started."""
+        return Start(
+            segment=self._segment,
+            pe=pe,
+            results=results,
+            stdin=None if given is None else reduction.DupFd(given),
+            stdout=reduction.DupFd(out),
+            stderr=reduction.DupFd(err),
+            **rest,
+        )
+
     # --- watch -----------------------------------------------------------------------------
 
     def watch(self) -> None:
         """Serve the PEs until each has ended."""
+        compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_look = time.monotonic() + tick
@@ -220,8 +250,11 @@ class _Launch:
                 self._kill_rest()
             if now >= next_look:
                 next_look = now + tick
+                compiled.look()
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
+        if compiled.anything_compiled():
+            serving.note_compiled()
         self._output.drain()
 
     def _serve(self, wait: float) -> None:
@@ -327,8 +360,17 @@ class _Launch:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         self._kill_at = time.monotonic() + _GRACE_S
+        self._kill_compiling_at = self._kill_at
+        if reason != INTERRUPTED:
+            self._kill_compiling_at += _COMPILING_GRACE_S
 
     def _kill_rest(self) -> None:
+        left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
+        if time.monotonic() < self._kill_compiling_at and any(
+            compiling.compiles(self._segment, pe) for pe in left
+        ):
+            self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
+            return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):
             if pe not in self._ended:
@@ -339,12 +381,14 @@ class _Launch:
         """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
         while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
             self._serve(0.05)
+        self._kill_compiling_at = 0.0
         self._kill_rest()
         for process in self._processes:
             process.join()
 
     def close(self) -> None:
         """Give every descriptor back."""
+        self._input.close()
         self._output.close()
         for source in self._connections:
             if source is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 import operator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.input import ALL, NONE
 from emu.comm.link_model import Link
 from emu.comm.payload import Call, pack
 
@@ -31,6 +33,7 @@ class Launch:
     prefix_output: bool
     link: Link | None
     preload: tuple[str, ...]
+    stdin: int | str
 
 
 def check_launch(fn: Callable[..., Any], n_pes: int, default_timeout: float, **rest: Any) -> Launch:
@@ -57,6 +60,7 @@ def check_launch(fn: Callable[..., Any], n_pes: int, default_timeout: float, **r
         "prefix_output": _flag("prefix_output", rest["prefix_output"]),
         "preload": _modules(rest["preload"]),
     }
+    checked["stdin"] = _stdin(rest["stdin"], checked["n_pes"])
     call = pack(fn, _positional(rest["args"]), _named(rest["kwargs"]))
     return Launch(call=call, link=link, **checked)
 
@@ -91,6 +95,20 @@ def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentError(f"{name} must be True or False, but got {value!r}")
     return bool(value)
+
+
+def _stdin(value: Any, n_pes: int) -> int | str:
+    if isinstance(value, str) and value in (ALL, NONE):
+        return value
+    number = -1
+    if not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
+        with contextlib.suppress(TypeError):  # an array that is no scalar
+            number = operator.index(value)
+    if not 0 <= number < n_pes:
+        raise ArgumentError(
+            f"stdin must be a PE in [0, {n_pes}), 'all' or 'none', but got {value!r}"
+        )
+    return number
 
 
 def _modules(value: Any) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Where everything lies in the shared segment: one source for Python and for ``@njit`` code.
 
-    | header | PE blocks | PE texts | last writers | locks | groups | allocations | links | heap 0 …
+    | header | PE blocks | PE texts | PE calls | last writers | locks | groups | allocations | links | heap 0 …
 
 One segment serves a whole world. The part before the heaps is the *control region*: a few hundred
 KiB, of which only the touched pages exist. Heap ``p`` belongs to PE ``p``; every symmetric object
@@ -25,6 +25,7 @@ HUGE = 2 << 20
 # --- header: int64 words
 H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
 H_LINK_BANDWIDTH, H_LINK_LATENCY = 40, 41  # float64: bytes a second, 0 for no link; seconds
+H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = 48, 49, 50, 51, 52  # comm/table.py
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, lines 2 and 3 are constant,
@@ -32,6 +33,9 @@ MAGIC = 0x454D5531  # "EMU1"
 BLOCK_BYTES = 512
 B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
+B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
+READING = 1 << 32
+"""What B_COMPILING is higher by while the PE reads standard input."""
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
@@ -46,7 +50,9 @@ NOT_STARTED, RUNNING, FINISHED, DEAD, LEAVING = 0, 1, 2, 3, 4
 """LEAVING: the function has returned, but threads are left that Python waits for."""
 
 TEXT_BYTES = 4096
-"""Room in which a PE says what it waits for (JSON), and behind it where it is."""
+"""Room in which a sleeping PE says what it waits for (JSON), and behind it where it is."""
+CALL_BYTES = 1024
+"""Room in which a PE says what it called when members of a group disagree."""
 PLACE_BYTES = 1024
 CRASH_BYTES = 16 << 20
 """More than the longest report of a crash; of the file's size alone, like all that nobody writes."""
@@ -70,6 +76,7 @@ LOCK_WAITERS = 1 << 30
 GROUPS = 256
 NAME_BYTES = 512  # 128 characters of up to 4 bytes
 ALLOCATIONS = 4096
+BUCKETS = 4096  # of the allocations by key; a power of 2
 KEY_BYTES = 192
 MAX_RANK = 8
 
@@ -85,6 +92,8 @@ ALLOCATION = np.dtype(
         ("dtype", "i4"),
         ("rank", "i4"),
         ("creator", "i4"),
+        ("next", "i4"),  # of the chain it is in, plus 1
+        ("spare", "i4"),
         ("shape", "i8", (MAX_RANK,)),
         ("key", f"S{KEY_BYTES}"),
         ("name", "S64"),
@@ -115,9 +124,14 @@ class Layout:
         return round_up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
 
     @property
+    def calls(self) -> int:
+        """First PE's call."""
+        return self.texts + self.n_pes * TEXT_BYTES
+
+    @property
     def writers(self) -> int:
         """Last-writer table."""
-        return self.texts + self.n_pes * TEXT_BYTES
+        return round_up(self.calls + self.n_pes * CALL_BYTES, PAGE)
 
     @property
     def locks(self) -> int:
@@ -142,7 +156,10 @@ class Layout:
                 ("arrived", "i4"),
                 ("generation", "i4"),
                 ("sleepers", "i4"),
-                ("pad", "V52"),
+                ("pad", "V4"),
+                ("tag", "i8"),
+                ("differs", "i4", (2,)),
+                ("rest", "V32"),
                 ("used", "i8"),
                 ("n_pes", "i8"),
                 ("name", f"S{NAME_BYTES}"),
@@ -156,9 +173,19 @@ class Layout:
         return round_up(self.groups + GROUPS * self.group_bytes, PAGE)
 
     @property
+    def buckets(self) -> int:
+        """Heads of the chains of allocations by key: int32, an entry's index plus 1."""
+        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+
+    @property
+    def gaps(self) -> int:
+        """Free pieces of the heaps: int64, where each begins, then where each ends."""
+        return self.buckets + BUCKETS * 4
+
+    @property
     def links(self) -> int:
         """Until when the link of each pair is busy: int64 nanoseconds, row source, column target."""
-        return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
+        return round_up(self.gaps + 2 * (ALLOCATIONS + 1) * 8, PAGE)
 
     @property
     def control_bytes(self) -> int:

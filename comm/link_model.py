@@ -78,6 +78,8 @@ class Link:
         Raises:
             ArgumentError: What cannot be read, or is out of bounds.
         """
+        if not isinstance(text, str):
+            raise ArgumentError(f"text must be a string, as in '25GB/s,2us', but got {text!r}")
         rate, comma, delay = text.partition(",")
         if rate.strip() == "inf":
             bandwidth = math.inf

@@ -27,18 +27,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from emu.comm import link, signals
+from emu.comm import link
 from emu.comm.array import SymmetricArray
 from emu.comm.exchange import Array, Exchange, Words
 from emu.comm.ops import AtomicOp
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
-from emu.comm.waiting import encode
+from emu.comm.waiting import encode, word_operation
 from emu.comm.world import Group, World
-from emu.kernels.jit import entry
+from emu.kernels.jit import entry_when_called
 
-_reserve_from: Any = entry(link.reserve_from, 5)
-_sleep_slice: Any = entry(link.sleep_slice, 2)
+_reserve_from: Any = entry_when_called(link.reserve_from, 5)
+_sleep_slice: Any = entry_when_called(link.sleep_slice, 2)
 _now = time.monotonic_ns  # the same clock as emu.comm.clock.clock_ns
 
 
@@ -122,33 +122,21 @@ class LinkedGroup(Group):
         self._carry(self.members[pe], self._here, tile.nbytes, begun + self._latency)
         return tile
 
-    def put_signal(
-        self,
-        dst: SymmetricArray,
-        src: Any,
-        pe: int,
-        signal: SymmetricArray,
-        value: int,
-        *,
-        index: int = 0,
-        offsets: Sequence[int] | None = None,
-        op: AtomicOp = AtomicOp.SET,
-        sig_op: AtomicOp = AtomicOp.SET,
-    ) -> None:
-        """:meth:`Group.put_signal`; the signal is issued when the tile would have arrived."""
-        self._word(signal, pe, index)
-        encode(signal.dtype, value)
-        self.put(dst, src, pe, offsets=offsets, op=op)
-        super()._atomic(signal, pe, index, _operation(sig_op), value, 0)
-
     # --- atomics, signals, barrier ---------------------------------------------------------
 
     def _atomic(
-        self, array: SymmetricArray, pe: int, index: int, operation: int, value: int, expected: int
+        self,
+        array: SymmetricArray,
+        pe: int,
+        index: int,
+        operation: int,
+        value: int,
+        expected: int,
+        name: str = "target",
     ) -> int:
-        world_pe = self._word(array, pe, index)[0]
+        world_pe = self._word(array, pe, index, name)[0]
         encode(array.dtype, value)
-        encode(array.dtype, expected)
+        encode(array.dtype, expected, "expected")
         self._pass_latency(world_pe)
         old = super()._atomic(array, pe, index, operation, value, expected)
         self._pass_latency(world_pe)
@@ -164,7 +152,7 @@ class LinkedGroup(Group):
         index: int = 0,
     ) -> None:
         """:meth:`Group.signal_op`, one latency later."""
-        operation = _operation(op)
+        operation = word_operation("op", op)
         world_pe = self._word(signal, pe, index)[0]
         encode(signal.dtype, value)
         self._pass_latency(world_pe)
@@ -239,7 +227,8 @@ class LinkedGroup(Group):
 
     def permute(self, array: Any, pairs: Sequence[tuple[int, int]], *, out: Any = None) -> Array:
         """:meth:`Group.permute`, which returns when the array would be here."""
-        pairs = list(pairs)
+        if not isinstance(pairs, (list, tuple)):
+            pairs = list(pairs) if isinstance(pairs, Iterable) else pairs
         result = super().permute(array, pairs, out=out)
         self._await(*((s, result.nbytes) for s, t in pairs if t == self.my_pe))
         return result
@@ -264,10 +253,6 @@ class LinkedWorld(LinkedGroup, World):
     """The group of all PEs of a launch with an emulated link."""
 
     _group_type = LinkedGroup
-
-
-def _operation(op: AtomicOp) -> int:
-    return signals.ADD if AtomicOp(op) is AtomicOp.ADD else signals.SET
 
 
 def make_world(segment: Segment, me: int, pe: int, *, poison: bool) -> World:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.compiling import compiles, reads_input
 from emu.comm.layout import (
     B_ANSWERS,
     B_CALL_KIND,
@@ -92,6 +93,10 @@ def describe(segment: Segment, pe: int) -> str:
         return f"PE {pe} is dead"
     if seen.state == NOT_STARTED:
         return f"PE {pe} is starting"
+    if compiles(segment, pe) and not (seen.waiting and seen.description):
+        return f"PE {pe} is compiling a kernel"
+    if reads_input(segment, pe):
+        return f"PE {pe} reads standard input"
     if seen.state == LEAVING:
         return f"PE {pe} has returned, but waits for its {segment.read_place(pe)}"
     if not seen.waiting:
@@ -183,6 +188,11 @@ def _describe_slot(segment: Segment, pe: int, slot: dict[str, Any]) -> str:
     )
 
 
+def _details(segment: Segment, pe: int) -> list[str]:
+    """Return what PE ``pe`` itself has to say of its wait (see :mod:`emu.comm.details`)."""
+    return [f"    {line}" for line in look(segment, pe).description.get("details", [])]
+
+
 def last_writer(segment: Segment, pe: int, offset: int) -> str:
     """Say who last wrote a word by a signal, an atomic or a small put, as far as is known."""
     key = pe * segment.layout.stride + offset
@@ -206,9 +216,10 @@ def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> s
         for seen in (look(segment, pe) for pe in range(segment.layout.n_pes))
     ):
         time.sleep(0.005)
-    lines = [
-        f"  {describe(segment, pe)}" for pe in range(segment.layout.n_pes) if pe not in leave_out
-    ]
+    lines: list[str] = []
+    for pe in range(segment.layout.n_pes):
+        if pe not in leave_out:
+            lines += [f"  {describe(segment, pe)}", *_details(segment, pe)]
     recovered = int(segment.header[H_RECOVERED])
     if recovered:
         owner = int(segment.header[H_RECOVERED_FROM]) - 1

@@ -16,6 +16,7 @@ from typing import Any
 
 from emu.comm.crash import report_crashes
 from emu.comm.errors import StoppedError
+from emu.comm.input import open_input
 from emu.comm.layout import B_STATE, FINISHED, LEAVING
 from emu.comm.outcome import failure_message, result_message
 from emu.comm.payload import Call
@@ -35,6 +36,7 @@ class Start:
     cores: int
     call: Call
     results: Any
+    stdin: Any
     stdout: Any
     stderr: Any
     environment: dict[str, str]
@@ -112,10 +114,12 @@ def _block_stop() -> None:
 
 def _run(start: Start) -> Any:
     from emu.comm import world as worlds
+    from emu.comm.compiling import report_to
     from emu.comm.heap import register
     from emu.comm.linked import make_world
 
     me = register(start.segment, start.pe, start.cores)
+    report_to(start.segment, start.pe)
     world = make_world(start.segment, me, start.pe, poison=start.poison)
     worlds.set_world(world)
     function, args, kwargs = start.call.load()
@@ -131,6 +135,7 @@ def _prepare_process(start: Start) -> None:
     os.environ.clear()
     os.environ.update(start.environment)
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    open_input(start.stdin, start.segment, start.pe)
     for source, target in ((start.stdout, 1), (start.stderr, 2)):
         fd = source.detach()
         os.dup2(fd, target)

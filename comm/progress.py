@@ -22,6 +22,7 @@ import signal
 import time
 import zlib
 
+from emu.comm.compiling import compiles, reads_input
 from emu.comm.layout import DEAD, FINISHED, LEAVING, NOT_STARTED, RUNNING
 from emu.comm.monitor import PEState, describe_all, look
 from emu.comm.segment import Segment
@@ -86,6 +87,8 @@ class Progress:
             if ticks != self._ticks[s.pe]:
                 self._ticks[s.pe], self._busy_since[s.pe], self._busy = ticks, now, now
         self._tell_of_threads(seen, now)
+        if any(self._is_apart(s) for s in seen):
+            self._moved = self._busy = now
         if not self._anyone_waits(seen, now):
             self._busy = now  # a program may sleep for as long as it likes
         if now - self._moved < self._timeout / 2:
@@ -108,6 +111,12 @@ class Progress:
             s.waiting or s.state == LEAVING or (s.pe in self._answers and s.same >= _ENOUGH)
             for s in seen
         )
+
+    def _is_apart(self, seen: PEState) -> bool:
+        """Say whether a PE waits for what is no PE: a compiler (maybe within a wait), or the user."""
+        if seen.state in (FINISHED, DEAD):
+            return False
+        return compiles(self._segment, seen.pe) or reads_input(self._segment, seen.pe)
 
     def _forget(self, seen: list[PEState]) -> None:
         self._answers, self._digest = {}, None

@@ -8,6 +8,7 @@ when touched. The launcher uses this module too, which is why nothing here loads
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from multiprocessing import reduction, shared_memory
@@ -22,6 +23,7 @@ from emu.comm.layout import (
     B_PLACE_LENGTH,
     B_TEXT_LENGTH,
     BLOCK_BYTES,
+    CALL_BYTES,
     H_LINK_BANDWIDTH,
     H_LINK_LATENCY,
     H_MAGIC,
@@ -126,6 +128,18 @@ class Segment:
         count = int(self.block(pe)[length])
         return bytes(self.text(pe)[start : start + count]).decode(errors="replace")
 
+    def _call(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        start = self.layout.calls + pe * CALL_BYTES
+        return self.bytes[start : start + CALL_BYTES]
+
+    def write_call(self, pe: int, text: str) -> None:
+        """Say what PE ``pe`` called, for the members that called something else."""
+        self._call(pe)[:] = np.frombuffer(text.encode()[:CALL_BYTES].ljust(CALL_BYTES), np.uint8)
+
+    def read_call(self, pe: int) -> str:
+        """Return what :meth:`write_call` wrote."""
+        return bytes(self._call(pe)).decode(errors="replace").rstrip()
+
     @property
     def allocations(self) -> np.ndarray[Any, Any]:
         """The allocation table."""
@@ -137,6 +151,15 @@ class Segment:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    def backed_bytes(self) -> int:
+        """Return how many bytes of the segment have memory."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def discard(self, start: int, nbytes: int) -> None:
+        """Give the memory of whole pages back to the system; they are clear afterwards."""
+        with contextlib.suppress(OSError):  # not every file system can
+            self._map.madvise(mmap.MADV_REMOVE, start, nbytes)
 
     def free_bytes(self) -> int:
         """Return the bytes still free in the file system that holds the segment."""

@@ -28,7 +28,7 @@ import numpy as np
 from numba import types
 
 from emu.comm import routes, tasks, turns
-from emu.comm.errors import ArgumentError, ServerError
+from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.kernel_launch import AREA_BYTES, Kernel, Launch
 from emu.comm.layout import LINE
 from emu.comm.priority import ask_for_short_slices
@@ -48,6 +48,9 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 
 _GRACE_S = 2.0
 """How long the report of tasks that differ waits for members that have not prepared theirs."""
+
+_END_S = 3.0
+"""How long a PE that hears of another's failure waits for that PE to end because of it."""
 
 _MIN_STAGING = 1 << 16
 
@@ -88,8 +91,9 @@ class Server:
         heap: Address of this PE's symmetric heap.
         error: What went wrong; every later call raises it.
         prepared_turns: Turns of all tasks posted so far; kept by who posts them.
-        sessions: Communication kernels so far; kept by who posts them.
-        in_use: Whether a communication kernel is running; kept by who runs it.
+        sessions: Communication kernels so far.
+        in_use: Whether a communication kernel is running.
+        kept: Arrays of its tasks: they live as long as the server may use them.
     """
 
     def __init__(self, group: Group) -> None:
@@ -136,6 +140,9 @@ class Server:
         self._turns = self.prepared_turns = int(self._state[turns.PULLED])
         self.sessions = 0
         self.in_use = False
+        self.kept: list[Any] = []
+        self._claims = threading.Lock()
+        self._told = False
         self._kernel: Kernel | None = None
         self._kernel_session = 0
         self._staging, self._staging_index, self._generation = 0, -1, 0
@@ -144,6 +151,39 @@ class Server:
         self._state[turns.A_SPINS] = _spins(layout.n_pes, cores or 1)
 
     # --- compute side ----------------------------------------------------------------------
+
+    def claim(self) -> None:
+        """Begin a communication kernel.
+
+        Raises:
+            ServerError: Another one runs, or the communicator cannot be used any more.
+        """
+        self.check()
+        with self._claims:
+            if self.in_use:
+                raise ServerError(
+                    f"communicator {self.group.name!r} must be finalised before it is used again: "
+                    "another Hccl of this PE has it"
+                )
+            self.in_use = True
+            self.sessions += 1
+
+    def retract(self) -> None:
+        """Take :meth:`claim` back: nothing was posted."""
+        self.sessions -= 1
+        self.in_use = False
+
+    def give_up(self) -> None:
+        """End a communication kernel; if its turns are not all done, nobody can use the communicator any more."""
+        if self._unfinished():
+            if not isinstance(self.error, TaskMismatchError):  # the others find that out themselves
+                self.tell(self._my)
+            self._end()
+        self.kept.clear()
+        self.in_use = False
+
+    def _unfinished(self) -> bool:
+        return int(turns.finished(self._areas, self._my)) < self.prepared_turns
 
     def post(self, message: Array, committed: int) -> int:
         """Leave a message; return the number of its slot.
@@ -155,12 +195,9 @@ class Server:
         Returns:
             The slot, for :meth:`release`.
         """
-        self.check()
+        self._check_own()
         self._start()
-        while self._posted - self._served >= turns.SLOTS:  # only after many empty kernels
-            time.sleep(0.001)
-            self.check()
-            check_stopped(self.group.segment)
+        self._await_reading(turns.SLOTS)  # only after many empty kernels
         slot = self._posted % turns.SLOTS
         self._messages[slot] = message
         self._state[turns.COMMITS + slot] = committed
@@ -168,6 +205,18 @@ class Server:
         self._posted += 1
         _post(self._me, self._areas, self._my, turns.POSTED, self._posted)
         return slot
+
+    def leave_launch(self, area: Array) -> None:
+        """Leave what a launch says where the server finds it, once it has read what stands there."""
+        self._await_reading(1)
+        self.launch_area[...] = area
+
+    def _await_reading(self, most: int) -> None:
+        """Wait until the server has left fewer than ``most`` messages unread."""
+        while self._posted - self._served >= most:
+            time.sleep(0.0002)
+            self._check_own()
+            check_stopped(self.group.segment)
 
     def _note_release(self, first: int, count: int) -> None:
         """Note when turns are released, for the emulated link; nobody asks where there is none."""
@@ -189,7 +238,7 @@ class Server:
             committed: Turns that are released now.
             base: Number of its first turn.
         """
-        self.check()
+        self._check_own()
         self._note_release(base + before, committed - before)
         _post(self._me, self._areas, self._my, turns.COMMITS + slot, committed)
 
@@ -229,14 +278,35 @@ class Server:
             self.check()
 
     def check(self) -> None:
-        """Raise what went wrong in the server, if anything did."""
+        """Raise what went wrong in the server, if anything did; later calls say what follows from it."""
+        failed = int(self._state[turns.FAILED])
+        if not failed:
+            return
+        if not self._told:
+            self._told = True
+            if self.error is not None:
+                raise self.error
+            self._let_it_end()
+        reason = f"rank {failed - 1} failed in a task, or left it unfinished"
         if self.error is not None:
-            raise self.error
-        if self._state[turns.FAILED]:
-            raise ServerError(
-                f"communicator {self.group.name!r} cannot be used any more: a task failed or was "
-                "left unfinished; make a new group"
-            )
+            reason = f"an earlier task ended with {type(self.error).__name__}"
+        elif failed - 1 == self._my:
+            reason = "this rank left a task unfinished"
+        raise ServerError(
+            f"communicator {self.group.name!r} cannot be used any more: {reason}; make a new group"
+        ) from self.error
+
+    def _check_own(self) -> None:
+        """As :meth:`check`, but hear of others only where something of theirs is waited for."""
+        if self.error is not None:
+            self.check()
+
+    def _let_it_end(self) -> None:
+        """Give the PE that failed time to end: then its error is the one to tell of, and stops this PE."""
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            check_stopped(self.group.segment)
+            time.sleep(0.005)
 
     def status(self, target: int) -> str:
         """Say which members the turn before ``target`` waits for."""
@@ -264,12 +334,30 @@ class Server:
                 rows.append(Turn(pe, task, turn, start, stop))
         return rows
 
-    def abandon(self) -> None:
-        """Leave the communicator unusable: tasks were left in the middle."""
-        self._state[turns.FAILED] = 1
+    def tell(self, failed: int) -> None:
+        """Have every member hear that ``failed`` failed: nobody waits for it any more."""
+        for pe, words in enumerate(self._words):
+            if not words[turns.FAILED]:
+                words[turns.FAILED] = 1 + failed
+                ring(self._me, int(self._worlds[pe]))
 
     def stop(self) -> None:
-        """End the thread; what it was doing is left as it is."""
+        """End the thread.
+
+        Raises:
+            ServerError: A communication kernel has not been finalised; what it was doing is left as it is.
+        """
+        left = self.in_use and not self._state[turns.FAILED]
+        if left and self._unfinished():
+            self.tell(self._my)
+        self._end()
+        if left:
+            raise ServerError(
+                f"Hccl of communicator {self.group.name!r} must be finalised before its PE ends, but "
+                f"was not: use it in a `with` statement, or call Finalize"
+            )
+
+    def _end(self) -> None:
         if self._thread is not None:
             _post(self._me, self._areas, self._my, turns.CLOSING, 1)
             self._thread.join()
@@ -303,7 +391,10 @@ class Server:
 
     def _fail(self, error: ServerError) -> None:
         self.error = error
-        self._state[turns.FAILED] = 1
+        if not isinstance(error, TaskMismatchError):
+            self.tell(self._my)
+        # Of tasks that differ the others make the whole report themselves.
+        self._state[turns.FAILED] = 1 + self._my
         ring(self._me, int(self._worlds[self._my]))
 
     def _serve(self) -> bool:
@@ -317,7 +408,9 @@ class Server:
         ):
             return False
         while self._served < _load(int(areas[my]) + 8 * turns.POSTED):
-            for record in self._read():
+            records = self._read()
+            self._served += 1
+            for record in records:
                 slot = self._decoded % turns.SLOTS
                 self._records[my][slot] = record.reshape(1).view(np.int64)
                 self._decoded += 1
@@ -329,7 +422,6 @@ class Server:
         """Take one message; return the records of its tasks."""
         slot = self._served % turns.SLOTS
         message = self._messages[slot].copy()
-        self._served += 1
         session = int(message["session"])
         if message["kind"] == tasks.LAUNCH:
             return self._launch(session, slot)
@@ -479,7 +571,7 @@ def _load_kernels() -> None:
 
 def preload() -> None:
     """Load the kernels if they have been compiled before, so that processes forked off have them."""
-    if is_stored(*_KERNELS[0]):
+    if all(is_stored(kernel, signature) for kernel, signature in _KERNELS):
         _load_kernels()
 
 

@@ -86,8 +86,8 @@ PUT, GET, ARRANGE = range(3)
 LOOK_GET = 15 * 16
 """What :func:`note_look` calls a get."""
 
-DONE = 1 << 40
-"""What a barrier returns when it is passed: no int32 generation."""
+DONE, DIFFERS = 1 << 40, (1 << 40) + 1
+"""What a barrier returns when it is passed, with and without agreement: no int32 generation."""
 
 
 @jit()
@@ -392,22 +392,50 @@ def wait_words(me: int, words: Any, needed: int, matched: Any, resumed: bool) ->
 
 
 @jit()
-def barrier_arrive(me: int, barrier: int, n_pes: int) -> Any:
-    """Arrive at a barrier (int32 words: arrived, generation, sleepers) and wait one slice.
+def _differs(barrier: int, generation: int) -> Any:
+    """Return where a difference of tags is noted: the flags of two generations take turns."""
+    return barrier + 24 + 4 * (np.int64(generation) & 1)
+
+
+@jit()
+def _passed(barrier: int, generation: int) -> Any:
+    """Say how a barrier was passed; nobody changes that before this PE arrives once more."""
+    return DONE + np.int64(load_i32(_differs(barrier, generation)))
+
+
+@jit()
+def barrier_arrive(me: int, barrier: int, n_pes: int, tag: int) -> Any:
+    """Arrive at a barrier and wait one slice.
+
+    Args:
+        me: This PE's block.
+        barrier: int32 words arrived, generation, sleepers and one unused; the int64 tag of who came
+            first, or 0; int32 flags, whether tags differed, of even and odd generations.
+        n_pes: Members of the group.
+        tag: What this PE calls (:mod:`emu.comm.agreement`), not 0.
 
     Returns:
-        ``DONE``, or the generation to go on waiting for with :func:`barrier_wait`.
+        ``DONE`` or, if not all came with the same tag, ``DIFFERS``; or the generation to go on
+        waiting for with :func:`barrier_wait`.
     """
     generation = load_i32(barrier + 4)
+    first = load_i64(barrier + 16)
+    if first == 0:
+        first = compare_exchange_i64(barrier + 16, 0, tag)
+    if first != 0 and first != tag:
+        store_i32(_differs(barrier, generation), np.int32(1))
     if add_i32(barrier, np.int32(1)) == n_pes - 1:
         store_i32(barrier, np.int32(0))
+        store_i64(barrier + 16, 0)
+        # All have arrived here, so all have read how the barrier before this one was passed.
+        store_i32(_differs(barrier, generation + 1), np.int32(0))
         add_i32(barrier + 4, np.int32(1))
         if load_i32(barrier + 8) != 0:
             futex_wake(barrier + 4, ALL_SLEEPERS)
-        return DONE
+        return _passed(barrier, generation)
     for turn in range(word(me, B_SPINS) + word(me, B_YIELDS)):
         if load_i32(barrier + 4) != generation:
-            return DONE
+            return _passed(barrier, generation)
         relax(me, turn)
     add_i64(me + 8 * B_WAITING, 1)
     add_i32(barrier + 8, np.int32(1))
@@ -422,7 +450,7 @@ def barrier_wait(me: int, barrier: int, generation: int) -> Any:
     if load_i32(barrier + 4) == generation:
         return generation
     barrier_leave(me, barrier, 1)
-    return DONE
+    return _passed(barrier, generation)
 
 
 @jit()

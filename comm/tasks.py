@@ -7,6 +7,8 @@ that every server sees what every other has been asked for.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,9 @@ REDUCING = frozenset((HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER))
 
 REDUCE_OPS = frozenset((HcclReduceOp.SUM, HcclReduceOp.MAX, HcclReduceOp.MIN))
 
+OPERATOR_BYTES = 128
+"""Bytes of the text that says which operator prepared a task."""
+
 _COUNTS = ("send_counts", "send_displs", "recv_counts", "recv_displs")
 
 
@@ -62,6 +67,8 @@ def message_dtype(n_pes: int) -> np.dtype[Any]:
             ("send_in_heap", "<u4"),
             ("recv_in_heap", "<u4"),
             ("reserved", "<u4"),
+            ("tag", "<u8"),
+            ("operator", f"S{OPERATOR_BYTES}"),
             ("count", "<u8"),
             ("stride", "<u8"),
             ("send", "<i8"),  # offset in the heap, or an address of this process
@@ -72,7 +79,7 @@ def message_dtype(n_pes: int) -> np.dtype[Any]:
 
 
 # What must be the same on every member stands in front.
-_AGREED = ("session", "index", "command", "dtype", "op", "count", "stride", "repeat", "position")
+_AGREED = ("session", "index", "command", "dtype", "op", "count", "stride", "repeat", "position", "tag")  # fmt: skip
 AGREED_WORDS = len(_AGREED)
 _COMMAND = _AGREED.index("command")
 
@@ -93,9 +100,18 @@ def record_dtype(n_pes: int) -> np.dtype[Any]:
     return np.dtype(
         [
             *((name, "<i8") for name in (*_AGREED, *own)),
+            ("operator", f"S{OPERATOR_BYTES}"),
             *((name, "<i8", (n_pes,)) for name in _COUNTS),
         ]
     )
+
+
+@functools.lru_cache(maxsize=256)
+def operator_tag(operator: str) -> tuple[bytes, int]:
+    """Return what a message says of the operator that prepares a task: a text, and a number to compare."""
+    data = operator.encode()
+    digest = hashlib.blake2b(data, digest_size=8).digest()
+    return data[:OPERATOR_BYTES], int.from_bytes(digest, "little") if data else 0
 
 
 def decode(message: Array, slot: int) -> Array:
@@ -106,8 +122,10 @@ def decode(message: Array, slot: int) -> Array:
     """
     n_pes = message["send_counts"].shape[-1]
     record = np.zeros((), record_dtype(n_pes))
-    for name in (*_AGREED[:-1], "send_in_heap", "send", "recv_in_heap", "recv", *_COUNTS):
+    fields = (*_AGREED[:-2], "send_in_heap", "send", "recv_in_heap", "recv", "operator", *_COUNTS)
+    for name in fields:
         record[name] = message[name]
+    record["tag"] = message["tag"].view(np.int64)
     record["position"], record["slot"] = 1, slot
     record["wait_policy"] = record["answer_policy"] = 1
     record["keeps_own"] = 1
@@ -178,6 +196,9 @@ def describe(record: Array) -> str:
         parts.append(f"recvCounts={record['recv_counts'].tolist()}")
     parts.append(f"repeat={int(record['repeat'])}")
     where = "" if record["position"] else " from the host's tiling data"
+    operator = bytes(record["operator"]).decode(errors="replace")
+    if operator:
+        where = f" of {operator}"
     return f"{NAMES[command]}({', '.join(parts)}){where}"
 
 
@@ -196,6 +217,7 @@ def disagreement(records: dict[int, Array]) -> str:
     first = records[known[0]]
     names = [n for n in _AGREED if any(records[pe][n] != first[n] for pe in known)]
     if names:
+        names = ["operator" if name == "tag" else name for name in names]
         return f"{', '.join(names)} must be the same on every rank, but differ"
     if int(first["command"]) == HcclCommand.ALLTOALLV:
         for i in known:
@@ -242,5 +264,6 @@ __all__ = [
     "extent",
     "message_dtype",
     "mismatch",
+    "operator_tag",
     "record_dtype",
 ]

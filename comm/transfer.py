@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emu.comm import entries
+from emu.comm.arguments import check
 from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.signals import ARRANGE, GET, PUT
+from emu.kernels.arguments import shown
 from emu.kernels.plans import Plan, add_plan, copy_plan
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ _ARRANGED_BYTES = 4096  # from here on a transposed source is rearranged before 
 
 
 def window(
-    array: SymmetricArray, offsets: tuple[int, ...] | list[int] | None, shape: tuple[int, ...]
+    array: SymmetricArray, offsets: Any, shape: tuple[int, ...], name: str = "src", of: str = "dst"
 ) -> int:
     """Check that ``shape`` at ``offsets`` lies in ``array``; return the byte offset of its start.
 
@@ -31,20 +33,24 @@ def window(
         if shape == array.shape:
             return array.offset
         raise ArgumentError(
-            f"the tile must have the array's shape {array.shape} when offsets is not given, "
-            f"but got shape {shape}"
+            f"{name} must be a tile of {of}'s shape {array.shape} when offsets is not given, "
+            f"but got shape {shown(shape)}"
         )
+    if type(offsets) is not tuple:
+        offsets = check.integers("offsets", offsets)
     if len(offsets) != len(array.shape) or len(shape) != len(array.shape):
         raise ArgumentError(
-            f"offsets and tile must have the array's rank {len(array.shape)}, but got "
-            f"offsets {tuple(offsets)} and tile shape {shape}"
+            f"offsets and {name} must have {of}'s rank {len(array.shape)}, but got "
+            f"offsets {shown(offsets)} and tile shape {shown(shape)}"
         )
     position = array.offset
     for axis, (start, extent, bound) in enumerate(zip(offsets, shape, array.shape, strict=True)):
+        if type(start) is not int:
+            start = check.integer(f"offsets[{axis}]", start)
         if start < 0 or start + extent > bound:
             raise ArgumentError(
-                f"offsets[{axis}] must be in [0, {bound - extent}] for a tile of extent {extent} "
-                f"in an axis of {bound}, but got {start}"
+                f"offsets[{axis}] must be in [0, {bound - extent}] for a tile ({name}) of extent "
+                f"{shown(extent)} in an axis of {bound} of {of}, but got {shown(start)}"
             )
         position += start * array.strides[axis]
     return position
@@ -58,9 +64,9 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if isinstance(source, SymmetricArray):
         array = source.local
     elif isinstance(source, (bool, int, float, list, tuple)):
-        array = np.asarray(source, dtype)
+        array = check.array("src", source, dtype)
     else:
-        array = np.asarray(source)
+        array = check.array("src", source)
     if array.dtype != dtype:
         raise ArgumentError(f"src must have the dtype of dst, {dtype}, but got {array.dtype}")
     return array
@@ -68,7 +74,7 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
     """Store a tile; the general path behind :meth:`Group.put`."""
-    world_pe = group.route(dst, pe)
+    world_pe = group.route(dst, pe, "dst")
     source = as_source(src, dst.dtype)
     offset = window(dst, offsets, source.shape)
     if not source.size:
@@ -130,23 +136,24 @@ def get(
     group: Group, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
 ) -> np.ndarray[Any, Any]:
     """Fetch a tile; the general path behind :meth:`Group.get`."""
-    world_pe = group.route(src, pe)
-    if shape is None:
-        if offsets is None:
-            extent = src.shape
-        else:
-            if len(offsets) != src.ndim:
-                raise ArgumentError(
-                    f"offsets must have the array's rank {src.ndim}, but got {tuple(offsets)}"
-                )
-            extent = tuple(n - int(o) for n, o in zip(src.shape, offsets, strict=True))
-    else:
-        extent = tuple(int(n) for n in shape)
+    world_pe = group.route(src, pe, "src")
+    if offsets is not None:
+        offsets = check.integers("offsets", offsets)
+        if len(offsets) != src.ndim:
+            raise ArgumentError(
+                f"offsets must have src's rank {src.ndim}, but got {shown(offsets)}"
+            )
+    name = "shape"
+    if shape is not None:
+        extent = check.integers("shape", shape)
+    elif offsets is None:
+        extent = src.shape
+    else:  # up to the end; from behind the end, nothing that window would not refuse
+        extent, name = tuple(max(n - o, 0) for n, o in zip(src.shape, offsets, strict=True)), "src"
     if any(n < 0 for n in extent):
-        raise ArgumentError(f"shape must not be negative, but got {extent}")
-    offset = window(
-        src, offsets if offsets is not None or extent == src.shape else (0,) * len(extent), extent
-    )
+        raise ArgumentError(f"shape must not be negative, but got {shown(extent)}")
+    start = offsets if offsets is not None or extent == src.shape else (0,) * len(extent)
+    offset = window(src, start, extent, name, "src")
     target = _target(out, extent, src.dtype)
     if target.size:
         plan = copy_plan(extent, target.strides, src.strides, src.itemsize)

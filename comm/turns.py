@@ -40,7 +40,8 @@ BELL = 0  # int32 eventcount of the server, and behind it int32: it sleeps
 A_CODE, A_TARGET = 1, 2  # what the sleeping server waits for
 A_SPINS = 3
 POSTED, CLOSING, WANTED = 8, 9, 10  # by the compute side; WANTED: the turn it sleeps for, or 0
-DECODED, FAILED = 16, 17
+DECODED = 16
+FAILED = 17  # 1 + the member that failed or left first, written by it; 0: none
 READY, REDUCED, PULLED, ANSWERED = 24, 25, 26, 27
 COMMITS = 32
 SLOTS = 64
@@ -220,10 +221,10 @@ def await_turn(me: int, areas: Any, my: int, target: int, resumed: bool) -> int:
     area = areas[my]
     if not resumed:
         for turn in range(load_i64(area + 8 * A_SPINS) + word(me, B_YIELDS) + 1):
-            if load_i64(area + 8 * FAILED) != 0:
-                return 2
             if finished(areas, my) >= target:
                 return 1
+            if load_i64(area + 8 * FAILED) != 0:
+                return 2
             relax(me, turn)
         begin_sleep(me)
         store_i64(area + 8 * WANTED, target)
@@ -231,10 +232,10 @@ def await_turn(me: int, areas: Any, my: int, target: int, resumed: bool) -> int:
     outcome = 0
     while True:
         bell = load_i32(me)
-        if load_i64(area + 8 * FAILED) != 0:
-            outcome = 2
-        elif finished(areas, my) >= target:
+        if finished(areas, my) >= target:
             outcome = 1
+        elif load_i64(area + 8 * FAILED) != 0:
+            outcome = 2
         if outcome != 0 or stopped(me):
             break
         futex_wait(me, bell, me + 8 * B_SLICE_S)

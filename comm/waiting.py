@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import operator
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
-from emu.comm import entries, signals
-from emu.comm.array import WORDS, SymmetricArray
+from emu.comm import details, signals
+from emu.comm.arguments import check
+from emu.comm.array import WORDS, SymmetricArray, symmetric
+from emu.comm.entries import test_word, wait_word
 from emu.comm.errors import ArgumentError
-from emu.comm.ops import Cmp
+from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
+from emu.kernels.arguments import shown
 
 Word = tuple[SymmetricArray, int, Cmp, int]
 """What a wait is for: element (flat index) of an array, comparison, value."""
@@ -27,23 +29,33 @@ _INT_RANGE = {
     for d in WORDS
 }
 _BIAS = 1 << 63
+# What a fast path may meet with arguments that are not what they should be; the general path says so.
+UNFIT = (AttributeError, TypeError, ValueError)
 
 
-def encode(dtype: np.dtype[Any], value: SupportsIndex) -> int:
+def encode(dtype: np.dtype[Any], value: SupportsIndex, name: str = "value") -> int:
     """Check that ``value`` fits ``dtype`` and return its bits as a signed number.
 
     Raises:
         ArgumentError: It does not fit, or is no integer.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"value must be an integer, but got {value!r}") from None
+    number = value if type(value) is int else check.integer(name, value)
     low, high = _INT_RANGE[dtype]
     if not low <= number <= high:
-        raise ArgumentError(f"value must fit {dtype} [{low}, {high}], but got {number}")
+        raise ArgumentError(f"{name} must fit {dtype} [{low}, {high}], but got {shown(number)}")
     half = 1 << 8 * dtype.itemsize - 1
     return number - 2 * half if number >= half else number
+
+
+def word_operation(name: str, op: AtomicOp) -> int:
+    """Return the operation on a word that an argument stands for.
+
+    Raises:
+        ArgumentError: It is no AtomicOp.
+    """
+    if type(op) is AtomicOp:
+        return signals.SET if op is AtomicOp.SET else signals.ADD
+    return signals.ADD if check.choice(name, op, AtomicOp) is AtomicOp.ADD else signals.SET
 
 
 class Waiting:
@@ -55,20 +67,31 @@ class Waiting:
     my_pe: int
     members: tuple[int, ...]
 
-    def route(self, array: SymmetricArray, pe: int) -> int:
+    def route(self, array: SymmetricArray, pe: int, name: str = "array") -> int:
         """Return the world number of member ``pe`` after checking that it holds ``array``."""
         raise NotImplementedError
 
     def _word(
-        self, array: SymmetricArray, pe: SupportsIndex, index: SupportsIndex
+        self, array: SymmetricArray, pe: int, index: int, name: str = "signal"
     ) -> tuple[int, int, int]:
         """Return (world PE, offset, bytes) of an integer word after checking all three."""
-        if array.dtype not in WORDS:
+        if (
+            type(array) is SymmetricArray
+            and array.group is self
+            and type(pe) is int
+            and 0 <= pe < len(self.members)
+            and type(index) is int
+            and 0 <= index < array.words
+            and not array._root.freed
+        ):
+            return self.members[pe], array.offset + index * array.itemsize, array.itemsize
+        if symmetric(name, array).dtype not in WORDS:
             raise ArgumentError(
-                f"atomics and signals need int32, int64, uint32 or uint64, but got {array!r}"
+                f"{name} must be of integers, for atomics and signals need int32, int64, uint32 or "
+                f"uint64, but got {array!r}"
             )
-        world_pe = self.route(array, operator.index(pe))
-        return world_pe, array.element_offset(operator.index(index)), array.itemsize
+        world_pe = self.route(array, pe, name)
+        return world_pe, array.element_offset(index), array.itemsize
 
     def wait_until(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> int:
         """Wait until this PE's element ``index`` of ``signal`` compares as asked.
@@ -86,37 +109,48 @@ class Waiting:
             DeadlockError: Nothing changed anywhere for the launch's time-out.
             PEDiedError, PeerFailedError: Another PE ended.
         """
-        if (
-            signal.group is self
-            and type(cmp) is Cmp
-            and type(value) is int
-            and signal.word > 0
-            and 0 <= index < signal.words
-            and signal.low_word <= value <= signal.high_word
-            and not signal._root.freed
-        ):
+        try:
+            plain = (
+                type(cmp) is Cmp
+                and type(value) is int
+                and type(index) is int
+                and signal.group is self
+                and signal.word > 0
+                and 0 <= index < signal.words
+                and signal.low_word <= value <= signal.high_word
+                and not signal._root.freed
+            )
+        except UNFIT:
+            plain = False
+        if plain:
             address = self.mine + signal.offset + index * signal.itemsize
             size, wanted = signal.word, value
             comparison: int = cmp  # an IntEnum will do here
         else:
             address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        found, seen = entries.wait_word(self.me, address, size, comparison, wanted, 0)
+        found, seen = wait_word(self.me, address, size, comparison, wanted, 0)
         if not found:
             where = [(signal, index, cmp, value)]
             seen = self._sleep(
-                lambda: entries.wait_word(self.me, address, size, comparison, wanted, 1),
+                lambda: wait_word(self.me, address, size, comparison, wanted, 1),
                 lambda: describe_words("wait_until", where),
             )
-        return int(seen) + _BIAS if size == -8 else int(seen)
+        if type(seen) is not int:
+            seen = int(seen)
+        return seen + _BIAS if size == -8 else seen
 
     def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
         """Go on waiting slice by slice; in between, look whether the world was stopped."""
         try:
             check_stopped(self.segment)
             self._publish(describe())
+            said = time.monotonic()
             found, seen = again()
             while not found:
                 check_stopped(self.segment)
+                if details.any_provider() and time.monotonic() - said >= details.AGAIN_S:
+                    self._publish(describe())
+                    said = time.monotonic()
                 found, seen = again()
             return int(seen)
         except BaseException:
@@ -124,7 +158,9 @@ class Waiting:
             raise
 
     def _publish(self, description: dict[str, Any]) -> None:
-        self.segment.write_text(self.members[self.my_pe], json.dumps(description))
+        pe, text = self.members[self.my_pe], details.publishable(description)
+        if self.segment.read_text(pe) != text:  # a reader meets no half-written text needlessly
+            self.segment.write_text(pe, text)
 
     def _row(
         self, signal: SymmetricArray, index: int, cmp: Cmp, value: int
@@ -137,7 +173,8 @@ class Waiting:
             # Unsigned words compare as signed ones: 4 bytes widened, 8 bytes less 2**63.
             wanted = int(value) if size == 4 else int(value) - _BIAS
             size = -size
-        return address, size, int(Cmp(cmp)), wanted
+        comparison = cmp if type(cmp) is Cmp else check.choice("cmp", cmp, Cmp)
+        return address, size, int(comparison), wanted
 
     def wait_for(
         self,
@@ -150,9 +187,15 @@ class Waiting:
 
         Returns:
             The positions of those that held.
+
+        Raises:
+            ArgumentError: A word is none, there is none, or ``needed`` is not in ``[1, len(words)]``.
         """
+        words = self._words(words)
         if not words:
             raise ArgumentError("words must not be empty: nothing could ever wake this PE")
+        needed = check.integer("needed", needed, 1, len(words))
+        check.text("describe", describe)
         matched = np.zeros(len(words), np.int64)
         table = self._table(words)
 
@@ -164,6 +207,18 @@ class Waiting:
             self._sleep(lambda: again(True), lambda: describe_words(describe, words))
         return [int(i) for i in np.flatnonzero(matched)]
 
+    def _words(self, words: Any) -> Sequence[Word]:
+        """Return the words of a wait as a list of tuples of four."""
+        try:
+            listed = [tuple(word) for word in words]
+        except TypeError:
+            listed = [()]
+        if any(len(word) != 4 for word in listed):
+            raise ArgumentError(
+                f"words must be a list of (array, index, cmp, value), but got {shown(words)}"
+            )
+        return cast("Sequence[Word]", listed)
+
     def _table(self, words: Sequence[Word]) -> np.ndarray[Any, Any]:
         return np.array([self._row(*word) for word in words], np.int64)
 
@@ -174,10 +229,15 @@ class Waiting:
         values: int | Sequence[int],
         indices: Iterable[int] | None,
     ) -> list[Word]:
-        picked = list(range(signals_.size)) if indices is None else [int(i) for i in indices]
-        wanted = (
-            [int(values)] * len(picked) if isinstance(values, (int, np.integer)) else list(values)
-        )
+        symmetric("signals_", signals_).check_alive()
+        if indices is None:
+            picked: Sequence[int] = range(signals_.size)
+        else:
+            picked = check.integers("indices", indices)
+        try:
+            wanted: Sequence[int] = [check.integer("values", values)] * len(picked)
+        except ArgumentError:
+            wanted = check.integers("values", values)
         if len(wanted) != len(picked):
             raise ArgumentError(
                 f"values must be one integer or {len(picked)} of them, but got {len(wanted)}"
@@ -228,7 +288,7 @@ class Waiting:
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
         """Say whether :meth:`wait_until` would return at once."""
         address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        polls = entries.test_word(self.me, address, size, comparison, wanted)
+        polls = test_word(self.me, address, size, comparison, wanted)
         return self._polled(polls, [(signal, index, cmp, value)])
 
     def test_all(
@@ -294,7 +354,7 @@ def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
     slots = [
         {
             "name": array.label,
-            "index": index,
+            "index": int(index),
             "offset": array.element_offset(index),
             "size": WORDS[array.dtype],
             "cmp": Cmp(cmp).name,

@@ -1,13 +1,17 @@
 """What the fork server loads once, so that each PE starts ready.
 
-Importing Numba and loading the kernels takes about a second; a fork of a process that has done it takes
-milliseconds. Importing is not enough: a kernel is only ready once it has been called.
+Importing Numba and loading the kernels takes about half a second; a fork of a process that has done it
+takes milliseconds. Importing is not enough: a kernel is only ready once it has been called. What is not
+in the cache of compiled code is left out, because to compile all takes many seconds: a PE that
+calls such a kernel compiles it then.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Callable, Iterator
 
 # Written out here: whatever module they could be imported from loads NumPy on the way.
 THREAD_VARIABLES = (
@@ -23,72 +27,125 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
+import emu.comm.fork_server  # each PE begins in it
+import emu.comm.launch  # noqa: F401 - of which PEs load what is theirs
 from emu.comm import entries, heap, linked, polling, server, signals
+from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
 from emu.comm.world import World
 from emu.kernels import matmul
 from emu.kernels.address import check_array_layout
+from emu.kernels.jit import NotStoredError, only_stored
 from emu.kernels.plans import add_plan, copy_plan
 from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
+Step = Callable[[], object]
 
-def warm() -> None:
-    """Call every kernel of the machine once, in a world of one PE."""
+
+def compile_all() -> None:
+    """Call every kernel of the machine once, in a world of one PE, so that its code is in the cache."""
+    with _world() as world:
+        for step in (*_alone(world), *_together(world)):
+            step()
+    server._load_kernels()
+
+
+def load() -> None:
+    """Call every kernel of the machine that is in the cache of compiled code."""
+    occupy_descriptor()
     check_array_layout()
-    layout = Layout(n_pes=1, heap_bytes=1 << 20)
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the segment owns the descriptor
-    file.truncate(layout.file_bytes)  # no SharedMemory: it would start a resource tracker here
-    segment = Segment(os.dup(file.fileno()), layout)
-    file.close()
-    me = heap.register(segment, 0, 1)
-    world = World(segment, me, 0, poison=False)
-    words = world.alloc(4, np.int32)
-    tile = world.alloc((4, 4), np.float32)
-    part = np.ones((4, 4), np.float32)[:, :2]
-    world.put(tile, np.ones((4, 4), np.float32), 0)
-    world.put(tile[:, :2], part, 0)
-    world.put(tile, np.ones((4, 4), np.float32), 0, op=AtomicOp.ADD)
-    world.put(tile[:, :2], part, 0, op=AtomicOp.ADD)
-    source = np.ones((64, 64), np.float32)
-    world.put(world.alloc((64, 64), np.float32), source.T, 0, op=AtomicOp.ADD)
-    world.get(tile, 0)
-    world.get(tile[:, :2], 0)
-    world.put(tile[:, :2], part, 0, offsets=(0, 0))
-    world.signal_op(words, 1, 0)
-    world.wait_until(words, Cmp.EQ, 1)
-    world.wait_until_any(words, Cmp.EQ, 1)
-    world.test(words, Cmp.EQ, 1)
-    world.test_any(words, Cmp.EQ, 1)
-    world.barrier()
-    world.quiet()
-    entries.wait_word(me, int(segment.address), 8, int(Cmp.NE), 0, 1)
-    signals.end_sleep(me, 0)
-    entries.barrier_arrive(me, world._barrier, 1)
-    signals.barrier_wait(me, world._barrier, -5)
-    signals.barrier_leave(me, world._barrier, 0)
-    _warm_collectives(world)
-    linked._reserve_from(me, 0, 0, 1, 0)
-    linked._sleep_slice(me, 0)
-    segment.block(0)[B_POLLS] = 0
-    for plan in (copy_plan, add_plan):
-        plan.cache_clear()
-    segment.close()
+    with only_stored(), contextlib.suppress(NotStoredError), _world() as world:
+        for step in _alone(world):
+            with contextlib.suppress(NotStoredError):
+                step()
+        for step in _together(world):  # one that ended half way would make the next wait for ever
+            step()
     polling.place(None)  # a PE that is asked where it is shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
 
-def _warm_collectives(world: World) -> None:
+@contextlib.contextmanager
+def _world() -> Iterator[World]:
+    layout = Layout(n_pes=1, heap_bytes=1 << 20)
+    segment = _PrivateSegment(_nameless_memory(layout.file_bytes), layout)
+    try:
+        yield World(segment, heap.register(segment, 0, 1), 0, poison=False)
+    finally:
+        segment.block(0)[B_POLLS] = 0
+        for plan in (copy_plan, add_plan):
+            plan.cache_clear()
+        segment.close()
+
+
+class _PrivateSegment(Segment):
+    """A segment of one process: no file system bounds it."""
+
+    def free_bytes(self) -> int:
+        """Return more than can be asked for."""
+        return 8 * self.layout.total
+
+
+def _nameless_memory(nbytes: int) -> int:
+    """Return a descriptor of fresh memory; SharedMemory would start a resource tracker here."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("emu-warm")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, nbytes)
+    return descriptor
+
+
+def _alone(world: World) -> Iterator[Step]:
+    """Yield calls of one kernel each, any of which can be left out."""
+    words = world.alloc(4, np.int32)
+    tile = world.alloc((4, 4), np.float32)
+    square = world.alloc((64, 64), np.float32)
+    whole, part = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)[:, :2]
+    turned = np.ones((64, 64), np.float32).T
+    me, first = world.me, int(world.segment.address)
+    yield lambda: world.put(tile, whole, 0)
+    yield lambda: world.put(tile[:, :2], part, 0)
+    yield lambda: world.put(tile, whole, 0, op=AtomicOp.ADD)
+    yield lambda: world.put(tile[:, :2], part, 0, op=AtomicOp.ADD)
+    yield lambda: world.put(square, turned, 0, op=AtomicOp.ADD)
+    yield lambda: world.get(tile, 0)
+    yield lambda: world.get(tile[:, :2], 0)
+    yield lambda: world.put(tile[:, :2], part, 0, offsets=(0, 0))
+    yield lambda: world.signal_op(words, 1, 0)
+    yield lambda: world.test(words, Cmp.NE, 7)
+    yield lambda: world.test_any(words, Cmp.NE, 7)
+    yield lambda: entries.wait_word(me, first, 8, int(Cmp.NE), 0, 1)
+    yield lambda: signals.end_sleep(me, 0)
+    yield lambda: linked._reserve_from(me, 0, 0, 1, 0)
+    yield lambda: linked._sleep_slice(me, 0)
+    memory = np.empty((3, 512), np.uint8)
+    target, kept, source = (row.ctypes.data for row in memory)
+    yield lambda: stream_bytes(target, source, 512)
+    yield lambda: stream_bytes_twice(target, kept, source, 512)
+
+
+def _together(world: World) -> Iterator[Step]:
+    """Yield calls of several kernels each, one after the other."""
+    words = world.alloc(4, np.int32)
+    me = world.me
+    yield lambda: world.signal_op(words, 1, 0)
+    yield lambda: world.wait_until(words, Cmp.EQ, 1)
+    yield lambda: world.wait_until_any(words, Cmp.EQ, 1)
+    yield world.barrier
+    yield world.quiet
+    yield lambda: entries.barrier_arrive(me, world._barrier, 1, 1)
+    yield lambda: signals.barrier_arrive(me, world._barrier, 1, 1)
+    yield lambda: signals.barrier_wait(me, world._barrier, -5)
+    yield lambda: signals.barrier_leave(me, world._barrier, 0)
     large = np.ones(1 << 14, np.float32)
-    world.all_reduce(large[:8])
-    world.all_reduce(large)
-    world.all_to_all(large.reshape(1, -1))
-    world.all_gather(large)
-    source, target, kept = (np.empty(512, np.uint8) for _ in range(3))
-    stream_bytes(target.ctypes.data, source.ctypes.data, 512)
-    stream_bytes_twice(target.ctypes.data, kept.ctypes.data, source.ctypes.data, 512)
+    yield lambda: world.all_reduce(large[:8])
+    yield lambda: world.all_reduce(large)
+    yield lambda: world.all_to_all(large.reshape(1, -1))
+    yield lambda: world.all_gather(large)
 
 
-warm()
+load()

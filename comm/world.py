@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emu.comm import entries, signals, transfer
-from emu.comm.array import SymmetricArray
+from emu.comm.agreement import BARRIER, mismatch, pass_barrier
+from emu.comm.arguments import check, extents_of
+from emu.comm.array import SymmetricArray, symmetric
 from emu.comm.collectives import Collectives
-from emu.comm.entries import put_dense, put_short
+from emu.comm.entries import atomic, put_dense, put_short
 from emu.comm.errors import ArgumentError, CommError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.heap import Heap
-from emu.comm.layout import GROUPS, NAME_BYTES
+from emu.comm.layout import GROUPS, KEY_BYTES
 from emu.comm.link_model import Link
 from emu.comm.ops import AtomicOp
 from emu.comm.segment import Segment
-from emu.comm.stop import check_stopped
-from emu.comm.waiting import Waiting, encode
+from emu.comm.waiting import UNFIT, Waiting, encode, word_operation
+from emu.kernels.arguments import shown
 from emu.kernels.dtypes import DTYPES, KINDS
 
 if TYPE_CHECKING:
@@ -35,8 +37,9 @@ _logger = logging.getLogger("emu.comm")
 
 # Names that the fast paths look up on every call.
 _ndarray, _SET, _ADD = np.ndarray, AtomicOp.SET, AtomicOp.ADD
-_SET_WORD, _ADD_WORD = signals.SET, signals.ADD
+_SET_WORD = signals.SET
 _SHORT_BYTES = signals.SHORT_BYTES
+_BARRIER, _DONE = BARRIER, signals.DONE
 
 
 class Group(Waiting, Collectives):
@@ -73,6 +76,7 @@ class Group(Waiting, Collectives):
         self._barrier = segment.address + segment.layout.groups + index * segment.layout.group_bytes
         self._allocated = 0
         self._by_key: dict[str, SymmetricArray] = {}
+        self._keys: dict[int, str] = {}  # of the same arrays, by their place in the table
         self.server: Server | None = None  # made by emu.comm.server when it is first asked for
 
     def __repr__(self) -> str:
@@ -91,20 +95,22 @@ class Group(Waiting, Collectives):
         Raises:
             ArgumentError: ``pe`` is not in ``[0, n_pes)``.
         """
-        if not 0 <= pe < self.n_pes:
-            raise ArgumentError(
-                f"pe must be in [0, {self.n_pes}) for group {self.name!r}, but got {pe}"
-            )
-        return self.members[pe]
+        if type(pe) is int and 0 <= pe < self.n_pes:
+            return self.members[pe]
+        return self.members[check.index("pe", pe, self.n_pes, f" for group {self.name!r}")]
 
-    def route(self, array: SymmetricArray, pe: int) -> int:
+    def route(self, array: SymmetricArray, pe: int, name: str = "array") -> int:
         """Return the world number of member ``pe`` after checking that it holds ``array``."""
-        array.check_alive()
+        symmetric(name, array).check_alive()
         world_pe = self.world_pe(pe)
-        if array.group is not self and world_pe not in array.group._number:
+        if array.group is self:
+            return world_pe
+        if array.group.segment is not self.segment:
+            raise ArgumentError(f"{name} must be of this world, but got {array!r} of another one")
+        if world_pe not in array.group._number:
             raise ArgumentError(
-                f"pe must hold {array!r} of group {array.group.name!r}, but PE {pe} of group "
-                f"{self.name!r} (world PE {world_pe}) is not a member of it"
+                f"pe must hold {name}, {array!r} of group {array.group.name!r}, but PE {pe} of "
+                f"group {self.name!r} (world PE {world_pe}) is not a member of it"
             )
         return world_pe
 
@@ -140,17 +146,15 @@ class Group(Waiting, Collectives):
             ArgumentError: A bad shape, dtype or key.
             SymmetricMemoryError: No room, or members asked for different arrays.
         """
-        extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-        extents = tuple(int(n) for n in extents)
-        if any(n < 0 for n in extents):
-            raise ArgumentError(f"shape must not be negative, but got {extents}")
-        try:
-            kind = np.dtype(dtype)
-        except TypeError as error:
-            raise ArgumentError(f"dtype must be a NumPy dtype, but got {dtype!r}") from error
+        kind = check.dtype("dtype", dtype)
         if kind not in KINDS:
             known = ", ".join(str(d) for d in DTYPES)
             raise ArgumentError(f"dtype must be one of {known}, but got {kind}")
+        extents = extents_of(shape, kind.itemsize)
+        check.text("name", name)
+        poison = check.flag("poison", poison)
+        if key is not None:
+            key = check.text("key", key, KEY_BYTES - 1)
         if key is not None and key in self._by_key:
             known_array = self._by_key[key]
             if known_array.shape != extents or known_array.dtype != kind:
@@ -158,18 +162,19 @@ class Group(Waiting, Collectives):
                     f"key {key!r} names {known_array!r}, but shape {extents} {kind} was asked for"
                 )
             return known_array
-        if key is None:
-            label = f"#{self._allocated}"
-            self._allocated += 1
-        else:
-            label = f"={key}"
+        label = f"#{self._allocated}" if key is None else f"={key}"
+        self._allocated += key is None  # the call has its number, whether there is room or not
         index = self.heap.allocate(
             self.index, self.members, label, extents, kind, name, poison=poison
         )
         array = self._open(index)
         if key is not None:
-            self._by_key[key] = array
+            self._remember(key, array)
         return array
+
+    def _remember(self, key: str, array: SymmetricArray) -> None:
+        self._by_key[key] = array
+        self._keys[array.index] = key
 
     def _open(self, index: int) -> SymmetricArray:
         offset, shape, dtype, _, name = self.heap.entry(index)
@@ -178,20 +183,33 @@ class Group(Waiting, Collectives):
     def find_allocs(self, prefix: str) -> list[SymmetricArray]:
         """Return the live arrays whose ``key`` starts with ``prefix``, also those made elsewhere."""
         found = []
+        check.text("prefix", prefix)
         for index in self.heap.find(self.index, f"={prefix}"):
             key = self.heap.entry(index)[3][1:]
             if key not in self._by_key:
-                self._by_key[key] = self._open(index)
+                self._remember(key, self._open(index))
             found.append(self._by_key[key])
         return found
 
     def release(self, array: SymmetricArray) -> None:
         """Count this PE's free of a whole array; :meth:`SymmetricArray.free` calls it."""
-        self._by_key = {k: a for k, a in self._by_key.items() if a is not array}
+        if (
+            symmetric("array", array).group is not self
+            or not array.freed
+            or array._root is not array
+        ):
+            raise ArgumentError(
+                f"array must be one that group {self.name!r} is freeing, but got {array!r}: call its free()"
+            )
+        key = self._keys.pop(array.index, None)
+        if key is not None:
+            self._by_key.pop(key, None)
         self.heap.release(array.index)
 
     def report_recovery(self, array: SymmetricArray, world_pe: int) -> None:
         """Log that a lock was recovered from a dead PE."""
+        symmetric("array", array)
+        check.index("world_pe", world_pe, self.segment.layout.n_pes)
         _logger.warning(
             "PE %d recovered the lock of a region of %s on PE %d from a PE that died while adding; "
             "the region may be half written",
@@ -226,36 +244,40 @@ class Group(Waiting, Collectives):
             ArgumentError: Wrong dtype, rank, bounds or PE. Nothing was stored.
         """
         # The common store, checked in the order of cheapness: no call but the kernel's.
-        if (
-            offsets is None
-            and type(src) is _ndarray
-            and src.dtype is dst.dtype
-            and src.shape == dst.shape
-            and dst.dense
-            and dst.group is self
-            and 0 <= pe < self.n_pes
-            and src.flags.c_contiguous
-            and not dst._root.freed
-        ):
-            if op is _SET:
-                nbytes = dst.nbytes
-                store = put_short if nbytes <= _SHORT_BYTES else put_dense
-                store(self.me, self.members[pe], dst.offset, id(src), nbytes)
-                return
-            if op is _ADD and dst.nbytes:
-                recovered = entries.add_dense(
-                    self.me,
-                    self.members[pe],
-                    dst.offset,
-                    id(src),
-                    dst.kind,
-                    dst.itemsize,
-                    dst.nbytes,
-                )
-                if recovered:
-                    self.report_recovery(dst, self.members[pe])
-                return
-        transfer.put(self, dst, src, pe, offsets, AtomicOp(op) is _ADD)
+        try:
+            if (
+                offsets is None
+                and type(src) is _ndarray
+                and src.dtype is dst.dtype
+                and src.shape == dst.shape
+                and dst.dense
+                and dst.group is self
+                and 0 <= pe < self.n_pes
+                and src.flags.c_contiguous
+                and not dst._root.freed
+            ):
+                if op is _SET:
+                    nbytes = dst.nbytes
+                    store = put_short if nbytes <= _SHORT_BYTES else put_dense
+                    store(self.me, self.members[pe], dst.offset, id(src), nbytes)
+                    return
+                if op is _ADD and dst.nbytes:
+                    recovered = entries.add_dense(
+                        self.me,
+                        self.members[pe],
+                        dst.offset,
+                        id(src),
+                        dst.kind,
+                        dst.itemsize,
+                        dst.nbytes,
+                    )
+                    if recovered:
+                        self.report_recovery(dst, self.members[pe])
+                    return
+        except UNFIT:
+            pass
+        add = op is _ADD or (op is not _SET and check.choice("op", op, AtomicOp) is _ADD)
+        transfer.put(self, dst, src, pe, offsets, add)
 
     def get(
         self,
@@ -281,18 +303,21 @@ class Group(Waiting, Collectives):
         Raises:
             ArgumentError: Wrong rank, bounds, PE or ``out``.
         """
-        if (
-            offsets is None
-            and shape is None
-            and out is None
-            and src.dense
-            and src.group is self
-            and 0 <= pe < self.n_pes
-            and not src._root.freed
-        ):
-            tile = np.empty(src.shape, src.dtype)
-            entries.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
-            return tile
+        try:
+            if (
+                offsets is None
+                and shape is None
+                and out is None
+                and src.dense
+                and src.group is self
+                and 0 <= pe < self.n_pes
+                and not src._root.freed
+            ):
+                tile = np.empty(src.shape, src.dtype)
+                entries.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
+                return tile
+        except UNFIT:
+            pass
         return transfer.get(self, src, pe, offsets, shape, out)
 
     def put_signal(
@@ -308,26 +333,38 @@ class Group(Waiting, Collectives):
         op: AtomicOp = AtomicOp.SET,
         sig_op: AtomicOp = AtomicOp.SET,
     ) -> None:
-        """:meth:`put`, then :meth:`signal_op` on the same PE: who sees the signal sees the data."""
-        self._word(signal, pe, index)
-        encode(signal.dtype, value)
+        """:meth:`put`, then :meth:`signal_op` on the same PE: who sees the signal sees the data.
+
+        Raises:
+            ArgumentError: Any argument is wrong. Nothing was stored, and nothing signalled.
+        """
+        world_pe, offset, size = self._word(signal, pe, index)
+        bits, operation = encode(signal.dtype, value), word_operation("sig_op", sig_op)
         self.put(dst, src, pe, offsets=offsets, op=op)
-        self.signal_op(signal, value, pe, op=sig_op, index=index)
+        atomic(self.me, world_pe, offset, size, operation, bits, 0)
 
     # --- atomics and signals ---------------------------------------------------------------
 
     def _atomic(
-        self, array: SymmetricArray, pe: int, index: int, operation: int, value: int, expected: int
+        self,
+        array: SymmetricArray,
+        pe: int,
+        index: int,
+        operation: int,
+        value: int,
+        expected: int,
+        name: str = "target",
     ) -> int:
-        world_pe, offset, size = self._word(array, pe, index)
-        old = entries.atomic(
+        world_pe, offset, size = self._word(array, pe, index, name)
+        bits = encode(array.dtype, value)
+        old = atomic(
             self.me,
             world_pe,
             offset,
             size,
             operation,
-            encode(array.dtype, value),
-            encode(array.dtype, expected),
+            bits,
+            encode(array.dtype, expected, "expected"),
         )
         return int(old) if old >= 0 or array.dtype.kind == "i" else int(old) + (1 << 8 * size)
 
@@ -359,19 +396,24 @@ class Group(Waiting, Collectives):
         index: int = 0,
     ) -> None:
         """SET or ADD a signal word on PE ``pe``; everything stored before is visible with it."""
-        operation = _SET_WORD if op is _SET else _ADD_WORD if AtomicOp(op) is _ADD else _SET_WORD
-        if (
-            signal.group is self
-            and type(value) is int
-            and 0 <= pe < self.n_pes
-            and 0 <= index < signal.words
-            and signal.low_word <= value <= signal.high_word
-            and not signal._root.freed
-        ):
-            offset = signal.offset + index * signal.itemsize
-            entries.atomic(self.me, self.members[pe], offset, signal.itemsize, operation, value, 0)
-        else:
-            self._atomic(signal, pe, index, operation, value, 0)
+        operation = _SET_WORD if op is _SET else word_operation("op", op)
+        try:
+            if (
+                type(value) is int
+                and type(index) is int
+                and signal.group is self
+                and 0 <= pe < self.n_pes
+                and 0 <= index < signal.words
+                and signal.low_word <= value <= signal.high_word
+                and not signal._root.freed
+            ):
+                size = signal.itemsize
+                offset = signal.offset + index * size
+                atomic(self.me, self.members[pe], offset, size, operation, value, 0)
+                return
+        except UNFIT:
+            pass
+        self._atomic(signal, pe, index, operation, value, 0, "signal")
 
     # --- ordering --------------------------------------------------------------------------
 
@@ -387,19 +429,12 @@ class Group(Waiting, Collectives):
         """Wait for every member, with all stores of all of them complete.
 
         Raises:
+            CollectiveMismatchError: A member called a collective of this group instead. All raise.
             DeadlockError, PEDiedError, PeerFailedError: A member never comes.
         """
-        generation = entries.barrier_arrive(self.me, self._barrier, self.n_pes)
-        if generation == signals.DONE:
-            return
-        try:
-            check_stopped(self.segment)
-            self._publish({"call": "barrier", "group": self.name, "index": self.index})
-            while signals.barrier_wait(self.me, self._barrier, generation) != signals.DONE:
-                check_stopped(self.segment)
-        except BaseException:
-            signals.barrier_leave(self.me, self._barrier, 0)
-            raise
+        arrived = entries.barrier_arrive(self.me, self._barrier, self.n_pes, _BARRIER)
+        if arrived != _DONE and not pass_barrier(self, arrived, self.name):
+            raise mismatch(self, "barrier()")
 
     def sync(self) -> None:
         """Wait for every member. Stores are complete when issued here, so this is :meth:`barrier`."""
@@ -420,6 +455,8 @@ class World(Group):
 
     def on_finish(self, callback: Callable[[], None]) -> None:
         """Have ``callback`` called when this PE's function has returned, last added first."""
+        if not callable(callback):
+            raise ArgumentError(f"callback must be a function, but got {shown(callback)}")
         self._on_finish.append(callback)
 
     def finish(self) -> None:
@@ -446,6 +483,7 @@ class World(Group):
             UnknownGroupError: Without ``pes``, a name that is not known.
             ArgumentError: A bad name or list, or a list that is not the one another member gave.
         """
+        name = check.text("name", name)
         if not 1 <= len(name) <= 128:
             raise ArgumentError(f"name must have 1 to 128 characters, but got {len(name)}")
         members = None if pes is None else self._check_members(name, pes)
@@ -468,12 +506,12 @@ class World(Group):
         return known
 
     def _check_members(self, name: str, pes: Sequence[int]) -> tuple[int, ...]:
-        members = tuple(int(p) for p in pes)
+        members = check.integers("pes", pes)
         if not members or len(set(members)) != len(members):
             raise ArgumentError(f"pes must be distinct and not empty, but got {list(members)}")
         for pe in members:
             if not 0 <= pe < self.n_pes:
-                raise ArgumentError(f"pes must be in [0, {self.n_pes}), but got {pe}")
+                raise ArgumentError(f"pes must be in [0, {self.n_pes}), but got {shown(pe)}")
         if self.my_pe not in members:
             raise ArgumentError(
                 f"pes must contain this PE {self.my_pe} for group {name!r}, but got {list(members)}"
@@ -484,11 +522,7 @@ class World(Group):
         self, name: str, members: tuple[int, ...] | None
     ) -> tuple[int, tuple[int, ...]]:
         layout = self.segment.layout
-        encoded = name.encode()
-        if len(encoded) > NAME_BYTES:
-            raise ArgumentError(
-                f"name must have at most {NAME_BYTES} bytes, but got {len(encoded)}"
-            )
+        encoded = name.encode()  # at most 128 characters, so at most NAME_BYTES
         for index in range(1, GROUPS):
             start = layout.groups + index * layout.group_bytes
             size = layout.group_dtype.itemsize
@@ -498,7 +532,7 @@ class World(Group):
             if not entry["used"]:
                 if members is None:
                     raise UnknownGroupError(
-                        f"group {name!r} is not known; make it on each of its members with "
+                        f"name must be that of a known group, but {name!r} is not known; make it on each of its members with "
                         f'world.group("{name}", [PE numbers])'
                     )
                 entry["members"][: len(members)] = members
@@ -516,6 +550,11 @@ def set_world(world: World | None) -> None:
     """Make ``world`` the one of this process; the launcher's side of a PE calls it."""
     global _current
     _current = world
+
+
+def current() -> World | None:
+    """Return the World of this process, or None if it is no PE."""
+    return _current
 
 
 def world() -> World:

@@ -83,7 +83,8 @@ def version() -> str:
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser(
         "run",
-        help="run a Python script on several PEs",
+        help="run a Python script or module on several PEs",
+        usage="emu run [options] (SCRIPT | -m MODULE) [ARGUMENT ...]",
         description="Every PE runs the script as __main__; emu.world() says which PE it is.",
     )
     run.add_argument(
@@ -121,11 +122,25 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="how many emulated npu and cuda devices a PE sees "
         "(default: EMU_DEVICES, or as many as there are PEs)",
     )
-    run.add_argument("script", help="the Python file")
+    run.add_argument(
+        "--stdin",
+        type=_stdin,
+        default=0,
+        metavar="PE|all|none",
+        help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
+    )
+    run.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ...",
+        help="run a module, as python -m does, instead of a file",
+    )
+    run.add_argument("script", nargs="?", help="the Python file")
     run.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
     )
-    run.set_defaults(command=_run)
+    run.set_defaults(command=_run, fail=run.error)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -223,6 +238,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _stdin(text: str) -> int | str:
+    if text in ("all", "none"):
+        return text
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"must be the number of a PE, 'all' or 'none', but got {text!r}"
+        )
+    return int(text)
+
+
 def _offset(text: str) -> int:
     try:
         value = int(text, 0)
@@ -265,19 +290,29 @@ def _complain(message: object) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from emu.comm.errors import CommError
-    from emu.script import run_script
+    from emu.kernels.errors import CacheFolderError
+    from emu.script import How, run_module, run_script
 
+    if not options.script and not options.module:
+        options.fail("one of these is required: SCRIPT, -m MODULE")
+    how = How(
+        n_pes=options.n_pes,
+        timeout=options.timeout,
+        prefix_output=options.prefix,
+        link=options.link,
+        devices=options.devices,
+        stdin=options.stdin,
+    )
+    _announce_compiling()
     try:
-        run_script(
-            options.script,
-            options.arguments,
-            options.n_pes,
-            timeout=options.timeout,
-            prefix_output=options.prefix,
-            link=options.link,
-            devices=options.devices,
-        )
-    except (CommError, FileNotFoundError) as error:  # nothing was started
+        if options.module:
+            run_module(options.module[0], options.module[1:], how)
+        else:
+            run_script(options.script, options.arguments, how)
+    except ModuleNotFoundError as error:  # as python -m: a message and 1
+        _complain(error)
+        return 1
+    except (CommError, CacheFolderError, FileNotFoundError) as error:  # nothing was started
         _complain(error)
         return USAGE
     except ExceptionGroup as group:
@@ -285,14 +320,30 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _announce_compiling() -> None:
+    """Have the user told when PEs compile kernels: they wait for it, and only once."""
+    from emu.comm import compiling
+    from emu.kernels import cache_folder
+
+    def announce() -> None:
+        _complain(
+            "compiling the kernels that this program calls for this CPU (once; kept in "
+            f"{cache_folder.base()})"
+        )
+
+    compiling.announce = announce
+
+
 def _demo(options: argparse.Namespace) -> int:
     from emu.comm.errors import CommError
     from emu.demo import run_demo
+    from emu.kernels.errors import CacheFolderError
     from emu.weights import WeightFileError
 
+    _announce_compiling()
     try:
         return run_demo(options.n_pes, options.input)
-    except (CommError, WeightFileError, OSError) as error:
+    except (CommError, CacheFolderError, WeightFileError, OSError) as error:
         _complain(error)
         return USAGE
     except ExceptionGroup as group:

@@ -103,7 +103,7 @@ def warm(console: Console | None = None) -> None:
     begin = time.monotonic()
     steps: dict[str, Callable[[], object]] = {
         **STEPS,
-        "a world of PEs": partial(launch, _nothing, 1),
+        "a world of PEs": partial(launch, _compile_machine, 1),
         "a communication server": partial(launch, _communicate, 1),
     }
     for name, step in steps.items():
@@ -117,8 +117,11 @@ def warm(console: Console | None = None) -> None:
     )
 
 
-def _nothing() -> None:
-    """Be a PE: starting has loaded its kernels."""
+def _compile_machine() -> None:
+    """Be a PE that calls every kernel of the machine."""
+    from emu.comm.warm import compile_all
+
+    compile_all()
 
 
 def _communicate() -> None:
@@ -275,9 +278,17 @@ def _optional() -> Iterator[Finding]:
 def _cache() -> Iterator[Finding]:
     if importlib.util.find_spec("numba") is None:
         return
-    from emu.kernels.jit import cache_dir
+    from emu.kernels import cache_folder
+    from emu.kernels.errors import CacheFolderError
 
-    folder = cache_dir().parent
+    folder = cache_folder.base()
+    try:
+        cache_folder.check()
+    except CacheFolderError as error:
+        yield Finding(
+            name="kernel cache", value=str(folder), present=False, required=True, cost=str(error)
+        )
+        return
     size = sum(path.stat().st_size for path in folder.glob("*/*") if path.is_file())
     above = next(path for path in (folder, *folder.parents) if path.exists())
     writable = os.access(above, os.W_OK)
@@ -285,7 +296,9 @@ def _cache() -> Iterator[Finding]:
         name="kernel cache",
         value=f"{folder} ({_bytes(size)})",
         present=writable,
-        cost="" if writable else "not writable: every PE compiles every kernel; set EMU_CACHE_DIR",
+        cost=""
+        if writable
+        else "not writable: every run compiles what is not in it; set EMU_CACHE_DIR",
     )
 
 

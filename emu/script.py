@@ -1,14 +1,16 @@
-"""Run one Python script on many PEs: what ``emu run`` does."""
+"""Run one Python script, or module, on many PEs: what ``emu run`` does."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import os
 import re
 import runpy
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,16 +20,29 @@ if TYPE_CHECKING:
 _SHIMS = Path(__file__).parent / "shims"
 
 
-def run_script(
-    script: str | Path,
-    arguments: Sequence[str],
-    n_pes: int,
-    *,
-    timeout: float = 60.0,
-    prefix_output: bool = True,
-    link: Link | None = None,
-    devices: int | None = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How a program is run.
+
+    Attributes:
+        n_pes: How many PEs to start.
+        timeout: Seconds without progress after which waiting PEs are declared deadlocked.
+        prefix_output: Whether each line a PE prints begins with its number.
+        link: Emulated link between each two PEs. Default: none.
+        devices: How many emulated devices of each kind a PE sees, at least 1. Default: the environment's
+            ``EMU_DEVICES``, or as many as there are PEs.
+        stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
+    """
+
+    n_pes: int
+    timeout: float = 60.0
+    prefix_output: bool = True
+    link: Link | None = None
+    devices: int | None = None
+    stdin: int | str = 0
+
+
+def run_script(script: str | Path, arguments: Sequence[str], how: How) -> None:
     """Run ``script`` as ``__main__`` on every PE and return when all have ended well.
 
     Each PE sees what ``python script`` would show it: ``sys.argv`` (with the script's absolute path),
@@ -39,38 +54,104 @@ def run_script(
     Args:
         script: Path of the script.
         arguments: What follows the script in ``sys.argv``.
-        n_pes: How many PEs to start.
-        timeout: Seconds without progress after which waiting PEs are declared deadlocked.
-        prefix_output: Whether each line a PE prints begins with its number.
-        link: Emulated link between each two PEs. Default: none.
-        devices: How many emulated devices of each kind a PE sees, at least 1. Default: the environment's
-            ``EMU_DEVICES``, or as many as there are PEs.
+        how: How to run it.
 
     Raises:
         ArgumentError: An argument or ``EMU_DEVICES`` breaks a rule; nothing was started.
+        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
         FileNotFoundError: There is no such file.
         ExceptionGroup: At least one PE failed; see ``emu.launch``.
     """
     path = Path(script).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"script must be a file, but got {str(script)!r}")
-    environment = _environment(n_pes, _device_count(devices, n_pes))
+    beside = [path.with_name("torch.py"), path.with_name("torch")]
+    program = Program(str(path), str(path.parent), tuple(arguments), is_module=False)
+    _run(program, how, _imports_torch(path, beside))
+
+
+def run_module(module: str, arguments: Sequence[str], how: How) -> None:
+    """Run a module as ``python -m`` does, on every PE; else as :func:`run_script`.
+
+    The current folder is first on ``sys.path``, and ``sys.argv[0]`` is the path of the module's file.
+
+    Args:
+        module: Its dotted name; of a package its ``__main__`` is run.
+        arguments: What follows the module in ``sys.argv``.
+        how: How to run it.
+
+    Raises:
+        ModuleNotFoundError: There is no such module; nothing was started.
+        ArgumentError, CacheFolderError, ExceptionGroup: As in :func:`run_script`.
+    """
+    folder = os.getcwd()
+    path = _find_module(module, [folder, str(_SHIMS), *sys.path])
+    beside = [Path(folder, "torch.py"), Path(folder, "torch")]
+    program = Program(module, folder, tuple(arguments), is_module=True)
+    _run(program, how, path is not None and _imports_torch(path, beside))
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a PE runs: the path of a script or the name of a module, and where that imports from."""
+
+    name: str
+    folder: str
+    arguments: tuple[str, ...]
+    is_module: bool
+
+
+def _run(program: Program, how: How, imports_torch: bool) -> None:
+    environment = _environment(how.n_pes, _device_count(how.devices, how.n_pes))
     from emu.comm.launch import launch
 
     launch(
         _run_on_pe,
-        n_pes,
-        args=(str(path), tuple(arguments), environment),
-        timeout=timeout,
-        prefix_output=prefix_output,
-        link=link,
-        preload=("torch",) if _names_torch(path) else (),  # a second, once rather than on every PE
+        how.n_pes,
+        args=(program, environment),
+        timeout=how.timeout,
+        prefix_output=how.prefix_output,
+        link=how.link,
+        stdin=how.stdin,
+        preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
 
 
-def _names_torch(path: Path) -> bool:
-    """Say whether the script imports torch, and has none of its own beside it."""
-    if path.with_name("torch.py").exists() or path.with_name("torch").exists():
+def _find_module(name: str, folders: list[str]) -> Path | None:
+    """Return the source of the module that ``python -m`` would run; None if that cannot be told.
+
+    Nothing is imported for it: packages that a module lies in are imported by the PEs.
+    """
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ModuleNotFoundError(f"No module named {name!r}: it must be a dotted name, not a path")
+    where: list[str] | None = None
+    found = None
+    for number, part in enumerate(parts):
+        here = ".".join(parts[: number + 1])
+        if number == 0 and part in sys.builtin_module_names:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(part, folders if where is None else where)
+        if found is None:
+            if number == 0 and importlib.machinery.FrozenImporter.find_spec(part) is not None:
+                return None
+            raise ModuleNotFoundError(f"No module named {here}")
+        where = found.submodule_search_locations
+        if where is None and number + 1 < len(parts):
+            raise ModuleNotFoundError(f"No module named {name}; {here} is not a package")
+    assert found is not None
+    if where is not None:
+        found = importlib.machinery.PathFinder.find_spec("__main__", where)
+        if found is None:
+            raise ModuleNotFoundError(
+                f"No module named {name}.__main__; {name} is a package and cannot be run directly"
+            )
+    return Path(found.origin) if found.origin and found.origin.endswith(".py") else None
+
+
+def _imports_torch(path: Path, beside: list[Path]) -> bool:
+    """Say whether a file imports torch, and has none of its own beside it."""
+    if any(own.exists() for own in beside):
         return False
     imports = rb"^\s*(?:from|import)\b.*\btorch"
     return re.search(imports, path.read_bytes(), re.MULTILINE) is not None
@@ -124,16 +205,21 @@ def _free_port() -> int:
     return port
 
 
-def _run_on_pe(path: str, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
+def _run_on_pe(program: Program, environment: dict[str, str]) -> None:
     from emu.comm.world import world
 
     os.environ.update(environment)
     os.environ.update(dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(world().my_pe)))
     shims = str(_SHIMS)
-    # The script's own folder comes first, as Python has it; a script may shadow a stand-in.
-    sys.path[0:0] = [str(Path(path).parent), shims]
+    # The program's own folder comes first, as Python has it; it may shadow a stand-in.
+    sys.path[0:0] = [program.folder, shims]
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([shims, inherited] if inherited else [shims])
     importlib.import_module("_emu_imports").install()
-    sys.argv = [path, *arguments]
-    runpy.run_path(path, run_name="__main__")
+    # A PE inherits the way in which it was started itself; children of a script start as in plain Python.
+    importlib.import_module("multiprocessing").set_start_method(None, force=True)
+    sys.argv = [program.name, *program.arguments]
+    if program.is_module:
+        runpy.run_module(program.name, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(program.name, run_name="__main__")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from emu.kernels import dtypes
 from emu.kernels.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
+from emu.kernels.arguments import check
 from emu.kernels.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
 from emu.kernels.errors import ArgumentError
 from emu.kernels.grids import copy_row
@@ -62,7 +63,7 @@ def cast(
         ArgumentError: A dtype is none of these, or ``out`` does not fit.
     """
     is_operand("source", source)
-    wanted = np.dtype(dtype)
+    wanted, clamp = check.dtype("dtype", dtype), check.flag("saturate", saturate)
     for name, found in (("source.dtype", source.dtype), ("dtype", wanted)):
         if found not in FLOATS:
             names = ", ".join(str(known) for known in FLOATS)
@@ -70,12 +71,12 @@ def cast(
     result = output("out", out, source.shape, wanted, {"source": source}, source)
     if source.size == 0:
         return result
-    if wanted == source.dtype and not saturate:
+    if wanted == source.dtype and not clamp:
         np.copyto(result, source)
         return result
     inner, rows, planes, outer = walk_arrays(result, source)
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-    kinds = (FLOATS[source.dtype], FLOATS[wanted], int(saturate))
+    kinds = (FLOATS[source.dtype], FLOATS[wanted], int(clamp))
     places = (data(result), data(source), result.itemsize, source.itemsize)
     steps = (*inner, *rows, planes, data(outer), outer.size // 3)
     arguments = (*kinds, *places, *steps, data(scratch))

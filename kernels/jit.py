@@ -13,7 +13,7 @@ room may know the whole package. An edit there starts a new folder; folders not 
 removed. A function is compiled by one process at a time: PEs that all meet an unknown kernel wait for
 the first of them and load its code.
 
-Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~/.cache/emu``).
+Set ``EMU_CACHE_DIR`` to move the cache; ``cache_folder`` says which folders are trusted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -32,7 +32,7 @@ from numba import extending, types
 from numba.core import caching, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 
-from emu.kernels import cache_files
+from emu.kernels import cache_files, cache_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,27 +66,22 @@ def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:
 
 
 @functools.cache
+def _digest_of(room: str) -> str:
+    # This file is <package>/kernels/jit.py under the name by which it was imported.
+    return source_digest(Path(__file__).parent.parent, _ROOMS.get(room, ("",)))
+
+
 def cache_dir(room: str = "emu") -> Path:
     """Return the folder of the compiled code of ``room``'s kernels; it may not exist yet.
 
     Args:
         room: The first two parts of a module's name.
     """
-    # This file is <package>/kernels/jit.py under the name by which it was imported.
-    root = Path(__file__).parent.parent
-    return cache_files.base() / source_digest(root, _ROOMS.get(room, ("",)))
+    return cache_folder.base() / _digest_of(room)
 
 
 def _room(module: str) -> str:
     return ".".join(module.split(".", 2)[:2])
-
-
-@functools.cache
-def _prepare_cache_dir(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(OSError):  # another user's folder, a read-only file system
-        os.utime(folder)
-        cache_files.remove_unused_folders(folder)
 
 
 class _Locator(caching._CacheLocator):
@@ -96,16 +91,16 @@ class _Locator(caching._CacheLocator):
         self._py_file = py_file
         self._module = py_func.__module__
         self._lineno = py_func.__code__.co_firstlineno
-        self._folder = cache_dir(_room(py_func.__module__))
+        self._digest = _digest_of(_room(py_func.__module__))
 
     def get_cache_path(self) -> str:
-        return str(self._folder)
+        return str(cache_folder.base() / self._digest)
 
     def ensure_cache_path(self) -> None:
-        _prepare_cache_dir(self._folder)
+        """Nothing yet: it is made when something is stored."""
 
     def get_source_stamp(self) -> str:
-        return self._folder.name
+        return self._digest
 
     def get_disambiguator(self) -> str:
         return f"{self._module}-{self._lineno}"
@@ -122,19 +117,20 @@ class _Impl(caching.CompileResultCacheImpl):
 class _KeyedFiles(caching.IndexDataCacheFile):
     """One file per key, named by the key's hash: no index, so nothing to race on."""
 
-    def _path(self, key: object) -> str:
-        name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
-        return str(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{name}.nbc"))
+    def _name(self, key: object) -> str:
+        hashed = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        return f"{self._index_name.removesuffix('.nbi')}.{hashed}.nbc"
 
     def save(self, key: object, data: object) -> None:
         payload = self._dump((repr(key), data))
-        with self._open_for_write(self._path(key)) as file:
-            file.write(hashlib.sha256(payload).digest() + payload)
+        content = hashlib.sha256(payload).digest() + payload
+        path = cache_files.store(self._source_stamp, self._name(key), content)
+        if path is not None:
+            cache_files.keep_tidy(path.parent)
 
     def load(self, key: object) -> object | None:
-        try:
-            content = Path(self._path(key)).read_bytes()
-        except OSError:
+        content = cache_files.read(self._source_stamp, self._name(key))
+        if content is None:
             return None  # not there: compile
         payload = content[_CHECKSUM_BYTES:]
         if hashlib.sha256(payload).digest() != content[:_CHECKSUM_BYTES]:
@@ -144,6 +140,10 @@ class _KeyedFiles(caching.IndexDataCacheFile):
         stored, data = pickle.loads(payload)
         return data if stored == repr(key) else None
 
+    def has(self, key: object) -> bool:
+        """Say whether there is an entry."""
+        return cache_files.find(self._source_stamp, self._name(key)) is not None
+
 
 class _DigestCache(caching.FunctionCache):
     _impl_class = _Impl
@@ -152,44 +152,55 @@ class _DigestCache(caching.FunctionCache):
         super().__init__(py_func)
         files = self._cache_file
         base = files._index_name.removesuffix(".nbi")
-        self._files = _KeyedFiles(self._cache_path, base, files._source_stamp)
+        self.digest = files._source_stamp
+        self._files = _KeyedFiles(self._cache_path, base, self.digest)
         self._cache_file = self._files
-
-    def _save_overload(self, sig: object, data: object) -> None:
-        # A cache that cannot be written (read-only home, full disk) costs time, never the result.
-        with contextlib.suppress(OSError):
-            super()._save_overload(sig, data)
 
     def is_stored(self, signature: Any, context: Any) -> bool:
         """Say whether there is an entry for the signature."""
-        key = self._index_key(signature, context.codegen())
-        return os.path.exists(self._files._path(key))
+        return self._files.has(self._index_key(signature, context.codegen()))
 
 
 _being_compiled: set[str] = set()  # by this process
 
 
 @contextlib.contextmanager
-def _alone(name: str, folder: Path) -> Iterator[None]:
+def _alone(name: str, digest: str) -> Iterator[None]:
     """Keep other processes from compiling the function of this name; a lost lock costs time only."""
     if name in _being_compiled:
         yield
         return
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            _prepare_cache_dir(folder)
-        lock = Path(folder, f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}")
-        cache_files.keep_others_out(stack, lock)
+    lock = f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+    with cache_files.alone(digest, lock, name):
         _being_compiled.add(name)
-        stack.callback(_being_compiled.discard, name)
+        try:
+            yield
+        finally:
+            _being_compiled.discard(name)
+
+
+class NotStoredError(Exception):
+    """Inside :func:`only_stored`, the code of a kernel that was called is not in the cache."""
+
+
+_only_stored = False  # for the process: it is set before there are threads
+
+
+@contextlib.contextmanager
+def only_stored() -> Iterator[None]:
+    """Load compiled code, but compile none: what is not in the cache raises NotStoredError."""
+    global _only_stored
+    _only_stored = True
+    try:
         yield
+    finally:
+        _only_stored = False
 
 
 def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
     """Return the dispatcher's ``compile`` under a lock between processes."""
     compile_here, cache = dispatcher.compile, dispatcher._cache
     name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
-    folder = Path(cache.cache_path)
 
     def compile_alone(signature: Any) -> Any:
         with global_compiler_lock:  # first: the thread that has it may need the same function
@@ -198,7 +209,9 @@ def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
                 signature, dispatcher.targetctx
             ):
                 return compile_here(signature)
-            with _alone(name, folder):
+            if _only_stored:
+                raise NotStoredError(name)
+            with _alone(name, cache.digest):
                 return compile_here(signature)
 
     return compile_alone
@@ -258,3 +271,33 @@ def entry(function: Any, integers: int, floats: int = 0) -> Any:
     signature = entry_signature(integers, floats)
     function.compile(signature)
     return function.overloads[signature].entry_point
+
+
+def entry_when_called(function: Any, integers: int) -> Any:
+    """Return :func:`entry`; a kernel that is not in the cache is compiled at its first call only.
+
+    What is returned then stands in for the entry in the modules of the package, and only there: at that
+    first call it puts the entry in its place, so that later calls take no way round.
+
+    Args:
+        function: A kernel made by :func:`jit`.
+        integers: Number of its arguments, all ``int64``.
+    """
+    if not hasattr(function, "overloads") or is_stored(function, entry_signature(integers)):
+        return entry(function, integers)
+
+    def late(*arguments: Any) -> Any:
+        found = entry(function, integers)
+        _replace_everywhere(late, found)
+        return found(*arguments)
+
+    return late
+
+
+def _replace_everywhere(late: Any, found: Any) -> None:
+    """Put an entry in the place of what stood in for it: later calls take no way round."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("emu."):
+            for variable, value in list(vars(module).items()):
+                if value is late:
+                    setattr(module, variable, found)

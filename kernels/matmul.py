@@ -26,6 +26,7 @@ import numpy as np
 
 from emu.kernels import threads as pool
 from emu.kernels.address import aligned_data, array_data
+from emu.kernels.arguments import check, shown
 from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm.blocks import (
@@ -57,6 +58,9 @@ _PLANS: dict[np.dtype[Any], tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]
     _I8: (I8, _I32, (_I32,)),
 }
 _KINDS = {_F32: F32, _F16: F16, _BF16: BF16, _F64: F64, _I32: I32}
+
+MAX_THREADS = 1024
+"""Most threads that may be asked for."""
 
 _WORTH_THREADS = 1 << 21
 """Multiply-adds below which the start of a second thread takes longer than it saves."""
@@ -120,8 +124,11 @@ def pack(b: Array, *, transpose_b: bool = False, reuse: Packed | None = None) ->
         ArgumentError: Wrong dtype or shape.
     """
     if not isinstance(b, np.ndarray) or b.ndim != 2:
-        raise ArgumentError(f"b must be a matrix, but got {getattr(b, 'shape', type(b).__name__)}")
-    return Packed(b.T if transpose_b else b, reuse)
+        raise ArgumentError(f"b must be a matrix, but got {shown(b)}")
+    if reuse is not None and not isinstance(reuse, Packed):
+        raise ArgumentError(f"reuse must be what pack() made, but got {shown(reuse)}")
+    _plan(b, b, "b")
+    return Packed(b.T if check.flag("transpose_b", transpose_b) else b, reuse)
 
 
 def matmul(
@@ -157,7 +164,7 @@ def matmul(
         bias: [n], added to each row; converted to the dtype of the sums.
         transpose_a: ``a`` is given as [.., k, m].
         transpose_b: ``b`` is given as [.., n, k].
-        threads: How many threads may share the work, at least 1. Default: what Numba is set to; in a PE
+        threads: How many threads may share the work, 1 to 1024. Default: what Numba is set to; in a PE
             one. A process gets no more than it had when Numba first started threads, and a fork of such a
             process one.
         deterministic: Give the same bits for any number of threads. False lets the threads share a long k
@@ -173,16 +180,16 @@ def matmul(
     if isinstance(b, Packed):
         places, b = (b.panels, b.starts), b.array
     kind, sums, allowed = _plan(a, b)
-    left = a.swapaxes(-1, -2) if transpose_a else a
-    right = b.swapaxes(-1, -2) if transpose_b and not packed else b
+    alpha, beta = _factors(kind, alpha, beta)
+    deterministic = check.flag("deterministic", deterministic)
+    left = a.swapaxes(-1, -2) if check.flag("transpose_a", transpose_a) else a
+    right = b.swapaxes(-1, -2) if check.flag("transpose_b", transpose_b) and not packed else b
     result = _result(left, right, out, dtype, allowed, a, b)
     offset = _check_bias(bias, result.shape[-1], sums)
-    if kind == I8 and not (float(alpha).is_integer() and float(beta).is_integer()):
-        raise ArgumentError(f"alpha and beta must be integral for int8, but got {alpha} and {beta}")
     if beta != 0 and out is None:
         raise ArgumentError(f"out must be given when beta is not 0, but got beta {beta}")
-    if threads is not None and threads < 1:
-        raise ArgumentError(f"threads must be at least 1, but got {threads}")
+    if threads is not None:
+        threads = check.integer("threads", threads, 1, MAX_THREADS)
     if out is not None:
         if np.may_share_memory(out, left):
             left = left.copy()
@@ -192,7 +199,7 @@ def matmul(
             offset = offset.copy()
     if not result.size:
         return result
-    work = _Work(kind, sums, float(alpha), float(beta), offset, threads, deterministic, places)
+    work = _Work(kind, sums, alpha, beta, offset, threads, deterministic, places)
     if result.ndim == 2:
         work.run(left, right, result)
     else:
@@ -204,8 +211,21 @@ def matmul(
     return result
 
 
-def _plan(a: Array, b: Array) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
-    for name, array in (("a", a), ("b", b)):
+def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
+    """Check and return alpha and beta."""
+    numbers = check.number("alpha", alpha), check.number("beta", beta)
+    for name, value in zip(("alpha", "beta"), numbers, strict=True):
+        if kind == I8 and not (value.is_integer() and abs(value) < 1 << 63):
+            raise ArgumentError(
+                f"alpha and beta must be integral for int8, and fit 64 bits, but got {name} {value}"
+            )
+    return numbers
+
+
+def _plan(
+    a: Array, b: Array, first: str = "a"
+) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
+    for name, array in ((first, a), ("b", b)):
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"{name} must be an ndarray, but got {type(array).__name__}")
         if array.ndim < 2:
@@ -213,7 +233,7 @@ def _plan(a: Array, b: Array) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], 
     plan = _PLANS.get(a.dtype)
     if plan is None:
         names = ", ".join(str(d) for d in _PLANS)
-        raise ArgumentError(f"a must have one of the dtypes {names}, but got {a.dtype}")
+        raise ArgumentError(f"{first} must have one of the dtypes {names}, but got {a.dtype}")
     if b.dtype != a.dtype:
         raise ArgumentError(f"b must have the dtype of a, {a.dtype}, but got {b.dtype}")
     return plan
@@ -243,7 +263,7 @@ def _result(
                 f"a and b must broadcast before the last two axes, but got {a.shape} and {b.shape}"
             ) from None
     if dtype is not None:
-        dtype = np.dtype(dtype)
+        dtype = check.dtype("dtype", dtype)
     if out is None:
         dtype = allowed[0] if dtype is None else dtype
     else:
@@ -259,7 +279,8 @@ def _result(
     if dtype not in allowed:
         names = ", ".join(str(d) for d in allowed)
         raise ArgumentError(
-            f"the result of {a.dtype} must have one of the dtypes {names}, but got {dtype}"
+            f"the result of {a.dtype} must have one of the dtypes {names}, but got "
+            f"{'dtype' if out is None else 'out with dtype'} {dtype}"
         )
     return np.empty(shape, dtype) if out is None else out
 
@@ -267,7 +288,9 @@ def _result(
 def _check_bias(bias: Array | None, n: int, sums: np.dtype[Any]) -> Array | None:
     if bias is None:
         return None
-    array = np.asarray(bias)
+    array = check.array("bias", bias)
+    if array.dtype.kind not in "biuf" and array.dtype != _BF16:
+        raise ArgumentError(f"bias must have a dtype of real numbers, but got {array.dtype}")
     if array.shape != (n,):
         raise ArgumentError(f"bias must have shape ({n},), but got {array.shape}")
     if sums == _I32 and array.dtype.kind not in "iu":

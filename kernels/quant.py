@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from emu.kernels.arguments import check, shown
 from emu.kernels.dtypes import BF16, BFLOAT16, F16, F32
 from emu.kernels.errors import ArgumentError
 from emu.kernels.quant_rows import (
@@ -66,10 +67,11 @@ def quantize(
     """
     is_operand("x", x)
     kind = _kind("x.dtype", x.dtype)
+    op = MULTIPLY if check.flag("multiply", multiply) else DIVIDE
     along, scale, zero = _factors(x.shape, axis, scales, ("zero_points", zero_points))
     sources = {"x": x, "scales": scale, "zero_points": zero}
     result = output("out", out, x.shape, _INT8, sources, x)
-    _run(MULTIPLY if multiply else DIVIDE, kind, result, x, along, scale, zero)
+    _run(op, kind, result, x, along, scale, zero)
     return result
 
 
@@ -105,7 +107,7 @@ def dequantize(
     is_operand("q", q)
     if q.dtype != _INT8:
         raise ArgumentError(f"q must have dtype int8, but got {q.dtype}")
-    wanted = np.dtype(dtype)
+    wanted = check.dtype("dtype", dtype)
     kind = _kind("dtype", wanted)
     along, scale, zero = _factors(q.shape, axis, scales, ("offsets", offsets))
     sources = {"q": q, "scales": scale, "offsets": zero}
@@ -174,9 +176,10 @@ def _factors(
     shape: tuple[int, ...], axis: int, scales: Factors, zero_points: tuple[str, Factors | None]
 ) -> tuple[int | None, Array, Array]:
     """Return the axis of scales and zero points (None where they are single), and both in fp32."""
+    axis = check.integer("axis", axis)
     if shape and not -len(shape) <= axis < len(shape):
         raise ArgumentError(
-            f"axis must be in {-len(shape)}..{len(shape) - 1} for shape {shape}, but got {axis}"
+            f"axis must be in {-len(shape)}..{len(shape) - 1} for shape {shape}, but got {shown(axis)}"
         )
     along = axis % len(shape) if shape else 0
     extent = shape[along] if shape else 1
@@ -198,6 +201,7 @@ def _factor(
 ) -> Array:
     """Return scales or zero points as a dense fp32 vector of one or ``extent`` elements."""
     if isinstance(value, int | float):
+        value = check.number(name, value)
         with np.errstate(over="ignore"):
             return np.array([value], _FLOAT32)
     if not isinstance(value, np.ndarray | np.generic):

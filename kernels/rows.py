@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.address import aligned_data, array_data, as_pointer, move_bytes
+from emu.kernels.arguments import check
 from emu.kernels.cast import narrow
 from emu.kernels.dtypes import BF16, BFLOAT16, F16, F32, bf16_to_f32, f16_to_f32
 from emu.kernels.errors import ArgumentError
@@ -108,8 +109,8 @@ def scale_product(
     if rows is not None:
         _check("rows", rows, (m,), _FLOAT32)
         sources["rows"] = rows
-    wanted = np.dtype(dtype) if out is None else out.dtype
-    kind = _kind("dtype", wanted)
+    wanted = check.dtype("dtype", dtype) if out is None else is_operand("out", out).dtype
+    kind = _kind("dtype" if out is None else "out.dtype", wanted)
     result = output("out", out, (m, n), wanted, sources)
     _check("out", result, (m, n), wanted)
     if result.size:

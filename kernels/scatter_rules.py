@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from emu.kernels.arguments import check, shown
 from emu.kernels.dtypes import BFLOAT16
 from emu.kernels.errors import ArgumentError
 
@@ -64,8 +65,8 @@ def check_scatter(
         raise ArgumentError(f"updates must be bfloat16 or float16, but got {updates.dtype}")
     _check_indices(target, indices, updates)
     _check_extents(target, updates, along, align)
-    if overlap not in ("refuse", "last"):
-        raise ArgumentError(f"overlap must be 'refuse' or 'last', but got {overlap!r}")
+    if not isinstance(overlap, str) or overlap not in ("refuse", "last"):
+        raise ArgumentError(f"overlap must be 'refuse' or 'last', but got {shown(overlap)}")
     return along
 
 
@@ -79,15 +80,17 @@ def _check_axes(target: Operand, updates: Operand, axis: int, quant_axis: int) -
         raise ArgumentError(
             f"updates must have {rank} axes as target has, but got shape {updates.shape}"
         )
+    axis, quant_axis = check.integer("axis", axis), check.integer("quant_axis", quant_axis)
     along = axis + rank if axis < 0 else axis
     if not 0 < along < rank - 1:
         raise ArgumentError(
             f"axis must be neither the first nor the last of {rank} axes "
-            f"(1..{rank - 2} or {1 - rank}..-2), but got {axis}"
+            f"(1..{rank - 2} or {1 - rank}..-2), but got {shown(axis)}"
         )
     if quant_axis not in (-1, rank - 1):
         raise ArgumentError(
-            f"quant_axis must be the last of {rank} axes (-1 or {rank - 1}), but got {quant_axis}"
+            f"quant_axis must be the last of {rank} axes (-1 or {rank - 1}), but got "
+            f"{shown(quant_axis)}"
         )
     return along
 
@@ -121,11 +124,14 @@ def _check_extents(target: Operand, updates: Operand, along: int, align: int | N
                 f"updates must have the extent {target.shape[other]} along axis {other}, "
                 f"that of target, but got shape {updates.shape}"
             )
-    if align is not None and align < 1:
-        raise ArgumentError(f"align must be at least 1 or None, but got {align}")
-    if align is not None and updates.shape[-1] % align:
+    if align is None:
+        return
+    align = check.integer("align", align)
+    if align < 1:
+        raise ArgumentError(f"align must be at least 1 or None, but got {shown(align)}")
+    if updates.shape[-1] % align:
         raise ArgumentError(
-            f"updates must have a last extent that is a multiple of {align} (align), "
+            f"updates must have a last extent that is a multiple of {shown(align)} (align), "
             f"but got shape {updates.shape}"
         )
 

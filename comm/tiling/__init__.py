@@ -50,6 +50,7 @@ from emu.comm.tiling.macros import (
     read_macros,
 )
 from emu.comm.tiling.mc2msg import (
+    Mc2Msg,
     Mc2Msg92,
     Mc2Msg112,
     Mc2Msg128,
@@ -99,6 +100,7 @@ __all__ = [
     "Line",
     "MacroError",
     "MacroText",
+    "Mc2Msg",
     "Mc2Msg92",
     "Mc2Msg112",
     "Mc2Msg128",

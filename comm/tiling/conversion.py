@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from emu.comm.errors import ArgumentError
-from emu.comm.tiling.mc2msg import FLAT, Version, make_mc2msg, version_of
+from emu.comm.tiling.mc2msg import FLAT, Version, as_version, make_mc2msg, version_of
 from emu.comm.tiling.struct import TilingData, layout_of
 
 # Fields of the flat versions that belong to the one task of the others.
@@ -36,8 +36,8 @@ def convert(message: TilingData, version: Version | str) -> TilingData:
         ConversionError: A field that the version lacks is not zero, or a value does not fit into the
             field there, or it has no place for so many tasks.
     """
-    version = Version(version)
     origin = version_of(message)
+    version = as_version(version)
     n_tasks = _n_tasks(message)
     if version in FLAT and n_tasks > 1:
         raise ConversionError(

@@ -84,6 +84,10 @@ def source(part: Sequence[Token]) -> str:
     return text
 
 
+_LONGEST = 300
+"""Tokens of a constant expression; Python's parser and what walks its tree take no end of nesting."""
+_DIGITS = 80
+
 _OPERATORS: dict[type[ast.AST], Callable[..., Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -107,13 +111,15 @@ def evaluate(part: Sequence[Token], constants: Mapping[str, object]) -> Number |
         part: The tokens of the expression.
         constants: Values by name.
     """
+    if len(part) > _LONGEST:
+        return None
     pieces = [_python(token, constants) for token in _without_casts(part)]
     if not pieces or None in pieces:
         return None
     try:
         tree = ast.parse(" ".join(piece for piece in pieces if piece), mode="eval")
         return _value(tree.body)
-    except (SyntaxError, ValueError, ZeroDivisionError, TypeError, OverflowError):
+    except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError):
         return None
 
 
@@ -147,6 +153,8 @@ def _python(token: Token, constants: Mapping[str, object]) -> str | None:
 def _number(text: str) -> str | None:
     """Return a C number as Python writes it."""
     digits = text.replace("'", "")
+    if len(digits) > _DIGITS:
+        return None
     whole = re.fullmatch(r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)[uUlLzZ]*", digits)
     if whole:
         octal = re.fullmatch(r"0[0-7]+", whole[1])

@@ -14,6 +14,7 @@ from emu.comm.tiling.mc2msg import (
     MAX_TASKS,
     MEANINGS,
     Version,
+    as_version,
     struct_of,
 )
 from emu.comm.tiling.struct import TilingData, as_bytes, layout_of
@@ -97,7 +98,7 @@ def detect(buffer: Any, *, offset: int = 0, expected: Version | str | None = Non
     """
     data = bytes(as_bytes(buffer, offset))
     if expected is not None:
-        return _expected(data, Version(expected))
+        return _expected(data, as_version(expected))
     by_number = _by_number(data)
     if by_number is not None:
         return by_number

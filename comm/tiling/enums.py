@@ -6,6 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling.checks import shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,7 +146,12 @@ class HcclDataType(enum.IntEnum):
         """
         import numpy as np
 
-        given = np.dtype(dtype)
+        if isinstance(dtype, HcclDataType):
+            return dtype
+        try:
+            given = np.dtype(dtype)
+        except Exception:  # noqa: BLE001 - NumPy refuses what is none in many ways
+            raise ArgumentError(f"dtype must be a NumPy dtype, but got {shown(dtype)}") from None
         name = given.name.replace("bfloat", "bf").replace("float", "fp").upper()
         if name not in cls.__members__ or not given.isnative:
             names = ", ".join(str(member.numpy) for member in cls)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling.checks import text
 from emu.comm.tiling.layout import STRUCT_ALIGNMENT, Layout
 from emu.comm.tiling.scalars import Array
 from emu.comm.tiling.struct import TilingData, layout_of
@@ -70,6 +71,7 @@ def cpp_header(*structs: type[TilingData], namespace: str = "") -> str:
     Raises:
         ArgumentError: As ``c_header``, or the namespace can't be one.
     """
+    text(namespace, "namespace")
     layouts = _in_order(structs)
     spaces = namespace.split("::") if namespace else []
     for space in spaces:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling import checks
 from emu.comm.tiling.ctext import MacroError, Number, Token, evaluate, source, tokens
 from emu.comm.tiling.scalars import C_SCALARS, scalar_type
 from emu.comm.tiling.struct import TilingData, layout_of, structs_of
@@ -72,9 +73,38 @@ def read_macros(
         MacroError: Of the line: a macro without its arguments, an unknown type, a field declared
             twice, a struct used before it is declared or without end, a value out of range.
     """
-    reader = _Reader(text, structs or {}, constants or {})
+    checks.text(text, "text")
+    reader = _Reader(text, _structs(structs), _constants(constants))
     reader.run()
     return reader.result
+
+
+def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
+    if structs is None:
+        return {}
+    if not isinstance(structs, Mapping):
+        raise ArgumentError(f"structs must be a dictionary, but got {checks.shown(structs)}")
+    for name, struct in structs.items():
+        checks.text(name, "name in structs")
+        if not (isinstance(struct, type) and issubclass(struct, TilingData)):
+            raise ArgumentError(
+                f"structs[{name!r}] must be a struct of tiling data, but got {checks.shown(struct)}"
+            )
+    return structs
+
+
+def _constants(constants: Any) -> Mapping[str, Number]:
+    if constants is None:
+        return {}
+    if not isinstance(constants, Mapping):
+        raise ArgumentError(f"constants must be a dictionary, but got {checks.shown(constants)}")
+    for name, value in constants.items():
+        checks.text(name, "name in constants")
+        if not isinstance(value, int | float):
+            raise ArgumentError(
+                f"constants[{name!r}] must be a number, but got {checks.shown(value)}"
+            )
+    return constants
 
 
 class _Reader:

@@ -2,7 +2,7 @@
 
 | Version | Bytes | Struct |
 |---|---|---|
-| ``V1``, the documented one | 96 | ``Mc2MsgV1`` |
+| ``V1``, the documented one | 96 | ``Mc2Msg``, which is ``Mc2MsgV1`` too |
 | ``READER_128``, as the server of CANN 8.1 and later reads it | 128 | ``Mc2Msg128`` |
 | ``OLD_112``, without ``preparePosition`` | 112 | ``Mc2Msg112`` |
 | ``PACKED_92``, V1 without any padding: a trap, not a version | 92 | ``Mc2Msg92`` |
@@ -27,9 +27,14 @@ from typing import Annotated, Any
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import enums
+from emu.comm.tiling.checks import shown, whole
 from emu.comm.tiling.layout import Layout
 from emu.comm.tiling.scalars import char, uint8, uint16, uint32, uint64
 from emu.comm.tiling.struct import TilingData, layout_of
+
+
+def _size(value: object) -> int | None:
+    return value if type(value) is int else None
 
 
 class Version(enum.Enum):
@@ -47,14 +52,14 @@ class Version(enum.Enum):
     def _missing_(cls, value: object) -> Version | None:
         known = {"seed": cls.V1, "96": cls.V1, "92": cls.PACKED_92, "packed92": cls.PACKED_92}
         known |= {version.value: version for version in cls}
-        found = known.get(str(value).lower())
+        found = known.get(value.lower()) if isinstance(value, str) else known.get(str(_size(value)))
         if found is None:
             names = ", ".join(version.value for version in cls)
-            raise ArgumentError(f"version must be one of {names}, but got {value!r}")
+            raise ArgumentError(f"version must be one of {names}, but got {shown(value)}")
         return found
 
 
-class Mc2MsgV1(TilingData):
+class Mc2Msg(TilingData):
     """The message as documented; 96 bytes."""
 
     preparePosition: uint32
@@ -97,7 +102,11 @@ class Mc2MsgV1(TilingData):
     reserve2: uint32
 
 
-class Mc2Msg92(Mc2MsgV1, pack=1):
+Mc2MsgV1 = Mc2Msg
+"""The same by the name of its version."""
+
+
+class Mc2Msg92(Mc2Msg, pack=1):
     """What a compiler makes of V1 when structs are packed to 1: ``sendCnt`` is at 20, not at 24.
 
     No server reads it. It is here so that such bytes can be recognised and looked at.
@@ -128,7 +137,7 @@ def _wide(name: str, lacking: frozenset[str]) -> type[TilingData]:
         name,
         [
             (item.name, "uint64_t" if item.name in WIDE else item.type)
-            for item in layout_of(Mc2MsgV1).fields
+            for item in layout_of(Mc2Msg).fields
             if item.name not in lacking
         ],
         module=__name__,
@@ -195,7 +204,7 @@ class ApiTask512(ApiTask):
 
 
 FLAT: dict[Version, type[TilingData]] = {
-    Version.V1: Mc2MsgV1,
+    Version.V1: Mc2Msg,
     Version.READER_128: Mc2Msg128,
     Version.OLD_112: Mc2Msg112,
     Version.PACKED_92: Mc2Msg92,
@@ -235,8 +244,7 @@ def is_part_of_message(layout: Layout) -> bool:
     return layout in _PARTS
 
 
-@functools.cache
-def struct_of(version: Version, n_tasks: int = 1) -> type[TilingData]:
+def struct_of(version: Version | str, n_tasks: int = 1) -> type[TilingData]:
     """Return the struct of a version.
 
     Args:
@@ -246,14 +254,26 @@ def struct_of(version: Version, n_tasks: int = 1) -> type[TilingData]:
     Raises:
         ArgumentError: That version has no messages with so many tasks.
     """
+    version, n_tasks = as_version(version), whole(n_tasks, "n_tasks")
     most = MAX_TASKS.get(version, 1)
     if not 1 <= n_tasks <= most:
         raise ArgumentError(
             f"tasks of a message of version {version.value} must be in [1, {most}], "
             f"but got {n_tasks}"
         )
-    if version in FLAT:
-        return FLAT[version]
+    return FLAT[version] if version in FLAT else _of_tasks(version, n_tasks)
+
+
+def as_version(value: Any) -> Version:
+    """Return a version, given itself, its name or its size."""
+    if isinstance(value, Version | str | int):
+        return Version(value)
+    names = ", ".join(version.value for version in Version)
+    raise ArgumentError(f"version must be one of {names}, but got {shown(value)}")
+
+
+@functools.cache
+def _of_tasks(version: Version, n_tasks: int) -> type[TilingData]:
     task: type[TilingData]
     head: list[tuple[str, Any]]
     if version is Version.V2:
@@ -284,7 +304,7 @@ def make_mc2msg(
     Raises:
         ArgumentError: No such version or field, or a value is out of range.
     """
-    version = Version(version)
+    version, n_tasks = as_version(version), whole(n_tasks, "n_tasks")
     message = struct_of(version, n_tasks)()
     if version is Version.V2:
         message.version, message.count = FIRST_WORD[version], n_tasks
@@ -304,6 +324,8 @@ def version_of(message: TilingData) -> Version:
     Raises:
         ArgumentError: Its layout is none of a message.
     """
+    if not isinstance(message, TilingData):
+        raise ArgumentError(f"message must be an instance of a struct, but got {shown(message)}")
     layout = layout_of(message)
     for version, struct in FLAT.items():
         if layout == layout_of(struct):

@@ -6,11 +6,13 @@ import math
 import operator
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling.checks import shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,9 +73,13 @@ class Array:
     count: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.element, Scalar):
+            raise ArgumentError(
+                f"element of an array must be a scalar type, but got {shown(self.element)}"
+            )
         if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 1:
             raise ArgumentError(
-                f"length of an array must be a whole number of at least 1, but got {self.count!r}"
+                f"length of an array must be a whole number of at least 1, but got {shown(self.count)}"
             )
 
     @property
@@ -106,17 +112,17 @@ class Array:
 
     def _encode(self, value: Any, where: str) -> bytes:
         if self.element.name == "char":
-            text = value.encode() if isinstance(value, str) else value
+            text = _utf8(value, where) if isinstance(value, str) else value
             if not isinstance(text, bytes | bytearray):
-                raise ArgumentError(f"field {where} must be text or bytes, but got {value!r}")
+                raise ArgumentError(f"field {where} must be text or bytes, but got {shown(value)}")
             if len(text) > self.count:
                 raise ArgumentError(
                     f"field {where} must have at most {self.count} bytes, but got {len(text)}"
                 )
             return bytes(text).ljust(self.count, b"\0")
-        if isinstance(value, str | bytes) or not hasattr(value, "__len__"):
+        if isinstance(value, str | bytes | Mapping | AbstractSet) or not _is_sized(value):
             raise ArgumentError(
-                f"field {where} must be a sequence of {self.count} elements, but got {value!r}"
+                f"field {where} must be a sequence of {self.count} elements, but got {shown(value)}"
             )
         if len(value) != self.count:
             raise ArgumentError(
@@ -124,6 +130,10 @@ class Array:
             )
         pack, check = self.element.format.pack, self.element.check
         return b"".join(pack(check(item, f"{where}[{i}]")) for i, item in enumerate(value))
+
+
+class ElementError(ArgumentError, IndexError):
+    """An array field has no such element."""
 
 
 class ArrayView(Sequence[Any]):
@@ -144,18 +154,52 @@ class ArrayView(Sequence[Any]):
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
+        if not isinstance(index, slice):
+            return self.tolist()[self._position(index)]
+        try:
+            return self.tolist()[index]
+        except (TypeError, ValueError):
+            raise self._bad_slice(index) from None
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, slice):
             elements = self.tolist()
-            elements[index] = value  # of another length: refused with the array's length
+            if not _is_sized(value):
+                raise ArgumentError(
+                    f"elements {shown(index)} of field {self._where} must be set to a sequence, "
+                    f"but got {shown(value)}"
+                )
+            try:
+                elements[index] = value  # of another length: refused with the array's length
+            except (TypeError, ValueError):
+                raise self._bad_slice(index) from None
             self._array.write(self._memory, self._offset, elements, self._where)
             return
-        position = range(len(self))[index]
+        position = self._position(index)
         element = self._array.element
         where = f"{self._where}[{position}]"
         element.write(self._memory, self._offset + position * element.size, value, where)
+
+    def _position(self, index: Any) -> int:
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise ArgumentError(
+                f"index of field {self._where} must be a whole number or a slice, "
+                f"but got {shown(index)}"
+            ) from None
+        if not -len(self) <= number < len(self):
+            raise ElementError(
+                f"index of field {self._where} must be in [{-len(self)}, {len(self)}), "
+                f"but got {number}"
+            )
+        return number % len(self)
+
+    def _bad_slice(self, index: slice) -> ArgumentError:
+        return ArgumentError(
+            f"slice of field {self._where} must have whole numbers, a step other than 0, and as many "
+            f"elements as it is set to where it has a step, but got {shown(index)}"
+        )
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Sequence) and not isinstance(other, str | bytes):
@@ -187,7 +231,7 @@ def _integer(low: int, high: int) -> Callable[[Any, str], int]:
             number = operator.index(value)
         except TypeError:
             raise ArgumentError(
-                f"field {where} must be a whole number in [{low}, {high}], but got {value!r}"
+                f"field {where} must be a whole number in [{low}, {high}], but got {shown(value)}"
             ) from None
         if not low <= number <= high:
             raise ArgumentError(f"field {where} must be in [{low}, {high}], but got {number}")
@@ -199,11 +243,11 @@ def _integer(low: int, high: int) -> Callable[[Any, str], int]:
 def _real(bound: float) -> Callable[[Any, str], float]:
     def check(value: Any, where: str) -> float:
         if isinstance(value, str | bytes) or hasattr(value, "__len__"):
-            raise ArgumentError(f"field {where} must be a number, but got {value!r}")
+            raise ArgumentError(f"field {where} must be a number, but got {shown(value)}")
         try:
             number = float(value)
         except (TypeError, ValueError):
-            raise ArgumentError(f"field {where} must be a number, but got {value!r}") from None
+            raise ArgumentError(f"field {where} must be a number, but got {shown(value)}") from None
         except OverflowError:  # a whole number beyond the largest double
             pass
         else:
@@ -211,7 +255,7 @@ def _real(bound: float) -> Callable[[Any, str], float]:
                 return number
         raise ArgumentError(
             f"field {where} must be in [{-bound:.8g}, {bound:.8g}], infinite or NaN, "
-            f"but got {value!r}"
+            f"but got {shown(value)}"
         )
 
     return check
@@ -234,14 +278,33 @@ def _truth(value: Any, where: str) -> bool:
     except (TypeError, ValueError):
         number = -1
     if number not in {0, 1}:
-        raise ArgumentError(f"field {where} must be true or false, but got {value!r}")
+        raise ArgumentError(f"field {where} must be true or false, but got {shown(value)}")
     return bool(number)
 
 
+def _utf8(text: str, where: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(
+            f"field {where} must be text without lone surrogates, but got {shown(text)}"
+        ) from None
+
+
+def _is_sized(value: Any) -> bool:
+    """Say whether it has a length and elements; a NumPy scalar has neither."""
+    try:
+        len(value)
+        iter(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _character(value: Any, where: str) -> bytes:
-    text = value.encode() if isinstance(value, str) else value
+    text = _utf8(value, where) if isinstance(value, str) else value
     if not isinstance(text, bytes) or len(text) > 1:
-        raise ArgumentError(f"field {where} must be one character, but got {value!r}")
+        raise ArgumentError(f"field {where} must be one character, but got {shown(value)}")
     return text or b"\0"
 
 

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling.checks import flag, shown, text, whole
 from emu.comm.tiling.layout import STRUCT_ALIGNMENT, Field, Layout, place
 from emu.comm.tiling.scalars import C_SCALARS, SCALARS, Array, Scalar, scalar_type
 
@@ -127,12 +128,18 @@ class TilingData:
             ArgumentError: A name or a type can't be one, or a name occurs twice.
         """
         members: dict[str, Any] = {}
-        for item in fields:
-            if len(item) not in {2, 3}:
+        if not text(name, "name").isidentifier():
+            raise ArgumentError(f"name must be an identifier, but got {shown(name)}")
+        if module is not None:
+            text(module, "module")
+        for item in _listed(fields):
+            if not isinstance(item, list | tuple) or len(item) not in {2, 3}:
                 raise ArgumentError(
-                    f"field of {name} must be (name, type) or (name, type, count), but got {item!r}"
+                    f"fields of {name} must be (name, type) or (name, type, count), "
+                    f"but got {shown(item)}"
                 )
-            member, kind = item[0], _as_type(item[1], f"{name}.{item[0]}")
+            member = text(item[0], f"name of a field of {name}")
+            kind = _as_type(item[1], f"{name}.{member}")
             if len(item) == 3:
                 if not isinstance(kind, Scalar):
                     raise ArgumentError(
@@ -183,7 +190,7 @@ class TilingData:
         Raises:
             ArgumentError: The buffer is too short; with ``strict``, too long or with dirty padding.
         """
-        layout = cls._layout
+        layout, strict = cls._layout, flag(strict, "strict")
         data = as_bytes(buffer, offset)
         if len(data) < layout.size:
             raise ArgumentError(
@@ -226,7 +233,7 @@ class TilingData:
         if target.readonly:
             raise ArgumentError("buffer must be writable, but is read-only")
         name, size = self._layout.name, self._layout.size
-        capacity = len(target) if capacity is None else capacity
+        capacity = len(target) if capacity is None else whole(capacity, "capacity")
         if capacity > len(target):
             raise ArgumentError(
                 f"capacity must be at most the {len(target)} bytes of the buffer, but got {capacity}"
@@ -264,7 +271,7 @@ class TilingData:
         return _restore, (type(self), bytes(self._memory))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "_memory" and name not in self._layout.by_name:
+        if name not in self._layout.by_name and name != "_memory":
             raise _unknown(self._layout, name)
         object.__setattr__(self, name, value)
 
@@ -314,24 +321,32 @@ class _Attribute:
         if struct is None:
             item.type.write(owner._memory, item.offset, value, self.where)  # type: ignore[union-attr]
             return
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
             value = struct(**value)
         if not isinstance(value, TilingData) or value._layout != struct._layout:
             raise ArgumentError(
                 f"field {self.where} must be a {struct.__name__} or a dictionary of its fields, "
-                f"but got {value!r}"
+                f"but got {shown(value)}"
             )
         owner._memory[item.offset : item.offset + item.size] = value._memory
 
 
 def layout_of(struct: type[TilingData] | TilingData) -> Layout:
     """Return the layout of a struct, also where a field is named ``layout``."""
-    return struct._layout
+    return _checked(struct)._layout
 
 
-def structs_of(struct: type[TilingData]) -> Mapping[str, type[TilingData]]:
+def structs_of(struct: type[TilingData] | TilingData) -> Mapping[str, type[TilingData]]:
     """Return the nested structs by the names of their fields."""
-    return struct._structs
+    return _checked(struct)._structs
+
+
+def _checked(struct: Any) -> type[TilingData] | TilingData:
+    if isinstance(struct, TilingData) or (
+        isinstance(struct, type) and issubclass(struct, TilingData)
+    ):
+        return struct
+    raise ArgumentError(f"struct must be a struct of tiling data, but got {shown(struct)}")
 
 
 def as_bytes(buffer: Any, offset: int = 0) -> memoryview:
@@ -347,7 +362,7 @@ def as_bytes(buffer: Any, offset: int = 0) -> memoryview:
     Raises:
         ArgumentError: It is no contiguous memory, or ``offset`` lies outside of it.
     """
-    view = _view(buffer)
+    view, offset = _view(buffer), whole(offset, "offset")
     if not 0 <= offset <= len(view):
         raise ArgumentError(f"offset must be in [0, {len(view)}], but got {offset}")
     return view[offset:]
@@ -361,7 +376,16 @@ def _view(buffer: Any) -> memoryview:
         raise ArgumentError(f"buffer must be bytes or an array, but got {kind}") from None
     if not view.c_contiguous:
         raise ArgumentError("buffer must be contiguous, but has gaps between its elements")
-    return view.cast("B") if view.nbytes else memoryview(bytearray())
+    if "O" in view.format:
+        raise ArgumentError("buffer must hold plain bytes, but holds references to Python objects")
+    if not view.nbytes:
+        return memoryview(bytearray())
+    try:
+        return view.cast("B")
+    except TypeError:  # elements of several fields, or of another byte order
+        import numpy as np
+
+        return np.asarray(buffer).reshape(-1).view(np.uint8).data
 
 
 def _over(cls: type[S], memory: memoryview) -> S:
@@ -382,6 +406,17 @@ def _unknown(layout: Layout, name: str) -> UnknownFieldError:
     return UnknownFieldError(
         f"field of {layout.name} must be one of {names}, but got {name!r}{hint}"
     )
+
+
+def _listed(fields: Any) -> list[Any]:
+    if isinstance(fields, str | bytes | Mapping):
+        raise ArgumentError(f"fields must be a list of (name, type), but got {shown(fields)}")
+    try:
+        return list(fields)
+    except TypeError:
+        raise ArgumentError(
+            f"fields must be a list of (name, type), but got {shown(fields)}"
+        ) from None
 
 
 def _annotated(cls: type[TilingData], caller: types.FrameType) -> dict[str, Any]:
@@ -423,7 +458,7 @@ def _as_type(kind: Any, where: str) -> Scalar | Array | type[TilingData]:
         return found
     raise ArgumentError(
         f"type of field {where} must be one of {', '.join(C_SCALARS)}, an array of one, "
-        f"or a struct declared before, but got {kind!r}"
+        f"or a struct declared before, but got {shown(kind)}"
     )
 
 
@@ -431,7 +466,7 @@ def _declare(cls: type[TilingData], annotations: Mapping[str, Any], pack: int | 
     """Give the class its layout, attributes, accessors and initial bytes."""
     base = cls._layout
     pack = base.pack if pack is None else pack
-    if pack not in {1, 2, 4, STRUCT_ALIGNMENT}:
+    if whole(pack, "pack") not in {1, 2, 4, STRUCT_ALIGNMENT}:
         raise ArgumentError(f"pack must be 1, 2, 4 or 8, but got {pack}")
     structs = dict(cls._structs)
     members = [(item.name, item.type) for item in base.fields]
@@ -481,9 +516,9 @@ def _add_accessors(cls: type[TilingData], name: str) -> None:
     def setter(self: TilingData, value: Any) -> None:
         setattr(self, name, value)
 
-    for prefix, function, text in (("get_", getter, "Return"), ("set_", setter, "Set")):
+    for prefix, function, does in (("get_", getter, "Return"), ("set_", setter, "Set")):
         if not hasattr(cls, prefix + name) and prefix + name not in cls._layout.by_name:
             function.__name__ = prefix + name
             function.__qualname__ = f"{cls.__qualname__}.{prefix}{name}"
-            function.__doc__ = f"{text} ``{name}``, as the C++ class does."
+            function.__doc__ = f"{does} ``{name}``, as the C++ class does."
             setattr(cls, prefix + name, function)

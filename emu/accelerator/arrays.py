@@ -71,15 +71,55 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
         carried = (_carried or _fill(torch)).get(value.dtype)
         try:
             if carried is None:
-                array: Array = value.numpy()
-                return array
-            array = value.view(carried[0]).numpy()
-            return array.view(carried[1])
+                return share(value)
+            return share(value.view(carried[0])).view(carried[1])
         except (TypeError, RuntimeError, ValueError) as error:
             raise ArgumentError(
                 f"{name} must be a dense tensor in host memory, of a dtype that NumPy has, but got "
                 f"{value.dtype}, {value.layout}, on {value.device}: {error}"
             ) from None
+
+
+class _Shared:
+    """What NumPy makes an array of: the memory of a tensor, which is kept alive."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, tensor: Any, address: int, dtype: np.dtype[Any]) -> None:
+        step = dtype.itemsize
+        self.tensor = tensor
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(stride * step for stride in tensor.stride()),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def share(tensor: Any) -> Array:
+    """Return the same as ``tensor.numpy()``, which would forbid that the tensor's memory is resized later.
+
+    Modules that are sharded give memory back by resizing it. To be called with torch's function modes
+    switched off, with a tensor of the host that does not require grad.
+
+    Args:
+        tensor: A dense tensor of a dtype that NumPy has.
+
+    Raises:
+        TypeError: NumPy has no such dtype.
+        RuntimeError: The tensor has no memory, or is conjugated or negated lazily.
+    """
+    dtype = _shared.get(tensor.dtype)
+    if dtype is None:
+        dtype = _shared[tensor.dtype] = tensor.new_empty(0).numpy().dtype
+    address = tensor.data_ptr()
+    if not address or tensor.is_conj() or tensor.is_neg():
+        return np.asarray(tensor.numpy())
+    return np.asarray(_Shared(tensor, address, dtype))
+
+
+_shared: dict[Any, np.dtype[Any]] = {}
 
 
 def like(array: Array, source: Any) -> Any:
@@ -143,7 +183,11 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
         if value is None:
             raise TypeError
         dtype: np.dtype[Any] = np.dtype(known)
-    except TypeError:
+    except (
+        TypeError,
+        ValueError,
+        SyntaxError,
+    ):  # texts are parsed: a lone surrogate is a ValueError
         raise ArgumentError(
             f"{name} must be a dtype of NumPy or torch, but got {value!r}"
         ) from None

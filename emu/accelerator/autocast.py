@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.amp import autocast_mode
 
-from emu.accelerator.marks import TYPES
+from emu.accelerator.state import TYPES
 
 
 def install() -> None:

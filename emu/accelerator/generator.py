@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import torch
 
-from emu.accelerator.marks import MARK, TYPES, resolve
+from emu.accelerator.marks import MARK, resolve
+from emu.accelerator.state import TYPES
 
 _Real = torch._C.Generator
 

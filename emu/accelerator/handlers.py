@@ -8,28 +8,25 @@ from typing import Any
 import torch
 
 from emu.accelerator import NotEmulatedError
-from emu.accelerator.marks import CPU, TYPES, current_device, look, put_mark, resolve
+from emu.accelerator.legacy_types import TYPES as TYPES_BY_NAME
+from emu.accelerator.legacy_types import LegacyType
+from emu.accelerator.marks import (
+    CPU,
+    accelerator_type,
+    count_again,
+    current_device,
+    look,
+    put_mark,
+    resolve,
+)
 from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, refuse_mixed
+from emu.accelerator.state import TYPES, pass_device
 
 Tensor = torch.Tensor
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
-_backward_on: list[torch.device | None] = []
-"""On which device the backward passes that run now were started, outermost first."""
-
-
-def backward_on(device: torch.device | None) -> None:
-    """Note that a backward pass starts from tensors on ``device``."""
-    _backward_on.append(device)
-
-
-def backward_done() -> None:
-    """Note that the innermost backward pass has ended."""
-    _backward_on.pop()
-
-
 # --- where -----------------------------------------------------------------------------------
 
 
@@ -38,8 +35,10 @@ def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     mark = look(args[0])
     if mark is not None:
         return mark
-    if _backward_on and _backward_on[-1] is not None and torch._C._current_graph_task_id() >= 0:
-        return _backward_on[-1]
+    if torch._C._current_graph_task_id() >= 0:
+        started = pass_device()
+        if started is not None:
+            return started
     return func(*args)
 
 
@@ -177,14 +176,6 @@ def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) 
     )
 
 
-def _dlpack(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    if look(args[0]) is None:
-        return func(*args, **kwargs)
-    raise NotEmulatedError(
-        f"DLPack of a tensor on {look(args[0])} is not emulated: the memory is the host's; use Tensor.cpu()"
-    )
-
-
 # --- showing ---------------------------------------------------------------------------------
 
 
@@ -208,10 +199,12 @@ def _type(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     if wanted is None:
         name: str = func(args[0])
         return name if mark is None else name.replace("torch.", f"torch.{mark.type}.", 1)
-    if isinstance(wanted, str) and any(f".{kind}." in wanted for kind in TYPES):
-        raise NotEmulatedError(
-            f"Tensor.type({wanted!r}) is not emulated: use Tensor.to(device, dtype)"
-        )
+    known = TYPES_BY_NAME.get(wanted) if isinstance(wanted, str) else wanted
+    if isinstance(known, LegacyType):
+        here = mark is not None and mark.type == known.kind
+        return move(args[0], mark if here else known.kind, {"dtype": known.dtype})
+    if mark is not None and not isinstance(wanted, torch.dtype):
+        return move(args[0], CPU, {"dtype": func(args[0].new_empty(0), wanted).dtype})
     return follow(func, args, kwargs)
 
 
@@ -244,8 +237,21 @@ def _packed(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return data, lengths
 
 
+def _make_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """``torch.device(1)``: of the accelerator that the script uses, not of the one that C++ knows."""
+    if len(args) == 1 and type(args[0]) is int and not kwargs:
+        return func(accelerator_type(), args[0])
+    return func(*args, **kwargs)
+
+
 def _as_it_is(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return func(*args, **kwargs)
+
+
+def _resized(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    result = follow(func, args, kwargs)
+    count_again(args[0].untyped_storage())
+    return result
 
 
 def _no_stream(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
@@ -274,8 +280,6 @@ HANDLERS.update(
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,
         _property("__cuda_array_interface__").__get__: _cuda_array_interface,
-        Tensor.__dlpack__: _dlpack,
-        Tensor.__dlpack_device__: _dlpack,
         Tensor.__repr__: _repr,
         Tensor.__format__: _format,
         Tensor.type: _type,
@@ -284,6 +288,9 @@ HANDLERS.update(
         _property("data").__set__: _as_it_is,
         Tensor.set_: _as_it_is,
         Tensor.record_stream: _no_stream,
+        torch.device: _make_device,
+        Tensor.resize_: _resized,
+        Tensor.resize_as_: _resized,
         torch._has_compatible_shallow_copy_type: _as_it_is,
     }
 )

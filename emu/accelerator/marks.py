@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import Any
 
 import torch
 
+from emu.accelerator.state import TYPES, current
+from emu.accelerator.usage import USAGE, Held
+from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
+
 Tensor = torch.Tensor
-TYPES = ("cuda", "npu")
-"""The device types that are emulated."""
 CPU = torch.device("cpu")
 MARK = "_emu_device"
+HELD = "_emu_held"
 
 _storage = torch.Tensor.untyped_storage
-_current = dict.fromkeys(TYPES, 0)
 
 
 def device_of(tensor: Tensor) -> torch.device:
@@ -49,20 +52,53 @@ def mark_of(tensor: Tensor) -> torch.device | None:
 
 def look(tensor: Tensor) -> torch.device | None:
     """The same as :func:`mark_of` for callers inside a torch function mode, where it is faster."""
+    mark: torch.device | None
     try:
-        return getattr(_storage(tensor), MARK, None)
+        mark = getattr(_storage(tensor), MARK, None)
     except (NotImplementedError, RuntimeError):
-        return getattr(_inner(tensor), MARK, None)
+        mark = getattr(_inner(tensor), MARK, None)
+    if mark is None and type(tensor) not in PLAIN and is_wrapper(tensor):
+        for inner in inner_tensors(tensor):
+            mark = look(inner)
+            if mark is not None:
+                break
+    return mark
 
 
 def put_mark(tensor: Tensor, device: torch.device | None) -> None:
-    """Mark a tensor's storage, or the tensor itself where it has none (sparse tensors)."""
-    holder: Any
+    """Mark a tensor's storage, or the tensor itself where it has none (sparse tensors).
+
+    The mark of a wrapper goes to the tensors in it; to its own storage, which holds nothing, only if
+    the wrapper's class does not tell what is in it.
+    """
+    if type(tensor) not in PLAIN and is_wrapper(tensor):
+        for inner in inner_tensors(tensor):
+            put_mark(inner, device)
+        if not tells_content(type(tensor)):
+            setattr(_storage(tensor), MARK, device)
+        return
     try:
-        holder = _storage(tensor)
+        mark_storage(_storage(tensor), device)
     except (NotImplementedError, RuntimeError):
-        holder = _inner(tensor)
-    setattr(holder, MARK, device)
+        setattr(_inner(tensor), MARK, device)
+
+
+def mark_storage(storage: Any, device: torch.device | None) -> None:
+    """Mark a storage and count its bytes."""
+    before = getattr(storage, MARK, None)
+    if before is device or (before is not None and before == device):
+        return
+    setattr(storage, MARK, device)
+    setattr(storage, HELD, None if device is None else Held(USAGE[device], storage.nbytes()))
+
+
+def count_again(storage: Any) -> None:
+    """Count a storage's bytes again: it was resized."""
+    device: torch.device | None = getattr(storage, MARK, None)
+    held = getattr(storage, HELD, None)
+    if device is not None and held is not None and held.nbytes != storage.nbytes():
+        setattr(storage, HELD, None)  # the old bytes are gone before the new ones are there
+        setattr(storage, HELD, Held(USAGE[device], storage.nbytes()))
 
 
 def _inner(tensor: Tensor) -> Any:
@@ -94,18 +130,23 @@ def device_count() -> int:
         return 1
 
 
+def accelerator_type() -> str:
+    """Return the type that a script means by its accelerator: ``npu`` once it has loaded torch_npu."""
+    return "npu" if "torch_npu" in sys.modules else "cuda"
+
+
 def current_device(kind: str) -> int:
-    """Return the index of the current device of a type."""
-    return _current[kind]
+    """Return the index of this thread's current device of a type."""
+    return current()[kind]
 
 
 def set_current_device(kind: str, index: int) -> None:
-    """Make another device of a type the current one.
+    """Make another device of a type the current one of this thread.
 
     Raises:
         RuntimeError: There is no such device.
     """
-    _current[kind] = check_index(kind, index)
+    current()[kind] = check_index(kind, index)
 
 
 def check_index(kind: str, index: int) -> int:
@@ -141,6 +182,6 @@ def resolve(device: Any) -> torch.device:
         return found
     index: int | None = found.index  # torch's stubs say that there always is one
     if index is None:
-        return torch.device(found.type, _current[found.type])
+        return torch.device(found.type, current()[found.type])
     check_index(found.type, index)
     return found

@@ -18,7 +18,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
-from emu.accelerator.marks import CPU, MARK, TYPES, look, put_mark, resolve
+from emu.accelerator.marks import CPU, MARK, count_again, look, mark_storage, put_mark, resolve
+from emu.accelerator.state import TYPES, state
+from emu.accelerator.wrappers import PLAIN
 
 Tensor = torch.Tensor
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -30,7 +32,7 @@ MIXES = {
     getattr(owner, name)
     for owner, names in (
         (Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
-        (torch, ("index_put", "index_put_", "tensor_split")),
+        (torch, ("index_put", "index_put_", "tensor_split", "_nested_view_from_jagged")),
         (torch._C._VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
     )
     for name in names
@@ -65,7 +67,6 @@ HANDLERS: dict[Any, Handler] = {}
 """Calls in which devices play a part of their own; :mod:`emu.accelerator.handlers` fills it."""
 
 _mode: Devices | None = None
-_running: torch.device | None = None  # where the call works that is being handled
 
 
 def active() -> bool:
@@ -90,8 +91,8 @@ def inside() -> TorchFunctionMode:
 
 def adopt(tensor: Tensor) -> None:
     """Mark a tensor that torch made on the way to a call's result, and hands out before that."""
-    if _running is not None and look(tensor) is None:
-        put_mark(tensor, _running)
+    if state.running is not None and look(tensor) is None:
+        put_mark(tensor, state.running)
 
 
 def on_stack() -> bool:
@@ -110,20 +111,30 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return func(*args, **kwargs) if kwargs else func(*args)
     if host and func not in MIXES and torch._C._current_graph_task_id() < 0:
         refuse_mixed(func, device, CPU)
-    global _running
-    before, _running = _running, device
+    before, state.running = state.running, device
     try:
         result = func(*args, **kwargs) if kwargs else func(*args)
     finally:
-        _running = before
-    if isinstance(result, Tensor):
+        state.running = before
+    if type(result) in PLAIN:
         try:
-            setattr(_storage(result), MARK, device)
+            mark_storage(_storage(result), device)
         except (NotImplementedError, RuntimeError):
             put_mark(result, device)
+    elif isinstance(result, Tensor):
+        put_mark(result, device)
     elif isinstance(result, _SEQUENCES):
         mark_all(result, device)
+    if kwargs and "out" in kwargs:
+        _count_again(kwargs["out"])
     return result
+
+
+def _count_again(out: Any) -> None:
+    """Count the bytes of results again that a call was given memory for: it may have resized it."""
+    for tensor in out if isinstance(out, _SEQUENCES) else (out,):
+        if type(tensor) in PLAIN and tensor.layout is torch.strided:
+            count_again(_storage(tensor))
 
 
 def find_devices(

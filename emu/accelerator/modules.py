@@ -10,8 +10,20 @@ import torch
 import torch.cuda.nvtx
 
 from emu.accelerator import NotEmulatedError
-from emu.accelerator.marks import current_device, device_count, set_current_device
-from emu.accelerator.runtime import make_namespace, synchronize
+from emu.accelerator.marks import (
+    accelerator_type,
+    current_device,
+    device_count,
+    set_current_device,
+)
+from emu.accelerator.runtime import index_of, make_namespace, synchronize
+
+CUDA_VERSION = "12.4"
+"""What ``torch.version.cuda`` says: a release whose NCCL is that of ``torch.cuda.nccl.version``."""
+
+
+_PARTS = (torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
+"""Modules that have some of the functions of ``torch.cuda``, and that scripts import them from."""
 
 
 def install() -> None:
@@ -21,13 +33,16 @@ def install() -> None:
     names are replaced. Its initialisation, which all that is not replaced begins with, says what is wrong.
     """
     for name, value in make_namespace("cuda").items():
-        setattr(torch.cuda, name, value)
+        for owner in (torch.cuda, *_PARTS):
+            if owner is torch.cuda or hasattr(owner, name):
+                setattr(owner, name, value)
     torch.cuda._lazy_init = _refuse_cuda
     torch._C.__getattr__ = _missing  # type: ignore[method-assign]
     for name in _BETWEEN_DEVICES:
         setattr(torch._C, name, functools.partial(_refuse_between, name))
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
+    torch.version.cuda = CUDA_VERSION
     torch.backends.cudnn.is_acceptable = lambda tensor: False
     npu = types.ModuleType("torch.npu", "The functions of an emulated NPU.")
     for name, value in make_namespace("npu").items():
@@ -77,25 +92,50 @@ def _refuse_cuda() -> None:
     )
 
 
+def _module() -> Any:
+    return getattr(torch, accelerator_type())
+
+
 def _accelerator() -> dict[str, Any]:
     def current_accelerator(check_available: bool = False) -> torch.device:
-        return torch.device("cuda")
+        return torch.device(accelerator_type())
 
     def set_device_index(device: Any, /) -> None:
-        set_current_device(
-            "cuda", device if isinstance(device, int) else torch.device(device).index
-        )
+        kind = accelerator_type()
+        set_current_device(kind, index_of(kind, device))
 
     return {
         "is_available": lambda: True,
         "device_count": lambda: device_count(),
         "current_accelerator": current_accelerator,
-        "current_device_index": lambda: current_device("cuda"),
-        "current_device_idx": lambda: current_device("cuda"),
+        "current_device_index": lambda: current_device(accelerator_type()),
+        "current_device_idx": lambda: current_device(accelerator_type()),
         "set_device_index": set_device_index,
         "set_device_idx": set_device_index,
-        "synchronize": synchronize,
-        "current_stream": lambda device=None: torch.cuda.current_stream(device),
-        "set_stream": lambda stream: torch.cuda.set_stream(stream),
+        "synchronize": lambda device=None, /: synchronize(device),
+        "current_stream": lambda device=None: _module().current_stream(device),
+        "set_stream": lambda stream: _module().set_stream(stream),
         "empty_cache": lambda: None,
-    }
+        "get_memory_info": lambda device_index=None, /: _module().mem_get_info(device_index),
+    } | {name: _of_module(name) for name in _ABOUT_MEMORY}
+
+
+_ABOUT_MEMORY = (
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+)
+
+
+def _of_module(name: str) -> Any:
+    """Return a function that calls the one of that name of the script's device module."""
+
+    def call(device_index: Any = None, /) -> Any:
+        return getattr(_module(), name)(device_index)
+
+    call.__name__ = call.__qualname__ = name
+    return call

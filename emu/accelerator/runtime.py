@@ -7,25 +7,27 @@ has happened when it is recorded. What waits are deferred collectives (:mod:`emu
 
 from __future__ import annotations
 
-import gc
+import itertools
 import os
 import sys
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
 
 from emu.accelerator import NotEmulatedError
+from emu.accelerator.allocator import make_functions, total_memory
+from emu.accelerator.legacy_types import make_types
 from emu.accelerator.marks import (
-    MARK,
     check_index,
     current_device,
     device_count,
     resolve,
     set_current_device,
 )
+from emu.accelerator.state import state
 
 CAPABILITY = (8, 0)
 """What ``get_device_capability`` says: bf16 is there, fp8 is not."""
@@ -51,14 +53,32 @@ def index_of(kind: str, device: Any) -> int:
     return int(found.index)
 
 
-class Stream:
+_DEVICE_TYPES = {"cuda": 1, "npu": 20}  # c10::DeviceType; the second is PrivateUse1
+_stream_numbers = itertools.count(1)
+
+
+class Stream(torch.Stream):
     """A stream of an emulated device: work is done when it is submitted."""
 
     kind = "cuda"
 
+    def __new__(cls, device: Any = None, priority: int = 0, **known: Any) -> Self:
+        """Make a stream of a device, by default the current one.
+
+        Args:
+            device: The device.
+            priority: Kept, and without effect.
+            **known: ``stream_id``, where a stream is made from its number.
+        """
+        made: Self = super().__new__(
+            cls,
+            stream_id=known.get("stream_id", next(_stream_numbers)),
+            device_index=index_of(cls.kind, device),
+            device_type=_DEVICE_TYPES[cls.kind],
+        )
+        return made
+
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        self.device = torch.device(self.kind, index_of(self.kind, device))
-        self.device_index = self.device.index
         self.priority = priority
 
     def synchronize(self) -> None:
@@ -73,13 +93,13 @@ class Stream:
         """Return False: graphs are not emulated."""
         return False
 
-    def wait_stream(self, stream: Stream) -> None:
+    def wait_stream(self, stream: torch.Stream) -> None:
         """Return: nothing is under way on ``stream``."""
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: Any) -> None:
         """Return: an event that was recorded has happened."""
 
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: Any = None) -> Any:
         """Record ``event``, or a new one."""
         event = type(self).event_type() if event is None else event
         event.record(self)
@@ -89,23 +109,20 @@ class Stream:
 
     @property
     def cuda_stream(self) -> int:
-        """The handle, 0: that of the default stream."""
-        return 0
+        """The handle; 0 is that of the default stream."""
+        return self.stream_id
 
     npu_stream = cuda_stream
 
     def __enter__(self) -> Self:
-        _streams.setdefault(self.kind, []).append(self)
+        state.streams[self.kind].append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _streams[self.kind].pop()
+        state.streams[self.kind].pop()
 
     def __repr__(self) -> str:
         return f"<torch.{self.kind}.Stream device={self.device} (emulated)>"
-
-
-_streams: dict[str, list[Stream]] = {}
 
 
 class Event:
@@ -154,12 +171,13 @@ Stream.event_type = Event
 def make_namespace(kind: str) -> dict[str, Any]:
     """Return the names that a device module of ``kind`` gets."""
     stream = type("Stream", (Stream,), {"kind": kind})
-    names: dict[str, Any] = {"Stream": stream, "Event": Event, "synchronize": synchronize}
+    names: dict[str, Any] = {"Stream": stream, "Event": Event}
+    names["synchronize"] = lambda device=None: synchronize(device)
     names |= _device_functions(kind) | _stream_functions(kind, stream) | _random_functions(kind)
-    names |= _memory_functions(kind) | _facts(kind)
+    names |= make_functions(kind, index_of) | _refusals(kind) | _facts(kind) | make_types(kind)
     for name, function in names.items():
         if callable(function) and not isinstance(function, type):
-            function.__name__ = name
+            function.__name__ = function.__qualname__ = name
     return names
 
 
@@ -205,23 +223,35 @@ def _device_functions(kind: str) -> dict[str, Any]:
 
 
 def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
-    class NoStream:
-        def __enter__(self) -> None: ...
+    class StreamContext:
+        """Makes a stream the current one for a while; None: changes nothing."""
 
-        def __exit__(self, *_: object) -> None: ...
+        def __init__(self, stream: Stream | None) -> None:
+            self.stream = stream
+
+        def __enter__(self) -> None:
+            if self.stream is not None:
+                self.stream.__enter__()
+
+        def __exit__(self, *_: object) -> None:
+            if self.stream is not None:
+                self.stream.__exit__()
 
     def current_stream(device: Any = None) -> Stream:
-        entered = _streams.get(kind)
-        return entered[-1] if entered else stream_type(device)
+        entered = state.streams[kind]
+        index = index_of(kind, device)
+        same = [stream for stream in entered if stream.device_index == index]
+        return same[-1] if same else stream_type(index, stream_id=0)
 
     def set_stream(stream: Stream) -> None:
-        _streams[kind] = [stream]
+        set_current_device(kind, stream.device_index)
+        state.streams[kind] = [stream]
 
     return {
-        "stream": lambda stream: NoStream() if stream is None else stream,
-        "StreamContext": lambda stream: NoStream() if stream is None else stream,
+        "stream": lambda stream: StreamContext(stream),
+        "StreamContext": StreamContext,
         "current_stream": current_stream,
-        "default_stream": lambda device=None: stream_type(device),
+        "default_stream": lambda device=None: stream_type(device, stream_id=0),
         "set_stream": set_stream,
         "is_current_stream_capturing": lambda: False,
     }
@@ -249,78 +279,94 @@ def _random_functions(kind: str) -> dict[str, Any]:
     }
 
 
-def _memory_functions(kind: str) -> dict[str, Any]:
-    def memory_allocated(device: Any = None) -> int:
-        mark = torch.device(kind, index_of(kind, device))
-        storages = {
-            id(held): held.nbytes()
-            for held in gc.get_objects()
-            if type(held) is torch.UntypedStorage and getattr(held, MARK, None) == mark
-        }
-        return sum(storages.values())
-
-    def mem_get_info(device: Any = None) -> tuple[int, int]:
-        page = os.sysconf("SC_PAGE_SIZE")
-        return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
-
-    refused = (
-        "max_memory_allocated",
-        "memory_reserved",
-        "max_memory_reserved",
-        "memory_stats",
-        "memory_summary",
-        "memory_snapshot",
-        "reset_peak_memory_stats",
-        "reset_max_memory_allocated",
-        "reset_accumulated_memory_stats",
-        "set_per_process_memory_fraction",
-        "utilization",
-        "temperature",
-        "power_draw",
-        "clock_rate",
-        "memory_usage",
-        "CUDAGraph",
-        "graph",
-        "make_graphed_callables",
-        "cudart",
-        "ExternalStream",
-        "caching_allocator_alloc",
-    )
-    return {
-        "memory_allocated": memory_allocated,
-        "mem_get_info": mem_get_info,
-        "empty_cache": lambda: None,
-        "ipc_collect": lambda: None,
-        **{name: _refusal(f"torch.{kind}.{name}") for name in refused},
-    }
+_NO_GRAPHS = "work is done when it is submitted, and nothing of it is captured"
+_NO_SENSORS = "the clock and the power are the host's"
+_NO_ALLOCATOR = "the memory is the host's"
+_REFUSED = {
+    "CUDAGraph": _NO_GRAPHS,
+    "graph": _NO_GRAPHS,
+    "graph_pool_handle": _NO_GRAPHS,
+    "make_graphed_callables": _NO_GRAPHS,
+    "utilization": _NO_SENSORS,
+    "temperature": _NO_SENSORS,
+    "power_draw": _NO_SENSORS,
+    "clock_rate": _NO_SENSORS,
+    "memory_usage": _NO_SENSORS,
+    "device_memory_used": _NO_SENSORS,
+    "list_gpu_processes": _NO_SENSORS,
+    "memory_snapshot": _NO_ALLOCATOR,
+    "host_memory_stats": _NO_ALLOCATOR,
+    "caching_allocator_alloc": _NO_ALLOCATOR,
+    "caching_allocator_delete": _NO_ALLOCATOR,
+    "change_current_allocator": _NO_ALLOCATOR,
+    "cudart": _NO_ALLOCATOR,
+    "ExternalStream": _NO_ALLOCATOR,
+    "get_stream_from_external": _NO_ALLOCATOR,
+}
 
 
-def _refusal(name: str) -> Callable[..., Any]:
+def _refusals(kind: str) -> dict[str, Any]:
+    return {name: _refusal(f"torch.{kind}.{name}", why) for name, why in _REFUSED.items()}
+
+
+def _refusal(name: str, why: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
-        raise NotEmulatedError(f"{name} is not emulated: the memory and the clock are the host's")
+        raise NotEmulatedError(f"{name} is not emulated: {why}")
 
     return refuse
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What ``get_device_properties`` returns: sizes are those of a device of :data:`CAPABILITY`."""
+
+    name: str
+    major: int = CAPABILITY[0]
+    minor: int = CAPABILITY[1]
+    total_memory: int = field(default_factory=total_memory)
+    multi_processor_count: int = field(default_factory=lambda: os.cpu_count() or 1)
+    warp_size: int = WARP_SIZE
+    max_threads_per_block: int = 1024
+    max_threads_per_multi_processor: int = 2048
+    regs_per_multiprocessor: int = 65536
+    shared_memory_per_block: int = 48 << 10
+    shared_memory_per_block_optin: int = 163 << 10
+    shared_memory_per_multiprocessor: int = 164 << 10
+    L2_cache_size: int = 40 << 20
+    is_integrated: int = 0
+    is_multi_gpu_board: int = 0
+    gcnArchName: str = ""
 
 
 def _facts(kind: str) -> dict[str, Any]:
     def get_device_name(device: Any = None) -> str:
         return f"emu {kind}:{index_of(kind, device)}"
 
-    def get_device_properties(device: Any = None) -> SimpleNamespace:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return SimpleNamespace(
-            name=get_device_name(device),
-            major=CAPABILITY[0],
-            minor=CAPABILITY[1],
-            total_memory=total,
-            multi_processor_count=os.cpu_count() or 1,
-            warp_size=WARP_SIZE,
-        )
+    def get_device_properties(device: Any = None) -> DeviceProperties:
+        return DeviceProperties(get_device_name(device))
+
+    debug = {"mode": 0}
+
+    def set_sync_debug_mode(debug_mode: int | str) -> None:
+        names = {"default": 0, "warn": 1, "error": 2}
+        mode = names.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+        if mode is None or mode not in names.values():
+            raise RuntimeError(
+                f"debug_mode must be one of {', '.join(names)} or 0 to 2, but got {debug_mode!r}"
+            )
+        debug["mode"] = mode
 
     return {
         "get_device_name": get_device_name,
         "get_device_properties": get_device_properties,
-        "get_device_capability": lambda device=None: CAPABILITY,
+        "get_device_capability": lambda device=None: (
+            CAPABILITY if index_of(kind, device) >= 0 else None
+        ),
         "is_bf16_supported": lambda including_emulation=True: True,
+        "is_tf32_supported": lambda: True,
+        "_sleep": lambda cycles: None,
+        "get_gencode_flags": lambda: "",
+        "get_sync_debug_mode": lambda: debug["mode"],
+        "set_sync_debug_mode": set_sync_debug_mode,
         "get_arch_list": list,
     }

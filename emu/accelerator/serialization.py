@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
-from emu.accelerator.marks import MARK, TYPES, mark_of, place, resolve
+from emu.accelerator.marks import MARK, mark_of, mark_storage, place, resolve
+from emu.accelerator.state import TYPES
 
 _BEFORE_THE_CPU = 5  # torch asks its packages in this order; its own CPU has 10
 
@@ -28,7 +29,7 @@ def _tag(storage: Any) -> str | None:
 def _restore(storage: Any, location: str) -> Any:
     if location.partition(":")[0] not in TYPES:
         return None
-    setattr(getattr(storage, "_untyped_storage", storage), MARK, resolve(location))
+    mark_storage(getattr(storage, "_untyped_storage", storage), resolve(location))
     return storage
 
 

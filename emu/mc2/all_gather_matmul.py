@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling.enums import HcclCommand
 from emu.comm.world import Group
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
@@ -15,14 +16,16 @@ from emu.mc2.arguments import (
     Tensor,
     apart,
     find_group,
+    flag,
+    integer,
     local,
     operands,
     result,
     sendable,
 )
-from emu.mc2.limits import HardwareLimits
+from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product, row_scales
-from emu.mc2.session import Session, session
+from emu.mc2.session import Operator, Session, session
 from emu.mc2.spans import Span
 from emu.mc2.splitting import split_rows, turns_worth
 
@@ -90,8 +93,8 @@ def all_gather_matmul(
         ArgumentError: An argument breaks a rule; nothing was changed. PEs that differ in what they
             send are told so by the communication server.
     """
-    if gather_index != 0:
-        raise ArgumentError(f"gather_index must be 0, but got {gather_index!r}")
+    integer("gather_index", gather_index, 0, 0)
+    is_gather_out = flag("is_gather_out", is_gather_out)
     where = find_group(group, rank_size)
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
     (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
@@ -99,8 +102,7 @@ def all_gather_matmul(
     tokens = row_scales("x1_scale", x1_scale, product, m)
     worth = turns_worth(m * k * n * n_pes, m * k * left.itemsize, n_pes, where.link)
     split = split_rows(m, comm_turn, tile_rows, worth)
-    if limits is not None:
-        limits.check(k, n_pes, split.turns)
+    check_limits(limits, k, n_pes, split.turns)
     if gather_out is not None and not is_gather_out:
         raise ArgumentError(
             "gather_out must be None where is_gather_out is False, but got an array"
@@ -116,7 +118,8 @@ def all_gather_matmul(
         else scratch.private("gathered", (m * n_pes, k), left.dtype)
     )
     args = (x1, x2, bias, out, gathered)
-    with session(where, split, tiling=tiling, args=args, trace=trace) as call:
+    operator = Operator(name="all_gather_matmul", command=HcclCommand.ALLGATHER, x1=left)
+    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
         _run(call, where, sendable(x1, where), left, product, tokens, out, gathered)
     return out, gathered if is_gather_out else None
 

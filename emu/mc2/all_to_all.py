@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from emu.comm.tiling.enums import HcclCommand
 from emu.comm.world import Group
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
@@ -17,11 +18,13 @@ from emu.mc2.arguments import (
     sendable,
     shares,
 )
-from emu.mc2.limits import HardwareLimits
+from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product, row_scales
-from emu.mc2.session import session
+from emu.mc2.session import Operator, session
 from emu.mc2.spans import Span
 from emu.mc2.splitting import split_rows, turns_worth
+
+_ALLTOALL = HcclCommand.ALLTOALL
 
 
 def all_to_all_matmul(
@@ -78,19 +81,22 @@ def all_to_all_matmul(
     n_pes = where.n_pes
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b, blocks=n_pes)
     (m, k), n = left.shape, right.shape[1]
-    block = shares("m", m, n_pes)
+    block = shares("m", m, n_pes, "the rows of x1")
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     worth = turns_worth(m * k * n, block * k * left.itemsize, n_pes, where.link)
     split = split_rows(block, comm_turn, tile_rows, worth)
-    if limits is not None:
-        limits.check(k, n_pes, split.turns)
+    check_limits(limits, k, n_pes, split.turns)
     apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x2_scale": x2_scale})
     out = result("y", y, (block, n), product.dtype)
     received = scratch.private("received blocks", (n_pes, block, k), left.dtype)
     beside = scratch.private("blocks side by side", (split.longest, n_pes, k), left.dtype)
     sent, target = sendable(x1, where), local("y", out)
     flat = received.reshape(n_pes * block, k)
-    with session(where, split, tiling=tiling, args=(x1, x2, bias, out), trace=trace) as call:
+    operator, args = (
+        Operator(name="all_to_all_matmul", command=_ALLTOALL, x1=left),
+        (x1, x2, bias, out),
+    )
+    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
         handles = call.post_parts(
             "AlltoAll",
             lambda start, rows, turns: call.hccl.AlltoAll(
@@ -165,20 +171,21 @@ def matmul_all_to_all(
     where = find_group(group, rank_size)
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
     (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    columns = shares("n", n, n_pes)
+    columns = shares("n", n, n_pes, "the columns of x2")
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
     moved = m * columns * product.dtype.itemsize
     worth = turns_worth(m * k * n, moved, n_pes, where.link)
     split = split_rows(m, comm_turn, tile_rows, worth)
-    if limits is not None:
-        limits.check(k, n_pes, split.turns)
+    check_limits(limits, k, n_pes, split.turns)
     apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale})
     out = result("y", y, (m * n_pes, columns), product.dtype)
-    sent = scratch.symmetric(where, "blocks of columns", m * n, product.dtype)
-    blocks = sent.local.reshape(n_pes, m, columns)
     whole = scratch.private("rows of the product", (split.longest, n), product.dtype)
-    with session(where, split, tiling=tiling, args=(x1, x2, bias, out), trace=trace) as call:
+    operator = Operator(name="matmul_all_to_all", command=_ALLTOALL, y=local("y", out))
+    args = (x1, x2, bias, out)
+    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
+        sent = scratch.symmetric(where, "blocks of columns", m * n, product.dtype)
+        blocks = sent.local.reshape(n_pes, m, columns)
         handles = call.post_parts(
             "AlltoAll",
             lambda start, rows, turns: call.hccl.AlltoAll(

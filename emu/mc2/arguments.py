@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
+import reprlib
 from typing import Any
 
 import numpy as np
 
 from emu.comm.array import SymmetricArray
-from emu.comm.errors import ArgumentError
+from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world import Group, world
 from emu.kernels.dtypes import BFLOAT16
 
@@ -19,6 +22,93 @@ FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
 HALVES = (FLOAT16, BFLOAT16)
 NAME_CHARACTERS = 128
+
+_shown = reprlib.Repr()
+_shown.maxstring = _shown.maxother = 120
+
+
+def shown(value: Any) -> str:
+    """Return how an error shows a value: its repr, cut short; arrays by shape and dtype."""
+    if isinstance(value, np.ndarray | SymmetricArray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    try:
+        text = _shown.repr(value)
+    except Exception:  # noqa: BLE001 - a value that cannot be shown is still refused by name
+        text = f"an object of type {type(value).__name__}"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return ``value`` as an int in ``[low, high]``, or of at least ``low``.
+
+    Raises:
+        ArgumentError: It is none; booleans are none.
+    """
+    try:
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise ArgumentError(f"{name} must be an integer, but got {shown(value)}")
+    if number < low or (high is not None and number > high):
+        bound = f"at least {low}" if high is None else f"in [{low}, {high}]"
+        bound = str(low) if low == high else bound
+        raise ArgumentError(f"{name} must be {bound}, but got {number}")
+    return number
+
+
+def choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
+    """Return ``value`` as one of some integers.
+
+    Raises:
+        ArgumentError: It is none of them.
+    """
+    fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not fits or int(value) not in allowed:
+        known = ", ".join(map(str, allowed[:-1]))
+        raise ArgumentError(f"{name} must be {known} or {allowed[-1]}, but got {shown(value)}")
+    return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool: True, False, or an integer 0 or 1.
+
+    Raises:
+        ArgumentError: It is something else.
+    """
+    if isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1):
+        return bool(value)
+    raise ArgumentError(f"{name} must be True or False, but got {shown(value)}")
+
+
+def real(name: str, value: Any) -> float:
+    """Return ``value`` as a finite float.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    number = math.nan
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    if not math.isfinite(number):
+        raise ArgumentError(f"{name} must be a finite number, but got {shown(value)}")
+    return number
+
+
+def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
+    """Return ``value`` as a NumPy dtype; ``allowed`` says in the error which would do.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's attributes raise
+        raise ArgumentError(f"{name} must be {allowed}, but got {shown(value)}") from None
+    return dtype
 
 
 def find_group(group: Group | str | None, rank_size: int) -> Group:
@@ -36,11 +126,21 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             raise ArgumentError(
                 f"group must have 1 to {NAME_CHARACTERS} characters, but got {len(group)}"
             )
-        found = world().group(group)
+        if not group.isascii() and group != group.encode("utf-8", "replace").decode():
+            raise ArgumentError(f"group must be text that UTF-8 can hold, but got {shown(group)}")
+        try:
+            found = world().group(group)
+        except UnknownGroupError:
+            raise UnknownGroupError(
+                f"group {shown(group)} is not known; make it on each of its members with "
+                f"world.group({shown(group)}, [PE numbers])"
+            ) from None
     else:
         raise ArgumentError(
             f"group must be a Group, its name or None, but got {type(group).__name__}"
         )
+    if type(rank_size) is not int:
+        rank_size = integer("rank_size", rank_size, 0)
     if rank_size not in (0, found.n_pes):
         raise ArgumentError(
             f"rank_size must be 0 or {found.n_pes}, the size of group {found.name!r}, "
@@ -50,14 +150,26 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
 
 
 def local(name: str, tensor: Any) -> Array:
-    """Return the memory of a tensor on this PE."""
+    """Return the memory of a tensor on this PE.
+
+    Raises:
+        ArgumentError: It is no array, or has a mask, which would be ignored.
+        SymmetricMemoryError: It was freed.
+    """
+    if type(tensor) is np.ndarray:
+        return tensor
     if isinstance(tensor, SymmetricArray):
-        return tensor.local
+        try:
+            return tensor.local
+        except SymmetricMemoryError as error:
+            raise SymmetricMemoryError(f"{name} must be memory in use, but {error}") from None
     if not isinstance(tensor, np.ndarray):
         raise ArgumentError(
             f"{name} must be an ndarray or a SymmetricArray, but got {type(tensor).__name__}"
         )
-    return tensor
+    if isinstance(tensor, np.ma.MaskedArray):
+        raise ArgumentError(f"{name} must be an array without a mask, but got a masked array")
+    return tensor.view(np.ndarray)
 
 
 def matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
@@ -86,11 +198,11 @@ def operands(
         blocks: How many blocks of k columns meet the rows of x2.
         weights: See x2.
     """
-    if is_trans_a:
+    if flag("is_trans_a", is_trans_a):
         raise ArgumentError(f"is_trans_a must be False, but got {is_trans_a!r}")
     left = matrix("x1", x1, (*HALVES, INT8))
     right = matrix("x2", x2, (left.dtype, INT8) if weights else (left.dtype,))
-    if is_trans_b:
+    if flag("is_trans_b", is_trans_b):
         right = right.T
     depth = left.shape[1] * blocks
     if right.shape[0] != depth:
@@ -102,11 +214,11 @@ def operands(
     return left, right
 
 
-def shares(name: str, extent: int, n_pes: int) -> int:
-    """Return ``extent / n_pes``, which must be whole."""
+def shares(name: str, extent: int, n_pes: int, what: str) -> int:
+    """Return ``extent / n_pes``, which must be whole; ``what`` says what is counted."""
     if extent % n_pes:
         raise ArgumentError(
-            f"{name} must be divisible by the group's size of {n_pes}, but got {extent}"
+            f"{name} must be divisible by the group's size of {n_pes}, but got {extent}, {what}"
         )
     return extent // n_pes
 
@@ -134,7 +246,7 @@ def sendable(tensor: Tensor, group: Group) -> Tensor:
         if tensor.dense and tensor.group is group:
             return tensor
         tensor = tensor.local
-    return np.ascontiguousarray(tensor)
+    return np.ascontiguousarray(local("x1", tensor))
 
 
 def apart(results: dict[str, Any], sources: dict[str, Any]) -> None:
@@ -172,7 +284,7 @@ def vector(
 
 def half(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
     """Return fp16 or bf16 as asked for."""
-    wanted = default if dtype is None else np.dtype(dtype)
+    wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
     if wanted not in HALVES:
         raise ArgumentError(f"{name} must be float16 or bfloat16, but got {wanted}")
     return wanted

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.kernel_launch import Place
 from emu.comm.server import Server
 from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.address import array_data
+from emu.mc2.arguments import as_dtype, integer, local, shown
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +21,7 @@ MAX_REPEAT = 255
 """Turns of a task."""
 
 _NUMBERS = {dtype: number for number, dtype in NUMPY_DTYPES.items()}
-_MAX_COUNT = 1 << 48
+MAX_COUNT = 1 << 48
 
 
 def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
@@ -32,11 +30,7 @@ def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
     Raises:
         ArgumentError: It is no array, or not dense.
     """
-    array = value.local if isinstance(value, SymmetricArray) else value
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(
-            f"{name} must be an ndarray or a SymmetricArray, but got {type(value).__name__}"
-        )
+    array = local(name, value)
     if not array.flags.c_contiguous:
         raise ArgumentError(
             f"{name} must be dense (C order), but got strides {array.strides} for shape "
@@ -48,36 +42,18 @@ def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
     return array, Place(offset if in_heap else address, array.nbytes, in_heap)
 
 
-def integer(name: str, value: Any, low: int, high: int) -> int:
-    """Return ``value`` as an int in ``[low, high]``.
-
-    Raises:
-        ArgumentError: It is none.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"{name} must be an integer, but got {value!r}") from None
-    if not low <= number <= high:
-        raise ArgumentError(f"{name} must be in [{low}, {high}], but got {number}")
-    return number
-
-
 def data_type(name: str, value: Any) -> int:
     """Return the number of a dtype given as HcclDataType, its number, or a NumPy dtype.
 
     Raises:
         ArgumentError: It is none of these.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return integer(name, value, 0, len(NUMPY_DTYPES) - 1)
-    try:
-        number = _NUMBERS.get(np.dtype(value))
-    except TypeError:
-        number = None
+    known = "one of " + ", ".join(str(d) for d in _NUMBERS)
+    number = _NUMBERS.get(as_dtype(name, value, known))
     if number is None:
-        known = ", ".join(str(d) for d in _NUMBERS)
-        raise ArgumentError(f"{name} must be one of {known}, but got {value!r}")
+        raise ArgumentError(f"{name} must be {known}, but got {shown(value)}")
     return int(number)
 
 
@@ -100,7 +76,7 @@ class Call:
         count_name: str = "count",
     ) -> None:
         self.command, self.name = command, NAMES[command]
-        self.count = integer(f"{count_name} of {self.name}", count, 0, _MAX_COUNT)
+        self.count = integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
         self.repeat = integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
         self._given = None if dtype is None else data_type("dtype", dtype)
         self._server, self._n_pes = server, server.group.n_pes
@@ -112,26 +88,29 @@ class Call:
     def operation(self, op: Any) -> None:
         """Take the operation of a reduction."""
         try:
-            number = HcclReduceOp(op)
+            number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
         except ValueError:
             number = None
         if number not in REDUCE_OPS:
             raise ArgumentError(
-                f"op of {self.name} must be HcclReduceOp.SUM, MAX or MIN, but got {op!r}"
+                f"op of {self.name} must be HcclReduceOp.SUM, MAX or MIN, but got {shown(op)}"
             )
         self.message["op"] = int(number)
 
     def extent(self, stride: Any = 0) -> tuple[int, int]:
         """Take strideCount; return the elements of input and output that the task spans."""
-        self.message["stride"] = integer(f"strideCount of {self.name}", stride, 0, _MAX_COUNT)
+        self.message["stride"] = integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
-    def counts(self, side: str, counts: Sequence[int], displs: Sequence[int]) -> int:
+    def counts(self, side: str, counts: Any, displs: Any) -> int:
         """Take the counts and displacements of one side; return the elements that they span."""
         names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
         rows = []
         for name, values in zip(names, (counts, displs), strict=True):
-            row = [integer(f"{name}[{i}]", v, 0, _MAX_COUNT) for i, v in enumerate(values)]
+            flat = isinstance(values, list | tuple | range)
+            if not flat and not (isinstance(values, np.ndarray) and values.ndim == 1):
+                raise ArgumentError(f"{name} must be a list of integers, but got {shown(values)}")
+            row = [integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
                 raise ArgumentError(
                     f"{name} must have {self._n_pes} elements, one a rank, but got {len(row)}"
@@ -147,6 +126,15 @@ class Call:
                         f"{start} reach beyond {following}"
                     )
         return max((start + length for start, length in spans), default=0)
+
+    def own_counts(self, my: int) -> None:
+        """Check what this rank sends itself; what it sends the others, the servers compare."""
+        sent, received = int(self.message["send_counts"][my]), int(self.message["recv_counts"][my])
+        if sent != received:
+            raise ArgumentError(
+                f"sendCounts[{my}] and recvCounts[{my}] of rank {my} must be the same, what it sends to "
+                f"itself, but got {sent} and {received}"
+            )
 
     def memory(
         self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
@@ -211,4 +199,4 @@ class Call:
             )
 
 
-__all__ = ["MAX_REPEAT", "Call", "data_type", "integer", "place"]
+__all__ = ["MAX_COUNT", "MAX_REPEAT", "Call", "data_type", "place"]

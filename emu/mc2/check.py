@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.mc2.arguments import Array, real, shown
 
 TOLERANCE = 0.005
 SHARE = 0.995
@@ -59,18 +60,18 @@ def compare(
         What was found.
 
     Raises:
-        ArgumentError: Shapes differ, or ``tolerance`` or ``share`` is out of bounds.
+        ArgumentError: No real numbers, shapes differ, or ``tolerance`` or ``share`` is out of bounds.
     """
-    got, want = np.asarray(x), np.asarray(expected)
+    got, want = _numbers("x", x), _numbers("expected", expected)
     if got.shape != want.shape:
         raise ArgumentError(
             f"x must have shape {want.shape}, that of expected, but got {got.shape}"
         )
+    tolerance, share = real("tolerance", tolerance), real("share", share)
     if not tolerance > 0:
         raise ArgumentError(f"tolerance must be positive, but got {tolerance}")
     if not 0 <= share <= 1:
         raise ArgumentError(f"share must be in [0, 1], but got {share}")
-    got, want = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
         away = np.abs(got - want)
         error = np.where(away < tolerance, away, away / np.maximum(np.abs(got), np.abs(want)))
@@ -85,6 +86,22 @@ def compare(
         None if where is None else tuple(int(i) for i in where),
         got.size - count >= share * got.size,
     )
+
+
+def _numbers(name: str, value: Any) -> Array:
+    """Return real numbers as fp64."""
+    try:
+        array = np.asarray(value)
+        # NumPy knows the kinds of its own dtypes; those of ml_dtypes are numbers too.
+        known = array.dtype.kind in "biuf" or array.dtype.type.__module__ == "ml_dtypes"
+        if known and not isinstance(value, np.ma.MaskedArray):
+            return array.astype(np.float64)
+    except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's methods raise
+        array = None
+    got = shown(value) if array is None or array.dtype.kind == "O" else f"dtype {array.dtype}"
+    if isinstance(value, np.ma.MaskedArray):
+        got = "a masked array"
+    raise ArgumentError(f"{name} must be an array of real numbers, but got {got}")
 
 
 def matches(x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +12,24 @@ from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.world import Group
 from emu.kernels.dtypes import BFLOAT16, DTYPES
+from emu.mc2.arguments import integer, local, shown
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
 from emu.mc2.hccl import Hccl
 
 HALF = (np.dtype(np.float16), BFLOAT16)
 INT8, FLOAT32 = np.dtype(np.int8), np.dtype(np.float32)
+
+MAX_ROWS = 1 << 40
+"""Rows that one expert can have from one rank."""
+
+OPERATORS = (
+    "alltoallv_gmm",
+    "gmm_alltoallv",
+    "moe_distribute_dispatch",
+    "moe_distribute_combine",
+)
+"""The operators that agree by :func:`agree`."""
+_HEAD_WORDS = 10
 
 Turn = tuple[int, int]
 
@@ -36,9 +48,7 @@ def matrix(
     Raises:
         ArgumentError: It is something else.
     """
-    array = value.local if isinstance(value, SymmetricArray) else value
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"{name} must be an array, but got {type(value).__name__}")
+    array = local(name, value)
     fits = array.ndim == len(shape) and all(
         isinstance(wanted, str) or wanted == extent
         for wanted, extent in zip(shape, array.shape, strict=True)
@@ -58,9 +68,15 @@ def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
     Raises:
         ArgumentError: They are no ``ranks * experts`` integers of at least 0.
     """
-    array = np.asarray(value.local if isinstance(value, SymmetricArray) else value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise ArgumentError(f"{name} must be integers, but got {array.dtype}")
+    if isinstance(value, SymmetricArray | np.ndarray):
+        array = local(name, value)
+    else:
+        try:
+            array = np.asarray(value)
+        except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's methods raise
+            raise ArgumentError(f"{name} must be integers, but got {shown(value)}") from None
+    if array.dtype.kind not in "iu" and (array.size or array.dtype.kind == "O"):
+        raise ArgumentError(f"{name} must be integers, but got {shown(value)}")
     if array.shape != (ranks * experts,):
         raise ArgumentError(
             f"{name} must have {ranks * experts} elements, one for each of {experts} experts on each of "
@@ -70,6 +86,12 @@ def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
         rank, expert = divmod(int(array.argmin()), experts)
         raise ArgumentError(
             f"{name} must not be negative, but got {int(array.min())} for expert {expert} of rank {rank}"
+        )
+    if array.size and int(array.max()) > MAX_ROWS:
+        rank, expert = divmod(int(array.argmax()), experts)
+        raise ArgumentError(
+            f"{name} must be at most {MAX_ROWS}, but got {int(array.max())} for expert {expert} of rank "
+            f"{rank}"
         )
     return array.astype(np.int64).reshape(ranks, experts)
 
@@ -130,6 +152,7 @@ class Exchange:
 
 def agree(
     group: Group,
+    operator: str,
     owned: Array,
     held: Array | None,
     alike: dict[str, int | np.dtype[Any]],
@@ -145,6 +168,7 @@ def agree(
 
     Args:
         group: The ranks.
+        operator: Which operator this is.
         owned: Rows of this rank for each expert of each rank.
         held: Rows of each rank for each expert of this rank. Default: ask the others.
         alike: What must be the same on every rank, by name.
@@ -159,9 +183,12 @@ def agree(
     """
     ranks, experts = owned.shape
     same = {"the number of experts": experts, "comm_turn": comm_turn, **alike}
-    head = [DTYPES.index(v) if isinstance(v, np.dtype) else v for v in same.values()]
-    given = [owned.reshape(-1)] if held is None else [owned.reshape(-1), held.reshape(-1)]
-    words = np.concatenate([np.array([*head, row_work], np.int64), *given])
+    # As many words whatever the operator: so operators that differ are told by name.
+    head = np.full(_HEAD_WORDS, -1, np.int64)
+    head[:2] = OPERATORS.index(operator), row_work
+    values = [DTYPES.index(v) if isinstance(v, np.dtype) else v for v in same.values()]
+    head[2 : 2 + len(values)] = values
+    words = np.concatenate([head, owned.reshape(-1), (owned if held is None else held).reshape(-1)])
     try:
         table = group.all_gather(words)
     except ArgumentError as error:
@@ -169,23 +196,33 @@ def agree(
             f"the number of experts must be the same on every rank, but rank {group.my_pe} has "
             f"{experts}: {error}"
         ) from error
-    for column, (name, value) in enumerate(same.items()):
-        values = table[:, column].tolist()
-        if len(set(values)) > 1:
-            shown = [str(DTYPES[v] if isinstance(value, np.dtype) else v) for v in values]
-            raise ArgumentError(
-                f"{name} must be the same on every rank, but got {', '.join(shown)} by rank"
-            )
-    counts = table[:, len(head) + 1 :].reshape(ranks, -1, ranks, experts)
+    _compare_heads(table, operator, same)
+    counts = table[:, _HEAD_WORDS:].reshape(ranks, 2, ranks, experts)
     owners = counts[:, 0]  # [owner, holder, expert]
     if held is not None:
         _compare(owners, counts[:, 1].swapaxes(0, 1), names, back)
     routes = Routes(owned, owners[:, group.my_pe].copy())
     busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
     turns = comm_turn or choose_turns(
-        busiest, row_bytes, int(table[:, len(head)].max()), experts, ranks, group.link
+        busiest, row_bytes, int(table[:, 1].max()), experts, ranks, group.link
     )
     return Exchange(routes, cut_turns(owners.sum((0, 1)), turns))
+
+
+def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[Any]]) -> None:
+    """Refuse heads that differ; ``same`` is what this rank's says, by name."""
+    called = [OPERATORS[code] for code in table[:, 0].tolist()]
+    if len(set(called)) > 1:
+        raise ArgumentError(
+            f"every rank must call the same operator, but got {', '.join(called)} by rank"
+        )
+    for column, (name, value) in enumerate(same.items(), 2):
+        values = table[:, column].tolist()
+        if len(set(values)) > 1:
+            said = [str(DTYPES[v] if isinstance(value, np.dtype) else v) for v in values]
+            raise ArgumentError(
+                f"{name} must be the same on every rank, but got {', '.join(said)} by rank"
+            )
 
 
 def _compare(owners: Array, holders: Array, names: tuple[str, str], back: bool) -> None:
@@ -212,10 +249,7 @@ def check_turns(comm_turn: Any, experts: int) -> int:
         ArgumentError: It is not in [0, number of experts], or more than a communicator takes.
     """
     most = min(experts, MAX_TURNS)
-    try:
-        turns = operator.index(comm_turn)
-    except TypeError:
-        raise ArgumentError(f"comm_turn must be an integer, but got {comm_turn!r}") from None
+    turns = integer("comm_turn", comm_turn, -1 << 70)
     if not 0 <= turns <= most:
         raise ArgumentError(
             f"comm_turn must be in [0, {most}] with {experts} experts a rank (a turn has at least one "

@@ -24,7 +24,7 @@ from emu.comm.world import Group
 from emu.kernels.matmul import Packed, matmul
 from emu.kernels.rows import scale_product
 from emu.mc2 import scratch
-from emu.mc2.arguments import find_group
+from emu.mc2.arguments import as_dtype, find_group, flag
 from emu.mc2.expert_exchange import (
     FLOAT32,
     HALF,
@@ -122,7 +122,7 @@ def alltoallv_gmm(
         find_group(group, 0),
         Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
         Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
-        send_counts, recv_counts, permute_out, comm_turn,
+        send_counts, recv_counts, flag("permute_out", permute_out), comm_turn,
     )  # fmt: skip
 
 
@@ -207,13 +207,14 @@ def _run_alltoallv_gmm(
     }
     row_bytes = experts.depth * experts.x.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, experts.work, turns)
+    call = agree(group, "alltoallv_gmm", owned, held, alike, row_bytes, experts.work, turns)
     routes = call.routes
     rows = np.empty((routes.held_rows, experts.depth), experts.x.dtype)
     room = rows if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(rows)
     gmm_y = np.empty((routes.held_rows, experts.columns), experts.dtype)
     scales = None
     with Hccl(group) as hccl:
+        hccl.operator = "alltoallv_gmm"
         first = None
         if experts.x_scale is not None:
             every = (0, e)
@@ -263,7 +264,9 @@ def _run_gmm_alltoallv(
     }
     row_bytes = experts.columns * experts.dtype.itemsize
     turns = check_turns(comm_turn, e)
-    call = agree(group, owned, held, alike, row_bytes, experts.work, turns, back=True)
+    call = agree(
+        group, "gmm_alltoallv", owned, held, alike, row_bytes, experts.work, turns, back=True
+    )
     routes = call.routes
     products = np.empty((routes.held_rows, experts.columns), experts.dtype)
     room = (
@@ -271,6 +274,7 @@ def _run_gmm_alltoallv(
     )
     y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
     with Hccl(group) as hccl:
+        hccl.operator = "gmm_alltoallv"
         sources = [products if routes.is_direct(turn) else room for turn in call.turns]
         # The last turn has only its own rank's rows left to be multiplied beside it.
         last = call.turns[-1]
@@ -313,6 +317,7 @@ class Experts:
     ) -> None:
         self.x = np.ascontiguousarray(matrix("gmm_x", x, ("rows", "h"), (*HALF, INT8)))
         depth = self.x.shape[1]
+        transposed = flag("trans_gmm_weight", transposed)
         shape = ("e", "n", depth) if transposed else ("e", depth, "n")
         array = matrix("gmm_weight", weight, shape, (self.x.dtype,))
         self.weight = array.swapaxes(1, 2) if transposed else array
@@ -365,6 +370,7 @@ class Shared:
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x: Array | None = None
+        transposed = flag("trans_mm_weight", transposed)
         if x is None or weight is None:
             given = {"mm_x": x, "mm_weight": weight, "mm_x_scale": x_scale}
             given["mm_weight_scale"] = weight_scale
@@ -396,7 +402,7 @@ class Shared:
 def _output_dtype(dtype: np.dtype[Any], wanted: npt.DTypeLike | None) -> np.dtype[Any]:
     if wanted is None:
         return HALF[0] if dtype == INT8 else dtype
-    result = np.dtype(wanted)
+    result = as_dtype("output_dtype", wanted, "float16 or bfloat16")
     if result not in HALF or dtype not in (INT8, result):
         allowed = " or ".join(str(d) for d in (HALF if dtype == INT8 else (dtype,)))
         raise ArgumentError(f"output_dtype must be {allowed} for {dtype}, but got {result}")

@@ -21,29 +21,30 @@ from typing import Any, Self
 
 import numpy as np
 
-from emu.comm.errors import ArgumentError, ServerError
+from emu.comm.array import SymmetricArray
+from emu.comm.errors import ArgumentError, ServerError, SymmetricMemoryError
 from emu.comm.kernel_launch import (
     MAX_ARGUMENTS,
-    MAX_TILING_BYTES,
     Kernel,
     Launch,
     Place,
     read_kernel,
+    tiling_bytes,
     write_launch,
 )
 from emu.comm.server import Server, Turn, server_of
-from emu.comm.tasks import LAUNCH, NAMES, PREPARE
+from emu.comm.tasks import LAUNCH, NAMES, PREPARE, operator_tag
 from emu.comm.tiling import (
     HcclCommand,
     HcclReduceOp,
     PreparePosition,
-    TilingData,
     UseBufferType,
     Version,
     WaitPolicy,
 )
 from emu.comm.world import Group, world
-from emu.mc2.call import Call, data_type, place
+from emu.mc2.arguments import flag, integer, shown
+from emu.mc2.call import MAX_COUNT, Call, data_type, place
 
 Array = np.ndarray[Any, Any]
 
@@ -77,6 +78,10 @@ class Hccl:
     With tiling data whose ``preparePosition`` is 0 the host has prepared the one task of the kernel: its
     handle is 0, and there is nothing to prepare (:mod:`emu.comm.kernel_launch`).
 
+    Attributes:
+        operator: What reports call the operator whose kernel this is, with all that must be the same on every
+            rank; tasks of different ones do not fit together. Default: empty.
+
     Args:
         group: The communicator. Default: the world.
         tiling: The operator's tiling data, bytes that begin with an Mc2Msg of any version; the server
@@ -103,40 +108,34 @@ class Hccl:
         workspace: Any = None,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
-        self._group = world() if group is None else group
+        if group is not None and not isinstance(group, Group):
+            raise ArgumentError(f"group must be a Group or None, but got {shown(group)}")
+        self._group: Group = world() if group is None else group
         self._server: Server = server_of(self._group)
-        self._server.check()
-        if self._server.in_use:
-            raise ServerError(
-                f"communicator {self._group.name!r} must be finalised before it is used again: "
-                "another Hccl of this PE has it"
-            )
-        self._window_bytes = window_bytes
+        self._window_bytes = integer("window_bytes", window_bytes, 1, MAX_COUNT)
         self._tasks: list[_Task] = []
-        self._kept: list[Any] = []
         self._last_waited = 0
         self._closed = False
-        self._server.in_use = True
-        self._server.sessions += 1
+        self.operator = ""
+        self._server.claim()
         self._first_turn = self._server.prepared_turns
         self._kernel: Kernel | None = None
         if tiling is not None:
             try:
                 self._launch(tiling, version, args, workspace)
             except BaseException:
-                self._leave()
+                self._closed = True
+                self._server.kept.clear()
+                self._server.retract()
                 raise
 
-    def _launch(self, tiling: Any, version: Any, args: Sequence[Any], workspace: Any) -> None:
+    def _launch(self, tiling: Any, version: Any, args: Any, workspace: Any) -> None:
         """Hand the tiling data and the places of the arguments to the server."""
         server = self._server
-        data = tiling.to_bytes() if isinstance(tiling, TilingData) else bytes(tiling)
-        if len(data) > MAX_TILING_BYTES:
-            raise ArgumentError(
-                f"tiling must have at most {MAX_TILING_BYTES} bytes, but got {len(data)}"
-            )
-        expected = None if version is None else Version(version)
+        data, expected = tiling_bytes(tiling), _version(version)
         kernel = read_kernel(data, expected, self._group.name)
+        if not isinstance(args, list | tuple):
+            raise ArgumentError(f"args must be a list or tuple of arrays, but got {shown(args)}")
         if len(args) > MAX_ARGUMENTS:
             raise ArgumentError(f"args must be at most {MAX_ARGUMENTS}, but got {len(args)}")
         places = [
@@ -152,9 +151,11 @@ class Hccl:
                 self._keep("window", self.GetWindowsOutAddr(me)),
             )
         _check_indices(kernel, places)
-        write_launch(server.launch_area, data, expected, places, space, windows)
+        area = np.zeros_like(server.launch_area)
+        write_launch(area, data, expected, places, space, windows)
         if kernel.position == PreparePosition.HOST:  # the errors of the server, here and now
-            Launch(server.launch_area, self._group.name).records(self._group.n_pes, 0, 0)
+            Launch(area, self._group.name).records(self._group.n_pes, 0, 0)
+        server.leave_launch(area)
         self._kernel = kernel
         message = server.message()
         message["kind"], message["session"] = LAUNCH, server.sessions
@@ -168,7 +169,7 @@ class Hccl:
 
     def _keep(self, name: str, value: Any) -> Place:
         array, where = place(self._server, name, value)
-        self._kept.append(array)
+        self._server.kept.append(array)
         return where
 
     def __enter__(self) -> Self:
@@ -182,7 +183,7 @@ class Hccl:
     ) -> None:
         if kind is None:
             self.Finalize()
-        elif not self._closed:
+        else:
             self._leave()
 
     # --- prepare ---------------------------------------------------------------------------
@@ -255,7 +256,8 @@ class Hccl:
             self._server, HcclCommand.ALLGATHER, sendCount, repeat, dtype, count_name="sendCount"
         )
         sizes = call.extent(strideCount)
-        call.memory(send, recv, *sizes, own=self._group.my_pe * (strideCount or call.count))
+        stride = int(call.message["stride"]) or call.count
+        call.memory(send, recv, *sizes, own=self._group.my_pe * stride)
         return self._prepare(call, commit)
 
     def ReduceScatter(
@@ -380,12 +382,17 @@ class Hccl:
         if recvDtype is not None and dtype is not None:
             kinds = data_type("dtype", dtype), data_type("recvDtype", recvDtype)
             if kinds[0] != kinds[1]:
-                raise ArgumentError(f"recvDtype must be dtype, {dtype!r}, but got {recvDtype!r}")
+                raise ArgumentError(
+                    f"recvDtype must be dtype, {shown(dtype)}, but got {shown(recvDtype)}"
+                )
         sent = call.counts("send", sendCounts, sdispls)
-        call.memory(send, recv, sent, call.counts("recv", recvCounts, rdispls))
+        received = call.counts("recv", recvCounts, rdispls)
+        call.own_counts(self._group.my_pe)
+        call.memory(send, recv, sent, received)
         return self._prepare(call, commit)
 
     def _prepare(self, call: Call, commit: bool) -> int:
+        commit = flag("commit", commit)
         self._check_open()
         if self._kernel is not None:
             if self._kernel.position == PreparePosition.HOST:
@@ -399,8 +406,10 @@ class Hccl:
         server, message = self._server, call.message
         message["kind"], message["session"] = PREPARE, server.sessions
         message["index"] = len(self._tasks)
+        if self.operator:
+            message["operator"], message["tag"] = operator_tag(self.operator)
         committed = call.repeat if commit else 0
-        self._kept.append(call.kept)
+        server.kept.append(call.kept)
         slot = server.post(message, committed)
         base = server.prepared_turns
         server.prepared_turns += call.repeat
@@ -424,8 +433,9 @@ class Hccl:
         kernel = self._kernel
         once = kernel is not None and kernel.turns and kernel.wait_policy == WaitPolicy.FIRST_TURN
         before = task.committed
-        task.committed = task.repeat if once else before + 1
-        self._server.release(task.slot, before, task.committed, task.base)
+        after = task.repeat if once else before + 1
+        self._server.release(task.slot, before, after, task.base)
+        task.committed = after
 
     def Wait(self, handle: int) -> int:
         """Wait for the next turn of a task.
@@ -474,31 +484,29 @@ class Hccl:
                     f"before Finalize, but {task.committed} were"
                 )
         try:
-            self._server.check()
             if self._tasks:
                 self._server.wait(self._server.prepared_turns, "Hccl.Finalize")
         finally:
-            self._closed = True
-            self._server.in_use = False
-            self._kept.clear()
+            self._leave()
 
     def _leave(self) -> None:
-        """Go with tasks unfinished, because of an error."""
-        self._closed = True
-        self._server.in_use = False
-        if self._tasks:
-            self._server.abandon()
+        """Give the communicator free; with tasks unfinished, because of an error, for good."""
+        if not self._closed:
+            self._closed = True
+            self._server.give_up()
 
     def _check_open(self) -> None:
         if self._closed:
             raise ArgumentError("this Hccl must not be used after Finalize; make a new one")
-        self._server.check()
 
     def _task(self, handle: int) -> _Task:
         self._check_open()
-        if not 0 <= handle < len(self._tasks):
-            raise ArgumentError(f"handle must be in [0, {len(self._tasks)}), but got {handle}")
-        return self._tasks[handle]
+        tasks = self._tasks
+        if type(handle) is not int or not 0 <= handle < len(tasks):
+            handle = integer("handle", handle, 0)
+            if handle >= len(tasks):
+                raise ArgumentError(f"handle must be in [0, {len(tasks)}), but got {handle}")
+        return tasks[handle]
 
     # --- the communicator ------------------------------------------------------------------
 
@@ -519,8 +527,16 @@ class Hccl:
         return self._window("out", rank)
 
     def _window(self, name: str, rank: int) -> Array:
+        rank = integer("rank", rank, 0, self._group.n_pes - 1)
         key = f"emu.hccl.window.{name}"
-        return self._group.alloc(self._window_bytes, np.uint8, name=key, key=key).on(rank)
+        try:
+            window = self._group.alloc(self._window_bytes, np.uint8, name=key, key=key)
+        except SymmetricMemoryError as error:
+            raise SymmetricMemoryError(
+                f"window_bytes must be the same in every Hccl of communicator {self._group.name!r} and "
+                f"fit in the heap, but got {self._window_bytes}: {error}"
+            ) from None
+        return window.on(rank)
 
     def Turns(self) -> list[Turn]:
         """Return when each turn of this kernel was executed, on every rank, as far as it is done."""
@@ -528,7 +544,20 @@ class Hccl:
 
 
 def _is_strided(value: Any) -> bool:
+    if isinstance(value, SymmetricArray):
+        return not value.dense
     return isinstance(value, np.ndarray) and not value.flags.c_contiguous
+
+
+def _version(version: Any) -> Version | None:
+    if version is None or isinstance(version, Version):
+        return version
+    known = {one.value: one for one in Version}
+    if not isinstance(version, str) or version not in known:
+        raise ArgumentError(
+            f"version must be one of {', '.join(known)}, or None, but got {shown(version)}"
+        )
+    return known[version]
 
 
 def _check_indices(kernel: Kernel, places: list[Place | None]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
+from emu.mc2.arguments import integer, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,9 @@ class HardwareLimits:
         k_min: Smallest inner extent.
         k_end: The inner extent must be below this.
         max_turns: Most turns of one call.
+
+    Raises:
+        ArgumentError: One of them is none of that.
     """
 
     A2: ClassVar[HardwareLimits]
@@ -30,6 +34,19 @@ class HardwareLimits:
     k_min: int = 256
     k_end: int = 65535
     max_turns: int = 16
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ArgumentError(f"name must be text, but got {shown(self.name)}")
+        if not isinstance(self.rank_sizes, tuple) or not self.rank_sizes:
+            raise ArgumentError(
+                f"rank_sizes must be a tuple of group sizes, but got {shown(self.rank_sizes)}"
+            )
+        for i, size in enumerate(self.rank_sizes):
+            integer(f"rank_sizes[{i}]", size, 1)
+        integer("k_min", self.k_min, 0)
+        integer("k_end", self.k_end, 1)
+        integer("max_turns", self.max_turns, 1)
 
     def check(self, k: int, n_pes: int, turns: int) -> None:
         """Refuse a call that the hardware would refuse.
@@ -42,6 +59,8 @@ class HardwareLimits:
         Raises:
             ArgumentError: One of them is out of bounds.
         """
+        k, n_pes = integer("k", k, 0), integer("rank_size", n_pes, 1)
+        turns = integer("comm_turn", turns, 0)
         if not self.k_min <= k < self.k_end:
             raise ArgumentError(
                 f"k must be in [{self.k_min}, {self.k_end}) on {self.name}, but got {k}"
@@ -53,6 +72,19 @@ class HardwareLimits:
             raise ArgumentError(
                 f"comm_turn must be at most {self.max_turns} on {self.name}, but got {turns} turns"
             )
+
+
+def check_limits(limits: HardwareLimits | None, k: int, n_pes: int, turns: int) -> None:
+    """Refuse what an operator's ``limits`` refuse, or ``limits`` that are none.
+
+    Raises:
+        ArgumentError: As said.
+    """
+    if limits is None:
+        return
+    if not isinstance(limits, HardwareLimits):
+        raise ArgumentError(f"limits must be HardwareLimits or None, but got {shown(limits)}")
+    limits.check(k, n_pes, turns)
 
 
 HardwareLimits.A2 = HardwareLimits(name="A2", rank_sizes=(2, 4, 8))

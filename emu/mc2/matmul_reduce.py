@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.tiling.enums import HcclCommand
 from emu.comm.world import Group
 from emu.kernels.cast import cast
 from emu.mc2 import scratch
@@ -17,16 +18,19 @@ from emu.mc2.arguments import (
     Tensor,
     apart,
     find_group,
+    integer,
     local,
     matrix,
     operands,
+    real,
     result,
     shares,
+    shown,
     vector,
 )
-from emu.mc2.limits import HardwareLimits
+from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product, restore_weight, row_scales
-from emu.mc2.session import session
+from emu.mc2.session import Operator, session
 from emu.mc2.spans import Span
 from emu.mc2.splitting import TileSplit, split_rows, turns_worth
 
@@ -85,24 +89,24 @@ def matmul_reduce_scatter(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    if reduce_op != "sum":
-        raise ArgumentError(f"reduce_op must be 'sum', but got {reduce_op!r}")
+    _check_op(reduce_op)
     where = find_group(group, rank_size)
     left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
     (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    block = shares("m", m, n_pes)
+    block = shares("m", m, n_pes, "the rows of x1")
     product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
     tokens = row_scales("x1_scale", x1_scale, product, m)
     worth = turns_worth(m * k * n, block * n * product.dtype.itemsize, n_pes, where.link)
     split = split_rows(block, comm_turn, tile_rows, worth)
-    if limits is not None:
-        limits.check(k, n_pes, split.turns)
+    check_limits(limits, k, n_pes, split.turns)
     apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale})
     out = result("y", y, (block, n), product.dtype)
-    sent = scratch.symmetric(where, "partial products", m * n, product.dtype)
-    partial, source = sent.local.reshape(n_pes, block, n), left.reshape(n_pes, block, k)
     scales = None if tokens is None else tokens.reshape(n_pes, block)
-    with session(where, split, tiling=tiling, args=(x1, x2, bias, out), trace=trace) as call:
+    command, args = HcclCommand.REDUCE_SCATTER, (x1, x2, bias, out)
+    operator = Operator(name="matmul_reduce_scatter", command=command, y=local("y", out))
+    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
+        sent = scratch.symmetric(where, "partial products", m * n, product.dtype)
+        partial, source = sent.local.reshape(n_pes, block, n), left.reshape(n_pes, block, k)
         handles = call.post_parts(
             "ReduceScatter",
             lambda start, rows, turns: call.hccl.ReduceScatter(
@@ -190,8 +194,7 @@ def matmul_all_reduce(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    if reduce_op != "sum":
-        raise ArgumentError(f"reduce_op must be 'sum', but got {reduce_op!r}")
+    _check_op(reduce_op)
     where = find_group(group, rank_size)
     work = _Reduction(
         where,
@@ -276,10 +279,9 @@ def matmul_all_reduce_add_rms_norm(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    if reduce_op != "sum":
-        raise ArgumentError(f"reduce_op must be 'sum', but got {reduce_op!r}")
-    if not epsilon >= 0:
-        raise ArgumentError(f"epsilon must be at least 0, but got {epsilon!r}")
+    _check_op(reduce_op)
+    if not 0 <= real("epsilon", epsilon) <= np.finfo(FLOAT32).max:
+        raise ArgumentError(f"epsilon must be at least 0 and fit in fp32, but got {epsilon!r}")
     where = find_group(group, rank_size)
     work = _Reduction(
         where,
@@ -305,6 +307,11 @@ def matmul_all_reduce_add_rms_norm(
     args = (x1, x2, bias, residual, gamma, out, normal)
     work.run(split, out, norm, tiling=tiling, args=args, trace=trace)
     return out, normal
+
+
+def _check_op(reduce_op: Any) -> None:
+    if not (isinstance(reduce_op, str) and reduce_op == "sum"):
+        raise ArgumentError(f"reduce_op must be 'sum', but got {shown(reduce_op)}")
 
 
 def _same_shape(name: str, value: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
@@ -357,7 +364,11 @@ class _Reduction:
             if scale is None:
                 raise ArgumentError("antiquant_scale must be given for int8 weights, but got None")
             right = restore_weight(right, self.left.dtype, scale, offset, group_size)
-        elif scale is not None or offset is not None or group_size:
+        elif (
+            scale is not None
+            or offset is not None
+            or integer("antiquant_group_size", group_size, 0)
+        ):
             raise ArgumentError(
                 f"antiquant_scale, antiquant_offset and antiquant_group_size must be left out where "
                 f"x1 is {self.left.dtype} and x2 {right.dtype}: they go with int8 weights alone"
@@ -378,8 +389,7 @@ class _Reduction:
         moved = 2 * m * n * self.product.dtype.itemsize // n_pes
         worth = turns_worth(m * k * n, moved, n_pes, self.group.link)
         split = split_rows(m, comm_turn, tile_rows, worth)
-        if limits is not None:
-            limits.check(k, n_pes, split.turns)
+        check_limits(limits, k, n_pes, split.turns)
         return split
 
     def run(
@@ -393,9 +403,11 @@ class _Reduction:
         trace: list[Span] | None,
     ) -> None:
         m, n = self.shape
-        sent = scratch.symmetric(self.group, "partial products", m * n, self.product.dtype)
-        partial = sent.local.reshape(m, n)
-        with session(self.group, split, tiling=tiling, args=args, trace=trace) as call:
+        name = "matmul_all_reduce" if norm is None else "matmul_all_reduce_add_rms_norm"
+        operator = Operator(name=name, command=HcclCommand.ALLREDUCE, y=local("y", out))
+        with session(self.group, split, operator, tiling=tiling, args=args, trace=trace) as call:
+            sent = scratch.symmetric(self.group, "partial products", m * n, self.product.dtype)
+            partial = sent.local.reshape(m, n)
             handles = call.post_parts(
                 "AllReduce",
                 lambda start, rows, turns: call.hccl.AllReduce(

@@ -9,7 +9,6 @@ from; those of one rank in the order of (t, j). So the order depends on the rout
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,12 @@ from emu.comm.world import Group
 from emu.kernels.cast import cast
 from emu.kernels.quant import dynamic_quantize, quantize
 from emu.kernels.rows import weighted_row_sum
-from emu.mc2.arguments import find_group
+from emu.mc2.arguments import choice, find_group, integer, local, shown
 from emu.mc2.expert_exchange import (
     FLOAT32,
     HALF,
     INT8,
+    MAX_ROWS,
     Exchange,
     Turn,
     agree,
@@ -37,6 +37,8 @@ NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT = range(3)
 """What ``quant_mode`` may be."""
 CUMULATIVE, COUNTS = range(2)
 """What ``expert_token_nums_type`` may be."""
+MAX_EXPERTS = 1 << 20
+"""Experts of all ranks: tables have a word for each."""
 
 _BOOL, _INT32 = np.dtype(np.bool_), np.dtype(np.int32)
 
@@ -189,13 +191,12 @@ def _run_dispatch(
     routing = Routing(group, expert_ids, moe_expert_num, x_active_mask, global_bs)
     routing.check_tokens("x", tokens)
     packer = Packer(tokens, routing, quant_mode, scales)
-    if expert_token_nums_type not in (CUMULATIVE, COUNTS):
-        raise ArgumentError(
-            f"expert_token_nums_type must be 0 or 1, but got {expert_token_nums_type!r}"
-        )
+    choice("expert_token_nums_type", expert_token_nums_type, (CUMULATIVE, COUNTS))
     h = tokens.shape[1]
     alike = {**routing.alike, "h of x": h, "the dtype of x": tokens.dtype, "quant_mode": quant_mode}
-    call = agree(group, routing.owned, None, alike, h * packer.dtype.itemsize)
+    call = agree(
+        group, "moe_distribute_dispatch", routing.owned, None, alike, h * packer.dtype.itemsize
+    )
     expand_x, dynamic_scales = _send_out(group, call, packer)
     numbers = np.diff(call.routes.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
@@ -236,7 +237,7 @@ def _run_combine(
         extra = np.ascontiguousarray(extra)
     alike = {**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype}
     call = agree(
-        group, routing.owned, held, alike, h * rows.itemsize,
+        group, "moe_distribute_combine", routing.owned, held, alike, h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"), back=True,
     )  # fmt: skip
     back = _send_back(group, call, rows)
@@ -255,6 +256,7 @@ def _send_out(group: Group, call: Exchange, packer: Packer) -> tuple[Array, Arra
     )
     every: Turn = (0, routes.owned.shape[1])
     with Hccl(group) as hccl:
+        hccl.operator = "moe_distribute_dispatch"
         handles = [
             call.post_out(hccl, sent, came if routes.is_direct(turn) else room, turn, False)
             for turn in turns
@@ -283,6 +285,7 @@ def _send_back(group: Group, call: Exchange, rows: Array) -> Array:
     room = rows if all(routes.is_direct(turn) for turn in turns) else np.empty_like(rows)
     back = np.empty((routes.owned_rows, rows.shape[1]), rows.dtype)
     with Hccl(group) as hccl:
+        hccl.operator = "moe_distribute_combine"
         handles = [
             call.post_back(hccl, rows if routes.is_direct(turn) else room, back, turn, False)
             for turn in turns
@@ -312,16 +315,16 @@ class Routing:
     def __init__(
         self, group: Group, expert_ids: Any, moe_expert_num: Any, mask: Any, global_bs: Any
     ) -> None:
-        total = _integer("moe_expert_num", moe_expert_num)
-        if total < 1 or total % group.n_pes:
+        total = integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
+        if total % group.n_pes:
             raise ArgumentError(
                 f"moe_expert_num must be a multiple of the {group.n_pes} ranks of group "
                 f"{group.name!r}, and at least that, but got {total}"
             )
         ids = matrix("expert_ids", expert_ids, ("bs", "k"), (_INT32,))
         bs, k = self.shape = ids.shape
-        limit = _integer("global_bs", global_bs)
-        if limit < 0 or limit % group.n_pes:
+        limit = integer("global_bs", global_bs, 0, MAX_ROWS)
+        if limit % group.n_pes:
             raise ArgumentError(
                 f"global_bs must be 0 or a multiple of the {group.n_pes} ranks, but got {limit}"
             )
@@ -380,8 +383,7 @@ class Packer:
     """
 
     def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: Any) -> None:
-        if quant_mode not in (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT):
-            raise ArgumentError(f"quant_mode must be 0, 1 or 2, but got {quant_mode!r}")
+        quant_mode = choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
         self._routing = routing
         self.width = x.shape[1]
         self.dtype = x.dtype if quant_mode == NO_QUANT else INT8
@@ -404,7 +406,8 @@ class Packer:
     def _smoothing(self, scales: Any) -> Array:
         """Return scales [experts, h]; one row for all of them is repeated without a copy."""
         experts = self._routing.owned.size
-        wanted = (self.width,) if np.ndim(scales) == 1 else (experts, self.width)
+        scales = local("scales", scales)
+        wanted = (self.width,) if scales.ndim == 1 else (experts, self.width)
         return np.broadcast_to(matrix("scales", scales, wanted, (FLOAT32,)), (experts, self.width))
 
     def pack(self, start: int, end: int, rows: Array, scales: Array) -> None:
@@ -444,35 +447,34 @@ def _active(mask: Any, bs: int, k: int) -> Array:
     """Return which copies are sent, [bs * k]."""
     if mask is None:
         return np.ones(bs * k, _BOOL)
-    by_copy = np.ndim(mask) == 2
+    mask = local("x_active_mask", mask)
+    by_copy = mask.ndim == 2
     given = matrix("x_active_mask", mask, (bs, k) if by_copy else (bs,), (_BOOL,))
     return given.reshape(-1) if by_copy else np.repeat(given, k)
-
-
-def _integer(name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"{name} must be an integer, but got {value!r}") from None
 
 
 def _refuse(
     expert_shard_type: Any, shared_expert_rank_num: Any, group_tp: Any, tp_world_size: Any
 ) -> None:
     """Refuse what would give other results if it were ignored."""
-    if expert_shard_type != 0 or shared_expert_rank_num != 0:
-        name = "expert_shard_type" if expert_shard_type != 0 else "shared_expert_rank_num"
-        value = expert_shard_type if expert_shard_type != 0 else shared_expert_rank_num
-        raise ArgumentError(
-            f"{name} must be 0, since no ranks are set apart for shared experts, but got {value!r}; "
-            "give shared_expert_x to the combine instead"
-        )
-    if group_tp:
+    apart = {
+        "expert_shard_type": expert_shard_type,
+        "shared_expert_rank_num": shared_expert_rank_num,
+    }
+    for name, value in apart.items():
+        if type(value) is not int or value != 0:
+            integer(name, value, -1 << 70)
+        if value != 0:
+            raise ArgumentError(
+                f"{name} must be 0, since no ranks are set apart for shared experts, but got {value!r}; "
+                "give shared_expert_x to the combine instead"
+            )
+    if group_tp is not None and not (isinstance(group_tp, str) and group_tp == ""):
         raise ArgumentError(
             f"group_tp must be None or empty, since tensor-parallel groups are not supported, but got "
-            f"{group_tp!r}"
+            f"{shown(group_tp)}"
         )
-    if tp_world_size not in (0, 1):
+    if integer("tp_world_size", tp_world_size, -1 << 70) not in (0, 1):
         raise ArgumentError(
             f"tp_world_size must be 0 or 1, since tensor-parallel groups are not supported, but got "
             f"{tp_world_size!r}"

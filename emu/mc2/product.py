@@ -12,7 +12,19 @@ from emu.kernels.dtypes import BFLOAT16
 from emu.kernels.matmul import Packed, matmul
 from emu.kernels.quant import dequantize
 from emu.mc2 import scratch
-from emu.mc2.arguments import FLOAT16, FLOAT32, HALVES, INT8, INT32, Array, half, vector
+from emu.mc2.arguments import (
+    FLOAT16,
+    FLOAT32,
+    HALVES,
+    INT8,
+    INT32,
+    Array,
+    half,
+    integer,
+    local,
+    shown,
+    vector,
+)
 
 _SCALES = (FLOAT32, FLOAT16, BFLOAT16)
 _OFFSETS = (*_SCALES, INT32, INT8)
@@ -110,6 +122,7 @@ def restore_weight(
         ArgumentError: Shapes or dtypes that do not fit.
     """
     k, n = x2.shape
+    group_size = integer("antiquant_group_size", group_size, 0)
     if dtype not in HALVES:
         raise ArgumentError(f"x1 must have dtype float16 or bfloat16 here, but got {dtype}")
     if group_size == 0:
@@ -118,28 +131,37 @@ def restore_weight(
         assert scales is not None
         restored: Array = dequantize(x2, scales, offsets, axis=1, dtype=dtype)
         return restored
-    if group_size < 0 or k % group_size:
+    if k % group_size:
         raise ArgumentError(
             f"antiquant_group_size must be 0 or a divisor of k of {k}, but got {group_size}"
         )
     rows = (k // group_size, n)
-    for name, given, dtypes in (
-        ("antiquant_scale", scale, _SCALES),
-        ("antiquant_offset", offset, _OFFSETS),
-    ):
-        if given is None:
-            continue
-        if not isinstance(given, np.ndarray) or given.shape != rows or given.dtype not in dtypes:
-            raise ArgumentError(
-                f"{name} must be an array of shape {rows} with groups of {group_size}, "
-                f"but got {getattr(given, 'shape', given)!r} {getattr(given, 'dtype', '')}"
-            )
+    factors = _grouped("antiquant_scale", scale, rows, _SCALES, group_size)
+    zeros = None
+    if offset is not None:
+        zeros = _grouped("antiquant_offset", offset, rows, _OFFSETS, group_size)
     restored = np.empty((k, n), dtype)
     for i in range(rows[0]):
         part = slice(i * group_size, (i + 1) * group_size)
-        zero = None if offset is None else offset[i]
-        dequantize(x2[part], scale[i], zero, axis=1, dtype=dtype, out=restored[part])
+        zero = None if zeros is None else zeros[i]
+        dequantize(x2[part], factors[i], zero, axis=1, dtype=dtype, out=restored[part])
     return restored
+
+
+def _grouped(
+    name: str,
+    value: Any,
+    shape: tuple[int, int],
+    dtypes: tuple[np.dtype[Any], ...],
+    group_size: int,
+) -> Array:
+    array = local(name, value)
+    if array.shape != shape or array.dtype not in dtypes:
+        raise ArgumentError(
+            f"{name} must be an array of shape {shape} where antiquant_group_size is {group_size}, but "
+            f"got {shown(array)}"
+        )
+    return array
 
 
 def row_scales(name: str, value: Any, product: Product, m: int) -> Array | None:

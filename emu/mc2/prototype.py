@@ -14,6 +14,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.dtypes import BFLOAT16
+from emu.mc2.arguments import real, shown
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": BFLOAT16,
@@ -39,6 +40,7 @@ _ATTRIBUTE_TYPES = {
     "listFloat": list,
     "listBool": list,
 }
+_ITEM_TYPES = {"listInt": "int", "listFloat": "float", "listBool": "bool"}
 _KINDS = ("required", "optional", "dynamic")
 # What files say in place of what they should.
 _TYPOS = {
@@ -116,12 +118,29 @@ class OperatorPrototype:
         inputs: In order.
         outputs: In order.
         attributes: In order.
+
+    Raises:
+        ArgumentError: One of them is none of that.
     """
 
     name: str
     inputs: tuple[TensorPrototype, ...]
     outputs: tuple[TensorPrototype, ...]
     attributes: tuple[AttributePrototype, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ArgumentError(f"name must be text, but got {shown(self.name)}")
+        for field, kind in (
+            ("inputs", TensorPrototype),
+            ("outputs", TensorPrototype),
+            ("attributes", AttributePrototype),
+        ):
+            value = getattr(self, field)
+            if not isinstance(value, tuple) or not all(isinstance(one, kind) for one in value):
+                raise ArgumentError(
+                    f"{field} must be a tuple of {kind.__name__}, but got {shown(value)}"
+                )
 
     def flattened(self) -> tuple[str, ...]:
         """Return the names that argument indices count: inputs, optional ones too, then outputs."""
@@ -134,9 +153,9 @@ class OperatorPrototype:
             ArgumentError: There is none of that name.
         """
         names = self.flattened()
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             raise ArgumentError(
-                f"name must be one of {', '.join(names)} of {self.name}, but got {name!r}"
+                f"name must be one of {', '.join(names)} of {self.name}, but got {shown(name)}"
             )
         return names.index(name)
 
@@ -158,6 +177,10 @@ class OperatorPrototype:
                 together as the prototype says.
         """
         inputs = self._inputs(args)
+        if attrs is not None and not isinstance(attrs, Mapping):
+            raise ArgumentError(
+                f"attributes of {self.name} must be a mapping by name, but got {shown(attrs)}"
+            )
         given = dict(attrs or {})
         attributes = {}
         for attribute in self.attributes:
@@ -172,7 +195,7 @@ class OperatorPrototype:
         if given:
             known = ", ".join(attribute.name for attribute in self.attributes)
             raise ArgumentError(
-                f"attributes of {self.name} must be among {known}, but got {', '.join(given)}"
+                f"attributes of {self.name} must be among {known}, but got {', '.join(map(str, given))}"
             )
         return Bound(inputs, attributes)
 
@@ -186,6 +209,11 @@ class OperatorPrototype:
                     f"but got {', '.join(map(str, unknown))}"
                 )
             found = {name: args.get(name) for name in names}
+        elif not isinstance(args, list | tuple):
+            raise ArgumentError(
+                f"inputs of {self.name} must be a list, a tuple or a mapping by name, but got "
+                f"{shown(args)}"
+            )
         else:
             if len(args) > len(names):
                 raise ArgumentError(
@@ -200,6 +228,8 @@ class OperatorPrototype:
                 if tensor.required:
                     raise ArgumentError(f"{where} must be given, but got None")
                 continue
+            if tensor.dynamic and not isinstance(value, list | tuple):
+                raise ArgumentError(f"{where} must be a list of arrays, but got {shown(value)}")
             for one in value if tensor.dynamic else (value,):
                 columns &= _columns(where, tensor, one, columns)
         return found
@@ -208,7 +238,7 @@ class OperatorPrototype:
 def _columns(where: str, tensor: TensorPrototype, value: Any, before: set[int]) -> set[int]:
     """Return at which positions of its types a tensor fits, with those given before."""
     dtype = getattr(value, "dtype", None)
-    if dtype is None:
+    if not isinstance(dtype, np.dtype):
         raise ArgumentError(f"{where} must be an array, but got {type(value).__name__}")
     fits = {i for i, known in enumerate(tensor.types) if known == dtype}
     if not fits:
@@ -227,11 +257,15 @@ def _attribute_value(where: str, kind: str, value: Any) -> Any:
     if expected is int and isinstance(value, np.integer):
         value = int(value)
     if expected is float and isinstance(value, int | np.floating) and not isinstance(value, bool):
-        value = float(value)
-    if expected is list and isinstance(value, tuple):
-        value = list(value)
+        value = real(where, value)
+    if expected is list and isinstance(value, list | tuple):
+        return [
+            _attribute_value(f"{where}[{i}]", _ITEM_TYPES[kind], one) for i, one in enumerate(value)
+        ]
+    if expected is bool and isinstance(value, np.bool_):
+        value = bool(value)
     if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        raise ArgumentError(f"{where} must be of type {kind}, but got {value!r}")
+        raise ArgumentError(f"{where} must be of type {kind}, but got {shown(value)}")
     return value
 
 
@@ -257,6 +291,8 @@ def read_prototypes(source: str | Path) -> dict[str, OperatorPrototype]:
         raise ArgumentError(
             f"{name} must be JSON, but got line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; deep nesting
+        raise ArgumentError(f"{name} must be JSON of a prototype, but: {error}") from None
     operators = data if isinstance(data, list) else [data]
     found: dict[str, OperatorPrototype] = {}
     typos: _Typos = Counter()
@@ -278,14 +314,16 @@ def read_prototypes(source: str | Path) -> dict[str, OperatorPrototype]:
 
 def _text(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and source.lstrip()[:1] in ("[", "{"):
-        return source, "the text"
+        return source, "source"
+    if not isinstance(source, str | Path):
+        raise ArgumentError(f"source must be JSON text or a path, but got {shown(source)}")
     path = Path(source)
     try:
-        return path.read_text(encoding="utf-8"), path.name
-    except OSError as error:
+        return path.read_text(encoding="utf-8"), f"source {path.name}"
+    except (OSError, ValueError) as error:  # a null byte in the name, or bytes that are no UTF-8
+        reason = getattr(error, "strerror", None) or str(error)
         raise ArgumentError(
-            f"source must be JSON text or a readable file, but got {str(source)[:80]!r} "
-            f"({error.strerror})"
+            f"source must be JSON text or a readable file, but got {str(source)[:80]!r} ({reason})"
         ) from None
 
 
@@ -341,7 +379,7 @@ def _string(where: str, key: str, value: Any) -> str:
 
 
 def _kind(where: str, value: Any) -> str:
-    if value not in _KINDS:
+    if not isinstance(value, str) or value not in _KINDS:
         raise ArgumentError(
             f"param_type of {where} must be one of {', '.join(_KINDS)}, but got {value!r}"
         )
@@ -358,7 +396,7 @@ def _tensor(where: str, entry: Any, typos: _Typos) -> TensorPrototype:
     if not isinstance(types, list) or not types:
         raise ArgumentError(f"type of {where} must be a list of dtypes, but got {types!r}")
     for one in types:
-        if one not in _DTYPES:
+        if not isinstance(one, str) or one not in _DTYPES:
             raise ArgumentError(
                 f"type of {where} must name dtypes such as float16, but got {one!r}"
             )
@@ -375,7 +413,7 @@ def _attribute(where: str, entry: Any, typos: _Typos) -> AttributePrototype:
     name = _string(where, "name", fields.get("name"))
     kind = _kind(where, fields.get("param_type", "required"))
     type_name = fields.get("type")
-    if type_name not in _ATTRIBUTE_TYPES:
+    if not isinstance(type_name, str) or type_name not in _ATTRIBUTE_TYPES:
         raise ArgumentError(
             f"type of {where} must be one of {', '.join(_ATTRIBUTE_TYPES)}, but got {type_name!r}"
         )

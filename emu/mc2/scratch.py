@@ -14,8 +14,17 @@ from emu.kernels.matmul import Packed, pack
 from emu.mc2.arguments import Array
 
 _symmetric: WeakKeyDictionary[Group, dict[str, SymmetricArray]] = WeakKeyDictionary()
-_private: dict[str, Array] = {}
-_packed: dict[int, Packed] = {}
+
+
+class _Own(threading.local):
+    """Memory of one thread: two may call operators of two groups at the same time."""
+
+    def __init__(self) -> None:
+        self.private: dict[str, Array] = {}
+        self.packed: dict[int, Packed] = {}
+
+
+_own = _Own()
 _LEAST = 1 << 12
 _KEEP_BYTES = 1 << 28
 _lock = threading.Lock()
@@ -46,20 +55,19 @@ def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -
 
 
 def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return memory of this PE alone, with whatever is in it, until the next call for this purpose."""
+    """Return memory of this thread alone, with whatever is in it, until its next call for this purpose."""
     elements = int(np.prod(shape))
     name = f"{purpose}.{dtype}"
-    with _lock:
-        array = _private.get(name)
-        if array is None or array.size < elements:
-            array = np.empty(elements, dtype)
-            if array.nbytes <= _KEEP_BYTES:
-                _private[name] = array
+    array = _own.private.get(name)
+    if array is None or array.size < elements:
+        array = np.empty(elements, dtype)
+        if array.nbytes <= _KEEP_BYTES:
+            _own.private[name] = array
     return array[:elements].reshape(shape)
 
 
 def packed(weight: Array, place: int = 0) -> Packed:
     """Return a weight packed for many products; it is good until the next call for this place."""
-    with _lock:
-        _packed[place] = pack(weight, reuse=_packed.get(place))
-        return _packed[place]
+    kept = _own.packed
+    kept[place] = pack(weight, reuse=kept.get(place))
+    return kept[place]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from emu.comm.errors import CommError
+from emu.comm.errors import ArgumentError, CommError
+from emu.comm.kernel_launch import read_kernel, tiling_bytes
+from emu.comm.tiling.enums import HcclCommand, HcclReduceOp, PreparePosition
 from emu.comm.world import Group
+from emu.mc2.arguments import Array, shown
 from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit
@@ -23,6 +27,52 @@ def _hccl_type() -> Any:
     from emu.mc2.hccl import Hccl
 
     return Hccl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """What the members of a group must call alike: else tasks of the same size would pass for each other.
+
+    Attributes:
+        name: The operator.
+        command: Its communication.
+        x1: What is sent, of the same shape and dtype on all PEs, where communication comes first.
+        y: The result, the same way, where communication comes last.
+    """
+
+    name: str
+    command: HcclCommand
+    x1: Array | None = None
+    y: Array | None = None
+
+    def label(self, split: TileSplit) -> str:
+        """Return the call as it stands in reports, with all that must be the same."""
+        name, array = ("x1", self.x1) if self.y is None else ("y", self.y)
+        assert array is not None
+        turns = "1 turn" if split.turns == 1 else f"{split.turns} turns"
+        return f"{self.name}({name} {list(array.shape)} {array.dtype}, {turns})"
+
+    def check(self, group: Group, tiling: Any, trace: Any) -> None:
+        """Check the arguments that say how the operator communicates.
+
+        Raises:
+            ArgumentError: ``trace`` is no list, or ``tiling`` no tiling data under which it can.
+        """
+        if trace is not None and not isinstance(trace, list):
+            raise ArgumentError(f"trace must be a list or None, but got {shown(trace)}")
+        if tiling is None:
+            return
+        try:
+            kernel = read_kernel(tiling_bytes(tiling), None, group.name)
+            if kernel.position == PreparePosition.HOST:
+                raise ArgumentError(
+                    "preparePosition must be 1, because the operator prepares its tasks itself, but "
+                    "got 0"
+                )
+            kernel.check_task(self.command, HcclReduceOp.SUM)
+        except ArgumentError as error:
+            text = f"tiling must let {self.name} communicate, but {error}"
+            raise type(error)(text) from error
 
 
 class Session:
@@ -102,14 +152,17 @@ class Session:
 def session(
     group: Group,
     split: TileSplit,
+    operator: Operator,
     *,
     tiling: bytes | None,
     args: tuple[Any, ...],
     trace: list[Span] | None,
 ) -> Iterator[Session]:
     """Open a session; its end waits for all tasks and adds the server's spans to ``trace``."""
+    operator.check(group, tiling, trace)
     more = {} if tiling is None else {"tiling": tiling, "args": args}
     with _hccl_type()(group, **more) as hccl:
+        hccl.operator = operator.label(split)
         call = Session(hccl, split, group.my_pe, trace)
         yield call
     if trace is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from emu.comm.errors import ArgumentError
 from emu.comm.link_model import Link
+from emu.mc2.arguments import integer
 
 MAX_REPEAT = 255
 """Turns that one task of the communication server can have."""
@@ -58,16 +59,29 @@ class TileSplit:
     """Rows cut into ``tiles`` full tiles, and ``tails`` shorter (or longer) ones after them.
 
     Attributes:
-        tile: Rows of a full tile.
+        tile: Rows of a full tile, at least 1.
         tiles: How many there are, at least 1.
         tail: Rows of a tail; 0 where there is none.
         tails: How many tails there are.
+
+    Raises:
+        ArgumentError: One of them is no such integer.
     """
 
     tile: int
     tiles: int
     tail: int = 0
     tails: int = 0
+
+    def __post_init__(self) -> None:
+        integer("tile", self.tile, 1)
+        integer("tiles", self.tiles, 1)
+        integer("tail", self.tail, 0)
+        integer("tails", self.tails, 0)
+        if bool(self.tail) != bool(self.tails):
+            raise ArgumentError(
+                f"tail and tails must both be 0 or both be more, but got {self.tail} and {self.tails}"
+            )
 
     @property
     def rows(self) -> int:
@@ -104,9 +118,13 @@ class TileSplit:
 
     @classmethod
     def by_rows(cls, rows: int, tile: int) -> TileSplit:
-        """Cut into tiles of ``tile`` rows and one tail of what is left."""
-        if not 1 <= tile <= rows:
-            raise ArgumentError(f"tile_rows must be in [1, {rows}], but got {tile}")
+        """Cut into tiles of ``tile`` rows and one tail of what is left.
+
+        Raises:
+            ArgumentError: ``rows`` is below 1, or ``tile`` not in [1, rows].
+        """
+        rows = integer("rows", rows, 1)
+        tile = integer("tile_rows", tile, 1, rows)
         tiles, tail = divmod(rows, tile)
         return cls(tile, tiles, tail, 1 if tail else 0)
 
@@ -115,7 +133,12 @@ class TileSplit:
         """Cut into exactly ``turns`` turns whose rows differ by one unit at most, the longer ones first.
 
         The unit is 32 rows where that divides ``rows`` and each turn gets at least one; else one row.
+
+        Raises:
+            ArgumentError: ``rows`` is below 1, or ``turns`` not in [1, rows].
         """
+        rows = integer("rows", rows, 1)
+        turns = integer("comm_turn", turns, 0)
         if not 1 <= turns <= rows:
             raise ArgumentError(
                 f"comm_turn must be in [0, {rows}] for {rows} rows, but got {turns}"
@@ -126,7 +149,13 @@ class TileSplit:
 
     @classmethod
     def chosen(cls, rows: int, turns: int) -> TileSplit:
-        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail of what is left."""
+        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail of what is left.
+
+        Raises:
+            ArgumentError: ``rows`` is below 1, or ``turns`` below 0.
+        """
+        rows = integer("rows", rows, 1)
+        turns = max(1, integer("turns", turns, 0))
         tile = max(1, round(rows / (turns * UNIT))) * UNIT
         if turns <= 1 or tile >= rows:
             return cls(rows, 1)
@@ -155,11 +184,9 @@ def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> 
     Raises:
         ArgumentError: A number of turns or rows that cannot be, or both given.
     """
-    if isinstance(comm_turn, bool) or not isinstance(comm_turn, int) or comm_turn < 0:
-        raise ArgumentError(f"comm_turn must be an integer of at least 0, but got {comm_turn!r}")
+    comm_turn = integer("comm_turn", comm_turn, 0)
     if tile_rows is not None:
-        if isinstance(tile_rows, bool) or not isinstance(tile_rows, int):
-            raise ArgumentError(f"tile_rows must be an integer, but got {tile_rows!r}")
+        tile_rows = integer("tile_rows", tile_rows, 1, rows)
         if comm_turn:
             raise ArgumentError(f"comm_turn must be 0 with tile_rows, but got {comm_turn}")
         split = TileSplit.by_rows(rows, tile_rows)

@@ -7,8 +7,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from emu.pypto.dtypes import DataType, as_dtype
-from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
+from emu.pypto.symbolic import as_text
 from emu.pypto.tensor import Tensor
 
 
@@ -38,17 +41,23 @@ class TensorSpec:
     def __init__(self, shape: Any = None, dtype: Any = None, name: str = "") -> None:
         self.dtype: DataType | None = None if dtype is None else as_dtype(dtype)
         self.shape: tuple[int | _Dynamic | Any, ...] | None = None
-        self.name = name
+        self.name = as_text(name, "name")
         if shape is None:
             return
-        entries = tuple(DYNAMIC if e is None or e == -1 else e for e in shape)
-        for axis, entry in enumerate(entries):
-            fixed = isinstance(entry, int) and entry >= 0
-            if not (fixed or entry is DYNAMIC or entry is Ellipsis):
+        if not isinstance(shape, list | tuple):
+            raise ArgumentError(f"shape of an annotation must be a list, but got {show(shape)}")
+        entries: list[int | _Dynamic | Any] = []
+        for axis, entry in enumerate(shape):
+            whole = isinstance(entry, int | np.integer)
+            if entry is None or entry is DYNAMIC or (whole and entry == -1):
+                entries.append(DYNAMIC)
+            elif entry is Ellipsis or (whole and entry >= 0):
+                entries.append(int(entry) if whole else entry)
+            else:
                 raise ArgumentError(
-                    f"shape[{axis}] of an annotation must be an extent, DYNAMIC or ..., but got {entry!r}"
+                    f"shape[{axis}] of an annotation must be an extent, DYNAMIC or ..., but got {show(entry)}"
                 )
-        self.shape = entries
+        self.shape = tuple(entries)
 
     def __repr__(self) -> str:
         if self.shape is None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emu.comm.ops import AtomicOp as AtomicType
 from emu.comm.ops import Cmp as OpType
 from emu.pypto.dtypes import DT_FP32, FP32, HALVES
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.shmem import (
+    Memory,
     ShmemTensor,
     check_data,
     check_extent,
@@ -28,13 +29,17 @@ from emu.pypto.shmem import (
     cut,
     shmem_view,
 )
-from emu.pypto.symbolic import Shape, SymInt, as_int, as_ints, check_rank
+from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
 from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, fresh, nodes_of, run_op, token
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
 
+if TYPE_CHECKING:
+    from emu.comm.array import SymmetricArray
+
 Pred = Sequence[Tensor] | None
 SET, ADD = AtomicType.SET, AtomicType.ADD
+_LISTS = (list, tuple)
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -70,12 +75,16 @@ def shmem_put(
         check_tensor(src, "src")
         check_data(dst, "dst")
     shape, memory = src.shape, dst.memory
+    if not memory.alive:
+        memory.check_alive("dst")
     widen = src.dtype is not memory.dtype and _mixed(src, dst, put_op)
     check_extent(shape, "src")
     low = _check_place(shape, offsets, dst)
     pe = _check_pe(dst_pe, memory.n_pes, "dst_pe")
     if put_op is not SET and put_op is not ADD:
-        raise ArgumentError(f"put_op must be AtomicType.SET or AtomicType.ADD, but got {put_op!r}")
+        raise ArgumentError(
+            f"put_op must be AtomicType.SET or AtomicType.ADD, but got {show(put_op)}"
+        )
     tile = vec_tile(shape, "shmem_put", "src")
     deps = None if pred is None else _check_pred(pred, src)
     put, data, array = memory.group.put, memory.data, src.array
@@ -91,7 +100,10 @@ def shmem_put(
             at = tuple(a + b for a, b in zip(low, start, strict=True))
             put(data, values[where], pe, offsets=at, op=put_op)
 
-    return token(run_op("shmem_put", store, reads=(src,), pred=deps))
+    node = run_op("shmem_put", store, reads=(src,), pred=deps)
+    if node is not None:
+        node.about = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
+    return token(node)
 
 
 def shmem_get(
@@ -134,7 +146,9 @@ def shmem_get(
             piece = array[where]
             get(data, pe, offsets=at, shape=piece.shape, out=piece)
 
-    run_op("shmem_get", load, writes=(out,), pred=deps)
+    node = run_op("shmem_get", load, writes=(out,), pred=deps)
+    if node is not None:
+        node.about = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
 
 
@@ -180,7 +194,9 @@ def shmem_signal(
             f"{src.group_name!r}, or -1 for all of them; but got {target}"
         )
     if sig_op is not SET and sig_op is not ADD:
-        raise ArgumentError(f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {sig_op!r}")
+        raise ArgumentError(
+            f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {show(sig_op)}"
+        )
     deps = None if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_signal")
     signal_op, first = memory.group.signal_op, row * n_tiles
@@ -191,7 +207,11 @@ def shmem_signal(
             for slot in range(first, first + n_tiles):
                 signal_op(words, value, pe, op=sig_op, index=slot)
 
-    return token(run_op("shmem_signal", send, pred=deps))
+    node = run_op("shmem_signal", send, pred=deps)
+    if node is not None:
+        whom = "all PEs" if target < 0 else f"PE {target}"
+        node.about = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
+    return token(node)
 
 
 def shmem_wait_until(
@@ -232,11 +252,16 @@ def shmem_wait_until(
     row = _check_pe(src_pe, memory.n_pes, "src_pe")
     value = _check_int32(cmp_value, "cmp_value")
     if not isinstance(cmp, OpType):
-        raise ArgumentError(f"cmp must be an OpType, but got {cmp!r}")
+        raise ArgumentError(f"cmp must be an OpType, but got {show(cmp)}")
+    clear = clear_signal is not False and as_flag(clear_signal, "clear_signal")
     deps = set() if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
-    wait = TileWait(memory, words, row, n_tiles, cmp, value, bool(clear_signal))
-    return token(GRAPH.submit("shmem_wait_until", deps, wait=wait))
+    memory.claimed.add((words.offset, row))
+    wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
+    node = GRAPH.submit("shmem_wait_until", deps, wait=wait)
+    if node is not None:
+        node.about = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
+    return token(node)
 
 
 def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
@@ -270,6 +295,9 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
         () if arrived is None else (arrived,),
         wait=BarrierWait(memory, word),
     )
+    for node in (arrived, passed):
+        if node is not None:
+            node.about = lambda: f"on {memory.name}"
     memory.last_barrier = passed
     return token(passed)
 
@@ -343,7 +371,7 @@ def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
 def _check_place(shape: Shape, offsets: Any, dst: ShmemTensor) -> Shape:
     """Check that a source fits at ``offsets``; return the corner in the whole data."""
     try:
-        low = tuple(map(index, offsets))
+        low = tuple(map(index, offsets)) if type(offsets) in _LISTS else as_ints(offsets, "offsets")
     except TypeError:
         low = as_ints(offsets, "offsets")
     rank = len(shape)
@@ -388,6 +416,13 @@ def _check_int32(value: Any, argument: str) -> int:
             f"{argument} must be an int32, {INT32_MIN} to {INT32_MAX}, but got {number}"
         )
     return number
+
+
+def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
+    """Name slots for a report."""
+    from emu.pypto.hangs import slots_of
+
+    return f"{slots_of(memory, words).view}, src_pe {row}"
 
 
 def _check_pred(pred: Any, src: Tensor | None) -> set[Node]:

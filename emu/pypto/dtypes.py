@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.pypto.errors import DTypeError
+from emu.pypto.errors import DTypeError, show
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -71,10 +71,16 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
     if isinstance(dtype, DataType):
         return dtype
     try:
-        return _BY_NUMPY[np.dtype(dtype)]
-    except (KeyError, TypeError):
-        known = ", ".join(d.name for d in DataType)
-        raise DTypeError(f"{argument} must be one of {known}, but got {dtype!r}") from None
+        if isinstance(dtype, np.dtype | type | str):
+            return _BY_NUMPY[np.dtype(dtype)]
+    except Exception:  # noqa: BLE001 - NumPy parses strings, and refuses them in many ways
+        raise _unknown(dtype, argument) from None
+    raise _unknown(dtype, argument)
+
+
+def _unknown(dtype: Any, argument: str) -> DTypeError:
+    known = ", ".join(d.name for d in DataType)
+    return DTypeError(f"{argument} must be one of {known}, but got {show(dtype)}")
 
 
 def convert(array: Array, dtype: DataType) -> Array:
@@ -88,7 +94,7 @@ def convert(array: Array, dtype: DataType) -> Array:
         limits = np.iinfo(target)
         result = np.clip(wide, float(limits.min), float(limits.max))
         # float(2**63 - 1) rounds up to 2**63, which int64 has not: mend the top after the cast.
-        cast: Array = np.nan_to_num(result).astype(target)
+        cast: Array = np.asarray(np.nan_to_num(result)).astype(target)
         cast[result >= float(limits.max)] = limits.max
         return cast
     if array.dtype.kind == "f" and array.dtype.itemsize == 8 and dtype is DT_BF16:

@@ -16,7 +16,7 @@ import numpy as np
 
 from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, as_dtype
 from emu.pypto.dtypes import convert as convert_array
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.symbolic import Shape
 from emu.pypto.tensor import Tensor, check_tensor, corner, fresh, run_op
 
@@ -79,15 +79,21 @@ def _cut(t: Tensor, shape: Shape, valid: Shape) -> Array:
     return array
 
 
-def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataType]:
-    tensors = [value for value in operands if isinstance(value, Tensor)]
+def _check_operands(op: str, operands: tuple[Any, ...]) -> None:
     for i, value in enumerate(operands):
-        if not isinstance(value, Tensor | int | float | np.number):
+        if not isinstance(value, Tensor) and not is_number(value):
             raise ArgumentError(
-                f"{op}: operand {i} must be a tensor or a number, but got {type(value).__name__}"
+                f"{op}: operand {i} must be a tensor or a number, but got {show(value)}"
             )
+
+
+def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataType]:
+    _check_operands(op, operands)
+    tensors = [value for value in operands if isinstance(value, Tensor)]
     if not tensors:
-        raise ArgumentError(f"{op}: one operand must be a tensor, but got {operands!r}")
+        raise ArgumentError(
+            f"{op}: operand 0 or operand 1 must be a tensor, but got {show(operands)}"
+        )
     dtype = tensors[0].dtype
     for t in tensors[1:]:
         if t.dtype is not dtype:
@@ -97,16 +103,30 @@ def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataTyp
     return tensors, dtype
 
 
+def is_number(value: Any) -> bool:
+    """Say whether a value is a real number, Python's or NumPy's."""
+    return isinstance(value, int | float | np.integer | np.floating | np.bool_)
+
+
+def fits(number: int, dtype: DataType) -> bool:
+    """Say whether an integer data type holds a number."""
+    limits = np.iinfo(dtype.np_dtype)
+    return bool(limits.min <= number <= limits.max)
+
+
 def _scalar(op: str, value: Number, dtype: DataType) -> Any:
     """Return a number as an operand: a float as the arithmetic's type, an integer checked."""
-    if dtype in FLOATS:
-        return np.float64(value) if dtype is DT_FP64 else np.float32(value)
-    if isinstance(value, float | np.floating) and not float(value).is_integer():
-        raise DTypeError(f"{op}: the number must be an integer for {dtype!r}, but got {value!r}")
     try:
+        if dtype in FLOATS:
+            with np.errstate(all="ignore"):
+                return np.float64(value) if dtype is DT_FP64 else np.float32(value)
+        if isinstance(value, float | np.floating) and not float(value).is_integer():
+            raise DTypeError(
+                f"{op}: the number must be an integer for {dtype!r}, but got {value!r}"
+            )
         return dtype.np_dtype.type(int(value))
     except OverflowError:
-        raise ArgumentError(f"{op}: the number must fit {dtype!r}, but got {value!r}") from None
+        raise ArgumentError(f"{op}: the number must fit {dtype!r}, but got {show(value)}") from None
 
 
 def _apply(
@@ -131,6 +151,12 @@ def _need_float(op: str, *operands: Any) -> None:
             raise DTypeError(f"{op} needs a float tensor, but got {value.dtype!r}; cast it first")
 
 
+def _need_number(op: str, *operands: Any) -> None:
+    for value in operands:
+        if isinstance(value, Tensor) and value.dtype is DT_BOOL:
+            raise DTypeError(f"{op} needs a number tensor, but got {value.dtype!r}; cast it first")
+
+
 def add(a: Operand, b: Operand) -> Tensor:
     """Return ``a + b``; one may be a number."""
     return _apply("add", np.add, (a, b))
@@ -138,6 +164,7 @@ def add(a: Operand, b: Operand) -> Tensor:
 
 def sub(a: Operand, b: Operand) -> Tensor:
     """Return ``a - b``; one may be a number."""
+    _need_number("sub", a, b)
     return _apply("sub", np.subtract, (a, b))
 
 
@@ -199,6 +226,7 @@ def abs(a: Tensor) -> Tensor:
 
 def neg(a: Tensor) -> Tensor:
     """Return ``-a``."""
+    _need_number("neg", a)
     return _apply("neg", np.negative, (a,))
 
 
@@ -261,6 +289,7 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         choices, dtype = _operands("where", (a, b))
     else:
+        _check_operands("where", (a, b))
         choices, dtype = [], DataType.DT_FP32
     tensors = [condition, *choices]
     shape = broadcast_shape(tensors, "where")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from emu.pypto.dtypes import DT_BF16, Array, as_dtype
-from emu.pypto.errors import KernelError
+from emu.pypto.errors import KernelError, show
 
 
 def is_foreign(value: Any) -> bool:
@@ -29,8 +29,12 @@ def as_array(value: Any, argument: str) -> Array:
     """
     if _is_torch(value):
         array = _from_torch(value, argument)
+    elif isinstance(value, np.ma.MaskedArray):
+        raise KernelError(
+            f"{argument} must not be masked: tensors have no masks; but got {show(value)}"
+        )
     elif isinstance(value, np.ndarray):
-        array = value
+        array = np.asarray(value)  # of a subclass, the plain array on the same memory
     else:
         raise KernelError(
             f"{argument} must be a NumPy array or a torch tensor, but got {type(value).__name__}"
@@ -43,7 +47,11 @@ def _from_torch(value: Any, argument: str) -> Array:
     torch = sys.modules["torch"]
     if value.device.type != "cpu":
         raise KernelError(f"{argument} must be a CPU tensor, but got one on {value.device}")
-    detached = value.detach()
+    if value.layout is not torch.strided or value.is_quantized:
+        raise KernelError(
+            f"{argument} must be a dense tensor, but got {value.layout}, {value.dtype}"
+        )
+    detached = value.detach().resolve_neg()
     if value.dtype == torch.bfloat16:
         # torch gives no bfloat16 to NumPy, but the same bits as int16.
         bits: Array = detached.view(torch.int16).numpy()

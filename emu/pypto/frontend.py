@@ -11,10 +11,10 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from emu.pypto.annotations import TensorSpec, specs_of
-from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
 from emu.pypto.foreign import as_array, is_foreign
-from emu.pypto.graph import GRAPH, Schedule, new_scope
-from emu.pypto.symbolic import SymbolicScalar, as_int
+from emu.pypto.graph import GRAPH, Schedule, check_schedule, new_scope
+from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int
 from emu.pypto.tensor import Buffer, Tensor, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,6 +146,15 @@ def _overlap(a: Any, b: Any) -> bool:
         return True
 
 
+def _check_function(function: Any) -> None:
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"function must be a Python function, but got {show(function)}"
+        ) from None
+
+
 @overload
 def jit(function: Callable[..., Any], /) -> Kernel: ...
 
@@ -181,9 +190,16 @@ def jit(
         options: Options of PyPTO. Those without numerical meaning are ignored, unknown ones warned of
             once.
     """
+    if schedule is not None or seed is not None:
+        check_schedule("program" if schedule is None else schedule, 0 if seed is None else seed)
+    if allow_mixed_add is not None:
+        allow_mixed_add = as_flag(allow_mixed_add, "allow_mixed_add")
+    if function is not None:
+        _check_function(function)
     _check_options(options)
 
     def decorate(target: Callable[..., Any]) -> Kernel:
+        _check_function(target)
         return Kernel(target, schedule, seed, allow_mixed_add)
 
     return decorate if function is None else decorate(function)
@@ -221,7 +237,9 @@ def loop(
         options: Unrolling and the like, ignored.
     """
     if not 1 <= len(bounds) <= 3:
-        raise ArgumentError(f"loop must be given 1 to 3 bounds, but got {len(bounds)}: {bounds!r}")
+        raise ArgumentError(
+            f"loop must be given 1 to 3 bounds, but got {len(bounds)}: {show(bounds)}"
+        )
     limits = [as_int(bound, f"bound {i} of loop") for i, bound in enumerate(bounds)]
     if len(limits) == 3 and limits[2] == 0:
         raise ArgumentError("step of loop must not be 0")
@@ -230,4 +248,7 @@ def loop(
 
 def cond(condition: Any) -> bool:
     """Return the condition of an ``if``; a symbolic scalar has its value already."""
-    return bool(condition)
+    try:
+        return bool(condition)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"condition must be true or false, but got {show(condition)}") from None

@@ -17,12 +17,16 @@ A PE is a process, so there is one graph a process, and it belongs to one thread
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import random
+import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, Protocol
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from emu.pypto.errors import ArgumentError, GraphError
+from emu.pypto.errors import ArgumentError, GraphError, show
+from emu.pypto.symbolic import as_flag, as_int
 
 if TYPE_CHECKING:
     from emu.comm.array import SymmetricArray
@@ -45,6 +49,9 @@ class Wait(Protocol):
     def describe(self) -> str:
         """Say what is waited for."""
 
+    def explain(self) -> list[str]:
+        """Say, a line each, what there is in place of what is waited for."""
+
 
 class Scope:
     """A stretch of program that is drained as a whole: a kernel, or what lies outside kernels."""
@@ -61,7 +68,18 @@ class Scope:
 class Node:
     """An op that has not run yet."""
 
-    __slots__ = ("action", "dependents", "done", "label", "missing", "scope", "seq", "wait")
+    __slots__ = (
+        "about",
+        "action",
+        "dependents",
+        "done",
+        "label",
+        "missing",
+        "place",
+        "scope",
+        "seq",
+        "wait",
+    )
 
     def __init__(
         self,
@@ -79,9 +97,23 @@ class Node:
         self.missing = 0
         self.dependents: list[Node] = []
         self.done = False
+        self.place = _place()
+        self.about: Callable[[], str] | None = None
+        """Says what the op does and to whom, for reports."""
 
     def __lt__(self, other: Node) -> bool:
         return self.seq < other.seq
+
+
+def _place() -> tuple[CodeType, int] | None:
+    """Return where the program makes an op: code and instruction, cheap to keep; see ``hangs``."""
+    frame = sys._getframe(3)
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("emu.pypto.") or name == "emu.pypto.programs":
+            break
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
 
 
 class Graph:
@@ -147,7 +179,11 @@ class Graph:
         self._hooked = True
         everyone = _world()
         if everyone is not None:
+            from emu.comm.details import add_provider
+            from emu.pypto.hangs import pending_lines
+
             everyone.on_finish(self.drain)
+            add_provider(lambda: pending_lines(self))
 
     # --- scopes ---------------------------------------------------------------------------------
 
@@ -163,15 +199,19 @@ class Graph:
         After a failure nothing is drained: the kernel's nodes are given up with it.
         """
         scope = self.scope
+        drained = False
         try:
             if not failed:
                 self.drain()
-                for finish in scope.at_end:
-                    finish()
+                drained = True
         finally:
             if scope.open:
                 self._give_up(scope)
             self.enter(before)
+            # What failed is what must be heard of, not that something could not be given back after it.
+            with contextlib.nullcontext() if drained else contextlib.suppress(Exception):
+                for finish in scope.at_end:
+                    finish()
 
     def drain(self) -> None:
         """Run until every node of the current scope is complete."""
@@ -187,6 +227,17 @@ class Graph:
     def pending(self) -> int:
         """Number of nodes that have not completed."""
         return self._open
+
+    def held_up(self) -> tuple[list[Node], list[Node]]:
+        """Return the waits that have not matched, and all other pending nodes, in program order."""
+        blocked = sorted(self._blocked)
+        found = {node for node in self._ready if not node.done}
+        at_hand = [*blocked, *found]
+        while at_hand:
+            more = {node for node in at_hand.pop().dependents if not node.done} - found
+            found |= more
+            at_hand += more
+        return blocked, sorted(found)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -230,21 +281,36 @@ class Graph:
             try:
                 node.action()
             except Exception as error:
-                self._push(node)  # still pending: giving up starts from the nodes at hand
-                error.add_note(f"in {node.label}, op {node.seq} of this PE")
+                self._drop(node)
+                from emu.pypto.hangs import name_of
+
+                error.add_note(f"in {name_of(node)} of this PE")
                 raise
         self._complete(node)
 
     def _complete(self, node: Node) -> None:
         node.done = True
-        node.action = node.wait = None
+        node.action = node.wait = node.about = None
         node.scope.open -= 1
         self._open -= 1
         for dependent in node.dependents:
             dependent.missing -= 1
-            if dependent.missing == 0:
+            if dependent.missing == 0 and not dependent.done:
                 self._push(dependent)
         node.dependents = []
+        if self._open == 0:
+            self.quiet = self.scope.rng is None
+
+    def _drop(self, failed: Node) -> None:
+        """Forget an op that has raised, and all that depends on it: it must not raise again."""
+        at_hand = [failed]
+        while at_hand:
+            node = at_hand.pop()
+            if not node.done:
+                node.done = True
+                node.scope.open -= 1
+                self._open -= 1
+                at_hand += node.dependents
         if self._open == 0:
             self.quiet = self.scope.rng is None
 
@@ -269,8 +335,9 @@ class Graph:
         from emu.comm.world import world
 
         # Waits name what they wait for in the language of the program; World adds words and values.
-        text = "; ".join(wait.describe() for wait in waits)
-        world().wait_for(words, text)
+        text = "; ".join(wait.describe() for wait in waits[:3])
+        more = f"; and {len(waits) - 3} waits more" if len(waits) > 3 else ""
+        world().wait_for(words, text + more)
 
     def _give_up(self, scope: Scope) -> None:
         """Forget the nodes of a scope that failed; what they would have written stays undefined."""
@@ -301,6 +368,13 @@ GRAPH = Graph()
 DEFAULTS = _Defaults()
 
 
+def check_schedule(schedule: Any, seed: Any) -> None:
+    """Refuse what is no schedule, or no seed of one."""
+    if not isinstance(schedule, str) or schedule not in ("program", "random"):
+        raise ArgumentError(f'schedule must be "program" or "random", but got {show(schedule)}')
+    as_int(seed, "seed")
+
+
 def new_scope(
     schedule: Schedule | None = None, seed: int | None = None, allow_mixed_add: bool | None = None
 ) -> Scope:
@@ -308,13 +382,12 @@ def new_scope(
     schedule = DEFAULTS.schedule if schedule is None else schedule
     seed = DEFAULTS.seed if seed is None else seed
     mixed = DEFAULTS.allow_mixed_add if allow_mixed_add is None else allow_mixed_add
-    if schedule not in ("program", "random"):
-        raise ArgumentError(f'schedule must be "program" or "random", but got {schedule!r}')
+    check_schedule(schedule, seed)
     if schedule == "program":
         return Scope(None, mixed)
     everyone = _world()
     my_pe = 0 if everyone is None else everyone.my_pe
-    return Scope(random.Random(seed * 65_537 + my_pe), mixed)
+    return Scope(random.Random(int(seed) * 65_537 + my_pe), mixed)
 
 
 def _world() -> World | None:
@@ -373,6 +446,7 @@ def set_options(*, allow_mixed_add: bool) -> Restore:
     Returns:
         A context manager that restores the options before; it may be ignored.
     """
+    allow_mixed_add = as_flag(allow_mixed_add, "allow_mixed_add")
     scope = GRAPH.scope
     before = (DEFAULTS.allow_mixed_add, scope.allow_mixed_add)
 

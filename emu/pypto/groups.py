@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emu.pypto.errors import ArgumentError, GroupError
+from emu.pypto.errors import ArgumentError, GroupError, show
 from emu.pypto.symbolic import SymbolicScalar, as_int
 
 if TYPE_CHECKING:
@@ -19,13 +19,25 @@ _sizes: dict[str, int] = {}
 def check_name(group_name: Any) -> str:
     """Refuse what is no name of 1 to 128 characters."""
     if not isinstance(group_name, str):
-        raise ArgumentError(f"group_name must be a str, but got {group_name!r}")
+        raise ArgumentError(f"group_name must be a str, but got {show(group_name)}")
     if not 1 <= len(group_name) <= MAX_NAME:
         raise ArgumentError(
             f"group_name must have 1 to {MAX_NAME} characters, but got {len(group_name)}: "
             f"{group_name[:40]!r}"
         )
+    if "\0" in group_name or not _encodable(group_name):
+        raise ArgumentError(
+            f"group_name must be text without NUL and lone surrogates, but got {group_name!r}"
+        )
     return group_name
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def find_group(group_name: str) -> Group:
@@ -73,13 +85,25 @@ def group_of(group_name: str, n_pes: Any) -> Group:
     group = find_group(name)
     if group.n_pes != count:
         raise GroupError(
-            f"n_pes must be {group.n_pes}, the number of PEs of group {name!r}, but got {count}; a name "
-            "not yet given to a group means all PEs; its members make one beforehand, for "
-            f'instance with emu.world().group("{name}", {list(range(count))})'
+            f"n_pes must be {group.n_pes}, the number of PEs of group {name!r}, but got {count}; "
+            + _remedy(name, count)
         )
     _sizes[name] = count
     _groups[name] = group
     return group
+
+
+def _remedy(name: str, count: int) -> str:
+    from emu.comm.world import world
+
+    if count > world().n_pes:
+        return f"start as many PEs as the program is written for, as in emu run -n {count}"
+    if name in _groups:
+        return "that is what its members were given when it was made"
+    return (
+        "a name not yet given to a group means all PEs; its members make one beforehand, for "
+        f'instance with emu.world().group("{name}", {list(range(count))})'
+    )
 
 
 def my_symbolic_pe(group_name: str) -> SymbolicScalar:

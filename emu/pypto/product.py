@@ -10,7 +10,7 @@ from emu.kernels import matmul as kernel
 from emu.pypto.dtypes import DT_BF16, DT_BOOL, DT_FP16, DT_FP32, FP32, Array, as_dtype, convert
 from emu.pypto.elementwise import compute
 from emu.pypto.errors import ArgumentError, DTypeError
-from emu.pypto.symbolic import Shape
+from emu.pypto.symbolic import Shape, as_flag
 from emu.pypto.tensor import Tensor, check_tensor, fresh
 
 _ROUNDED_BY_KERNEL = (DT_FP32, DT_FP16, DT_BF16)
@@ -47,6 +47,7 @@ def matmul(
         raise DTypeError(
             f"matmul: a and b must have one dtype, of numbers, but got {a.dtype!r} and {b.dtype!r}"
         )
+    a_trans, b_trans = as_flag(a_trans, "a_trans"), as_flag(b_trans, "b_trans")
     if a.ndim < 2 or b.ndim < 2:
         raise ArgumentError(
             f"matmul: a and b must have at least 2 axes, but got {list(a.shape)} and {list(b.shape)}"

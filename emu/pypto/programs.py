@@ -10,10 +10,12 @@ from emu.pypto import distributed as dist
 from emu.pypto.distributed import AtomicType
 from emu.pypto.dtypes import DT_FP32
 from emu.pypto.elementwise import add, cast, mul, rsqrt
+from emu.pypto.errors import ArgumentError
 from emu.pypto.frontend import jit, loop
 from emu.pypto.product import matmul
 from emu.pypto.reduction import sum as total
-from emu.pypto.tensor import Tensor
+from emu.pypto.symbolic import as_int
+from emu.pypto.tensor import Tensor, check_tensor
 from emu.pypto.tiles import set_vec_tile_shapes
 
 ROWS = 64
@@ -31,7 +33,10 @@ def allgather_matmul(x: Tensor, w: Tensor, out: Tensor, group_name: str = "tp") 
 
     The products of one PE's rows start when they have arrived, in whatever order that is.
     """
+    _check_matrices(x=x, w=w, out=out)
     rows, depth = x.shape
+    if out.shape[0] % rows:
+        raise ArgumentError(f"out must have a multiple of the {rows} rows of x, but got {out!r}")
     n_pes = out.shape[0] // rows
     me = dist.my_symbolic_pe(group_name)
     data = dist.create_shmem_tensor(group_name, n_pes, x.dtype, [n_pes * rows, depth])
@@ -76,7 +81,13 @@ def matmul_allreduce_rmsnorm(
     Rows are reduced by their owner (two-shot): PE p sums the p-th share of the rows, adds, normalises, and
     stores the share to everyone. ``m`` must be divisible by ``n_pes``.
     """
+    _check_matrices(x=x, w=w, residual=residual, gamma=gamma, out=out)
     rows, columns = out.shape
+    n_pes = as_int(n_pes, "n_pes")
+    if n_pes < 1 or rows % n_pes:
+        raise ArgumentError(
+            f"n_pes must be at least 1 and divide the {rows} rows of out, but got {n_pes}"
+        )
     share = rows // n_pes
     me = dist.my_symbolic_pe(group_name)
     sums = dist.create_shmem_tensor(group_name, n_pes, out.dtype, [share, columns])
@@ -99,6 +110,13 @@ def matmul_allreduce_rmsnorm(
         piece = dist.shmem_view(done, [share, columns], [pe * share, 0])
         arrived = dist.shmem_wait_until(piece, pe, 1)
         out[pe * share :, :] = dist.shmem_get(piece, me, pred=[arrived])
+
+
+def _check_matrices(**tensors: Tensor) -> None:
+    for name, t in tensors.items():
+        check_tensor(t, name)
+        if t.ndim != 2 or t.size == 0:
+            raise ArgumentError(f"{name} must be a matrix that is not empty, but got {t!r}")
 
 
 def _rmsnorm(x: Tensor, gamma: Tensor, eps: float) -> Tensor:

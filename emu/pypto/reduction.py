@@ -14,7 +14,7 @@ import numpy as np
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
 from emu.pypto.elementwise import compute, wide
 from emu.pypto.errors import ArgumentError, DTypeError
-from emu.pypto.symbolic import Shape, as_int
+from emu.pypto.symbolic import Shape, as_flag, as_int
 from emu.pypto.tensor import Tensor, check_tensor, fresh
 
 
@@ -36,7 +36,7 @@ def _reduce(op: str, function: Callable[..., Any], a: Tensor, dim: Any, keepdim:
     check_tensor(a, "a")
     if a.dtype is DT_BOOL:
         raise DTypeError(f"{op} needs a number tensor, but got {a.dtype!r}; cast it first")
-    axis = axis_of(a, dim)
+    axis, keepdim = axis_of(a, dim), as_flag(keepdim, "keepdim")
     out = fresh(_without(a.shape, axis, keepdim), a.dtype, _without(a.valid_shape, axis, keepdim))
 
     def action() -> None:
@@ -106,7 +106,7 @@ def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor
         ArgumentError: If the axis has fewer than ``k`` valid elements, or ``k`` is below 1.
     """
     check_tensor(a, "a")
-    axis, count = axis_of(a, dim), as_int(k, "k")
+    axis, count, largest = axis_of(a, dim), as_int(k, "k"), as_flag(largest, "largest")
     if not 1 <= count <= a.valid_shape[axis]:
         raise ArgumentError(
             f"k must be at least 1 and at most {a.valid_shape[axis]}, the valid extent of axis {axis}, "

@@ -7,23 +7,52 @@ from typing import Any
 
 import numpy as np
 
-from emu.pypto.dtypes import DT_FP32, DT_INT32, DT_INT64, FLOATS, INTEGERS, as_dtype
-from emu.pypto.elementwise import Number, compute
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.dtypes import DT_FP32, DT_INT32, DT_INT64, FLOATS, INTEGERS, DataType, as_dtype
+from emu.pypto.elementwise import Number, compute, fits, is_number
+from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.reduction import axis_of
-from emu.pypto.symbolic import Shape, as_int, as_ints, as_shape, check_rank, product
-from emu.pypto.tensor import Tensor, check_tensor, fresh, wrap
+from emu.pypto.symbolic import (
+    Shape,
+    as_int,
+    as_ints,
+    as_shape,
+    as_text,
+    check_rank,
+    product,
+)
+from emu.pypto.tensor import Tensor, check_tensor, fresh, too_large, wrap
 
 
 def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
     """Return a new tensor with one value everywhere."""
     extents, kind = as_shape(shape, "shape", least=0), as_dtype(dtype)
-    if kind in FLOATS or isinstance(value, int):
-        try:
-            return wrap(np.full(extents, value, kind.np_dtype), kind, name)
-        except OverflowError:
-            raise ArgumentError(f"value must fit {kind!r}, but got {value!r}") from None
-    raise DTypeError(f"full: value must be an integer for {kind!r}, but got {value!r}")
+    as_text(name, "name")
+    number = _one_value(value, kind)
+    try:
+        return wrap(np.full(extents, number), kind, name)
+    except (MemoryError, ValueError):
+        raise too_large(extents, kind, "shape") from None
+
+
+def _one_value(value: Any, kind: DataType) -> Any:
+    """Return a number as an element of this type."""
+    if not is_number(value):
+        raise ArgumentError(f"value must be a number, but got {show(value)}")
+    if kind not in FLOATS and isinstance(value, float | np.floating):
+        raise DTypeError(f"full: value must be an integer for {kind!r}, but got {value!r}")
+    if kind in INTEGERS and not fits(int(value), kind):
+        raise ArgumentError(f"value must fit {kind!r}, but got {value!r}")
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(
+                float(value)
+                if kind in FLOATS
+                else bool(value)
+                if kind not in INTEGERS
+                else int(value)
+            ).astype(kind.np_dtype)
+    except OverflowError:
+        raise ArgumentError(f"value must fit {kind!r}, but got {show(value)}") from None
 
 
 def zeros(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
@@ -38,8 +67,27 @@ def ones(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tenso
 
 def arange(*bounds: int, dtype: Any = DT_INT32) -> Tensor:
     """Return the integers of ``range(*bounds)`` as a tensor of rank 1."""
-    limits = as_ints(bounds, "bounds")
-    return wrap(np.arange(*limits).astype(as_dtype(dtype).np_dtype))
+    kind = as_dtype(dtype)
+    if not 1 <= len(bounds) <= 3:
+        raise ArgumentError(
+            f"arange must be given 1 to 3 bounds, but got {len(bounds)}: {show(bounds)}"
+        )
+    limits = [as_int(bound, f"bound {i} of arange") for i, bound in enumerate(bounds)]
+    if len(limits) == 3 and limits[2] == 0:
+        raise ArgumentError("step (bound 2 of arange) must not be 0")
+    for i, limit in enumerate(limits):
+        if not -(2**63) <= limit < 2**63:
+            raise ArgumentError(f"bound {i} of arange must fit DT_INT64, but got {limit}")
+    numbers = range(*limits)
+    for number in (*numbers[:1], *numbers[-1:]):
+        if kind in INTEGERS and not fits(number, kind):
+            raise ArgumentError(f"the bounds of arange must fit {kind!r}, but got {number}")
+    try:
+        return wrap(np.arange(*limits, dtype=np.int64).astype(kind.np_dtype))
+    except (MemoryError, ValueError):
+        raise ArgumentError(
+            f"the bounds of arange must span what fits into memory, but got {limits}"
+        ) from None
 
 
 def reshape(a: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int] | None = None) -> Tensor:
@@ -95,6 +143,8 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
     Where a part is not valid the result holds 0; the result is valid everywhere.
     """
+    if not isinstance(tensors, list | tuple):
+        raise ArgumentError(f"tensors must be a list of tensors, but got {show(tensors)}")
     parts = [check_tensor(t, f"tensors[{i}]") for i, t in enumerate(tensors)]
     if not parts:
         raise ArgumentError("tensors must hold at least one tensor, but got none")

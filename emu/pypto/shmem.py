@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emu.comm.errors import SymmetricMemoryError
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError, show
 from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import group_of
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
@@ -39,13 +40,15 @@ Family = tuple["SymmetricArray", int]
 class _Ledger:
     """What this PE knows of the creates in one group, in order."""
 
-    __slots__ = ("created", "drained", "group", "retired")
+    __slots__ = ("claimed", "created", "drained", "group", "retired")
 
     def __init__(self, group: Group) -> None:
         self.group = group
         self.created = 0
         self.drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
         self.retired: deque[Memory] = deque()
+        self.claimed: set[tuple[int, int]] = set()
+        """Rows of slots, (offset in the heap, src_pe), that a wait of this PE has asked for."""
 
     def retire(self, memory: Memory) -> None:
         """Publish that this PE has drained the kernel that made ``memory``."""
@@ -59,6 +62,7 @@ class _Ledger:
             if any(self.group.fetch(self.drained, pe) < number for pe in range(self.group.n_pes)):
                 return
             for words in self.group.find_allocs(self.retired.popleft().prefix):
+                self.claimed -= {(words.offset, pe) for pe in range(self.group.n_pes)}
                 words.free()
 
 
@@ -72,6 +76,7 @@ class Memory:
         "_barrier",
         "_data",
         "alive",
+        "claimed",
         "dtype",
         "families",
         "group",
@@ -87,10 +92,10 @@ class Memory:
         if ledger is None:
             ledger = _ledgers[group.name] = _Ledger(group)
         ledger.collect()
-        ledger.created += 1
         self.group = group
-        self.number = ledger.created
+        self.number = ledger.created + 1
         self.alive = True
+        self.claimed = ledger.claimed
         self.n_pes = group.n_pes
         self.dtype = dtype
         self.name = f"shmem{self.number}"
@@ -99,11 +104,20 @@ class Memory:
         self.last_barrier: Node | None = None
         self._barrier: SymmetricArray | None = None
         self._data: SymmetricArray | None = None
-        if shape is None:
-            slots = group.alloc((self.n_pes, 1), INT32, name=self.name, poison=False)
-            self.families[()] = (slots, 1)
-        else:
-            self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
+        try:
+            if shape is None:
+                name = f"{self.name}.signals"
+                slots = group.alloc((self.n_pes, 1), INT32, name=name, poison=False)
+                self.families[()] = (slots, 1)
+            else:
+                self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
+        except SymmetricMemoryError as error:
+            what = "signals" if shape is None else f"shape {list(shape)} {dtype!r}"
+            raise ArgumentError(
+                f"create {self.number} of group {group.name!r} must be the same on every PE, and shape and "
+                f"dtype must fit the symmetric heap, but got {what}: {error}"
+            ) from None
+        ledger.created += 1
 
     @property
     def data(self) -> SymmetricArray:
@@ -117,23 +131,27 @@ class Memory:
         key = (low, shape, tile)
         family = self.families.get(key)
         if family is None:
-            self.check_alive()
             n_tiles = count_tiles(shape, tile)
             text = "/".join(",".join(map(str, part)) for part in key)
-            words = self.group.alloc(
-                (self.n_pes, n_tiles),
-                INT32,
-                name=f"{self.name}.slots",
-                key=f"{self.prefix}slots/{text}",
-                poison=False,
-            )
+            try:
+                words = self.group.alloc(
+                    (self.n_pes, n_tiles),
+                    INT32,
+                    name=f"{self.name}.slots",
+                    key=f"{self.prefix}slots/{text}",
+                    poison=False,
+                )
+            except SymmetricMemoryError as error:
+                raise TileShapeError(
+                    f"the tile shape must leave room for the slots of {n_tiles} tiles on each of "
+                    f"{self.n_pes} PEs, but got {list(tile)} for {list(shape)}: {error}"
+                ) from None
             family = self.families[key] = (words, n_tiles)
         return family
 
     def barrier_word(self) -> SymmetricArray:
         """Return the word that barriers on this tensor count in."""
         if self._barrier is None:
-            self.check_alive()
             self._barrier = self.group.alloc(
                 (1,),
                 INT32,
@@ -148,11 +166,11 @@ class Memory:
         own = [words for key, (words, _) in self.families.items() if not key]
         return own + self.group.find_allocs(f"{self.prefix}slots/")
 
-    def check_alive(self) -> None:
+    def check_alive(self, argument: str) -> None:
         """Refuse the use of what went with its kernel."""
         if not self.alive:
             raise ArgumentError(
-                f"{self.name} must be alive, but it was freed at the end of the kernel that made it"
+                f"{argument} must be alive, but {self.name} was freed at the end of the kernel that made it"
             )
 
     def free(self) -> None:
@@ -160,12 +178,18 @@ class Memory:
         self.alive = False
         for key, (words, _) in self.families.items():
             if not key:
+                self.claimed -= {(words.offset, pe) for pe in range(self.n_pes)}
                 words.free()
         self.families.clear()
         self._barrier = None
         if self._data is not None:
             self._data.free()
         _ledgers[self.group.name].retire(self)
+
+
+def claims(group: Group) -> set[tuple[int, int]]:
+    """Return the rows of slots that waits of this PE have asked for, as (offset, src_pe)."""
+    return _ledgers[group.name].claimed
 
 
 class ShmemTensor:
@@ -211,10 +235,9 @@ class ShmemTensor:
         if not self.shape:
             if shape is not None or offsets is not None:
                 raise ArgumentError(
-                    f"{op}: shape and offsets must not be given for signals, which have no data; "
-                    f"but got {shape!r} and {offsets!r}"
+                    f"{op}: shape and offsets must not be given when src is a tensor of signals; "
+                    f"but got {show(shape)} and {show(offsets)}"
                 )
-            self.memory.check_alive()
             return self.memory.families[()]
         if shape is None and offsets is None:
             return self.memory.family(self.low, self.shape, vec_tile(self.shape, op, "src"))
@@ -226,6 +249,8 @@ def check_shmem(value: Any, argument: str) -> ShmemTensor:
     """Refuse what is no symmetric tensor."""
     if not isinstance(value, ShmemTensor):
         raise ArgumentError(f"{argument} must be a ShmemTensor, but got {type(value).__name__}")
+    if not value.memory.alive:
+        value.memory.check_alive(argument)
     return value
 
 

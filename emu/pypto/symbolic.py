@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, SupportsIndex, Union
 
-from emu.pypto.errors import ArgumentError
+import numpy as np
+
+from emu.pypto.errors import ArgumentError, show
 
 
 class SymbolicScalar(int):
@@ -20,47 +22,83 @@ class SymbolicScalar(int):
 
     def min(self, other: SupportsIndex) -> SymbolicScalar:
         """Return the smaller of the two."""
-        return SymbolicScalar(min(int(self), index(other)))
+        return SymbolicScalar(min(int(self), as_int(other, "other")))
 
     def max(self, other: SupportsIndex) -> SymbolicScalar:
         """Return the larger of the two."""
-        return SymbolicScalar(max(int(self), index(other)))
+        return SymbolicScalar(max(int(self), as_int(other, "other")))
 
     def __add__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) + index(other))
-
-    def __sub__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) - index(other))
-
-    def __mul__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) * index(other))
-
-    def __floordiv__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) // index(other))
-
-    def __mod__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(int(self) % index(other))
-
-    def __truediv__(self, other: int) -> SymbolicScalar:
-        return _exact(int(self), index(other))
+        try:
+            return SymbolicScalar(int(self) + index(other))
+        except TypeError:
+            return _refuse("+", self, other, other)
 
     def __radd__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) + int(self))
+        try:
+            return SymbolicScalar(index(other) + int(self))
+        except TypeError:
+            return _refuse("+", other, self, other)
+
+    def __sub__(self, other: int) -> SymbolicScalar:
+        try:
+            return SymbolicScalar(int(self) - index(other))
+        except TypeError:
+            return _refuse("-", self, other, other)
 
     def __rsub__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) - int(self))
+        try:
+            return SymbolicScalar(index(other) - int(self))
+        except TypeError:
+            return _refuse("-", other, self, other)
+
+    def __mul__(self, other: int) -> SymbolicScalar:
+        try:
+            return SymbolicScalar(int(self) * index(other))
+        except TypeError:
+            return _refuse("*", self, other, other)
 
     def __rmul__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) * int(self))
+        try:
+            return SymbolicScalar(index(other) * int(self))
+        except TypeError:
+            return _refuse("*", other, self, other)
+
+    def __floordiv__(self, other: int) -> SymbolicScalar:
+        try:
+            return SymbolicScalar(int(self) // index(other))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("//", self, other, other)
 
     def __rfloordiv__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) // int(self))
+        try:
+            return SymbolicScalar(index(other) // int(self))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("//", other, self, other)
+
+    def __mod__(self, other: int) -> SymbolicScalar:
+        try:
+            return SymbolicScalar(int(self) % index(other))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("%", self, other, other)
 
     def __rmod__(self, other: int) -> SymbolicScalar:
-        return SymbolicScalar(index(other) % int(self))
+        try:
+            return SymbolicScalar(index(other) % int(self))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("%", other, self, other)
+
+    def __truediv__(self, other: int) -> SymbolicScalar:
+        try:
+            return _exact(int(self), index(other))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("/", self, other, other)
 
     def __rtruediv__(self, other: int) -> SymbolicScalar:  # type: ignore[misc]
-        return _exact(index(other), int(self))
+        try:
+            return _exact(index(other), int(self))
+        except (TypeError, ZeroDivisionError):
+            return _refuse("/", other, self, other)
 
     def __neg__(self) -> SymbolicScalar:
         return SymbolicScalar(-int(self))
@@ -82,8 +120,28 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
     return SymbolicScalar(quotient)
 
 
+def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
+    """Leave arithmetic to a tensor, array or sequence on the other side; refuse all other operands."""
+    from emu.pypto.tensor import Tensor
+
+    repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
+    if repeated or isinstance(other, Tensor | np.ndarray):
+        return NotImplemented  # type: ignore[no-any-return]
+    if hasattr(type(other), "__index__"):
+        raise ArgumentError(
+            f"the divisor of a symbolic scalar must not be 0, but got {show(left)} {operator} {show(right)}"
+        )
+    raise ArgumentError(
+        "a symbolic scalar must be combined with an int or a SymbolicScalar, but got "
+        f"{show(left)} {operator} {show(right)}"
+    )
+
+
 SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the surface
 Shape = tuple[int, ...]
+
+
+_UNORDERED = frozenset((set, frozenset, dict))
 
 
 def as_int(value: Any, argument: str) -> int:
@@ -92,18 +150,34 @@ def as_int(value: Any, argument: str) -> int:
         return index(value)
     except TypeError:
         raise ArgumentError(
-            f"{argument} must be an int or a SymbolicScalar, but got {value!r}"
+            f"{argument} must be an int or a SymbolicScalar, but got {show(value)}"
         ) from None
 
 
 def as_ints(values: Any, argument: str) -> Shape:
     """Return ``values`` as a tuple of ``int``, or say which argument is none."""
     try:
-        return tuple(map(index, values))
+        if type(values) not in _UNORDERED:
+            return tuple(map(index, values))
     except TypeError:
-        raise ArgumentError(
-            f"{argument} must be a list of int or SymbolicScalar, but got {values!r}"
-        ) from None
+        pass
+    raise ArgumentError(
+        f"{argument} must be a list of int or SymbolicScalar, but got {show(values)}"
+    )
+
+
+def as_flag(value: Any, argument: str) -> bool:
+    """Return ``value`` as a ``bool``; it must be one, or 0 or 1."""
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise ArgumentError(f"{argument} must be True or False, but got {show(value)}")
+
+
+def as_text(value: Any, argument: str) -> str:
+    """Return ``value``, which must be a ``str``."""
+    if isinstance(value, str):
+        return value
+    raise ArgumentError(f"{argument} must be a str, but got {show(value)}")
 
 
 def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
@@ -112,7 +186,7 @@ def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
     for axis, extent in enumerate(shape):
         if extent < least:
             raise ArgumentError(
-                f"{argument}[{axis}] must be at least {least}, but got {extent} in {list(shape)}"
+                f"{argument}[{axis}] must be at least {least}, but got {extent} in {show(list(shape))}"
             )
     return shape
 
@@ -122,7 +196,7 @@ def check_rank(values: Sequence[int], rank: int, argument: str, of: str) -> None
     if len(values) != rank:
         raise ArgumentError(
             f"{argument} must have one entry for each of the {rank} axes of {of}, "
-            f"but got {list(values)}"
+            f"but got {show(list(values))}"
         )
 
 

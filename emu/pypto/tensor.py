@@ -13,14 +13,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from emu.pypto.dtypes import INTEGERS, Array, DataType, as_dtype
-from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.graph import GRAPH, Node
-from emu.pypto.symbolic import Shape, SymbolicScalar, as_int, as_ints, as_shape, check_rank
+from emu.pypto.symbolic import (
+    Shape,
+    SymbolicScalar,
+    as_int,
+    as_ints,
+    as_shape,
+    as_text,
+    check_rank,
+    product,
+)
 
 if TYPE_CHECKING:
     from emu.pypto.annotations import TensorSpec
 
 T = TypeVar("T")
+
+MOST_AXES = 64
+"""NumPy's bound."""
 
 
 class Buffer:
@@ -86,7 +98,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return product(self.shape)
 
     def numpy(self) -> Array:
         """Wait for the values and return them as a copy, zero outside the valid part."""
@@ -103,7 +115,10 @@ class Tensor:
         """Return the values over the whole shape, without waiting; for use inside an op."""
         if self.valid_shape == self.shape:
             return self.array
-        array = np.zeros(self.shape, self.array.dtype)
+        try:
+            array = np.zeros(self.shape, self.array.dtype)
+        except (MemoryError, ValueError):
+            raise too_large(self.shape, self.dtype, "shape") from None
         array[corner(self.valid_shape)] = self.array
         return array
 
@@ -111,6 +126,9 @@ class Tensor:
         valid = "" if self.valid_shape == self.shape else f", valid_shape={list(self.valid_shape)}"
         label = f", name={self.name!r}" if self.name else ""
         return f"<pypto tensor {list(self.shape)} {self.dtype!r}{valid}{label}>"
+
+    __iter__ = None
+    """Not iterable: rows are views, ``t[i : i + 1, :]``."""
 
     # --- elements and slices --------------------------------------------------------------------
 
@@ -122,12 +140,15 @@ class Tensor:
         for axis, entry in enumerate(entries):
             if not isinstance(entry, slice):
                 raise ArgumentError(
-                    f"index {axis} of a slice must be a slice, as in t[i : i + 1, :], but got {entry!r}: "
+                    f"index {axis} of a slice must be a slice, as in t[i : i + 1, :], but got {show(entry)}: "
                     "a view keeps all axes"
                 )
-            if entry.step not in (None, 1):
-                raise ArgumentError(f"slice {axis} must have step 1, but got {entry.step!r}")
-            start, stop, _ = entry.indices(self.shape[axis])
+            if entry.step is not None and as_int(entry.step, f"step of slice {axis}") != 1:
+                raise ArgumentError(f"slice {axis} must have step 1, but got {show(entry.step)}")
+            for name in ("start", "stop"):
+                if getattr(entry, name) is not None:
+                    as_int(getattr(entry, name), f"{name} of slice {axis}")
+            start, stop, _ = slice(entry.start, entry.stop).indices(self.shape[axis])
             low.append(start)
             extent.append(max(0, stop - start))
         return view(self, extent, low)
@@ -145,7 +166,7 @@ class Tensor:
         elif isinstance(value, np.ndarray):
             self[key] = from_numpy(value)
         elif any(isinstance(e, slice) for e in entries):
-            raise ArgumentError(f"only a tensor can be assigned to a slice, but got {value!r}")
+            raise ArgumentError(f"only a tensor can be assigned to a slice, but got {show(value)}")
         else:
             self._write(entries, as_int(value, "value"))
 
@@ -177,6 +198,7 @@ class Tensor:
         limits = np.iinfo(self.dtype.np_dtype)
         if not limits.min <= value <= limits.max:
             raise ArgumentError(f"value must fit {self.dtype!r}, but got {value}")
+        check_writable(self, "the tensor that is written to")
         part = _part(self, at, (1,) * self.ndim)
 
         def write() -> None:
@@ -245,7 +267,8 @@ class Tensor:
         """Return :func:`pypto.reshape` of this tensor."""
         from emu.pypto import shaping
 
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+        whole = len(shape) == 1 and not isinstance(shape[0], int | np.integer)
+        return shaping.reshape(self, shape[0] if whole else shape)
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Return :func:`pypto.transpose` of this tensor."""
@@ -263,8 +286,11 @@ def _elementwise(op: str, *operands: Any) -> Tensor:
 
 def _entries(key: Any, rank: int) -> list[Any]:
     entries = list(key) if isinstance(key, tuple) else [key]
-    if Ellipsis in entries:
-        at = entries.index(Ellipsis)
+    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise ArgumentError(f"an index must have at most one ..., but got {len(dots)}")
+    if dots:
+        at = dots[0]
         entries[at : at + 1] = [slice(None)] * (rank - len(entries) + 1)
     if len(entries) > rank:
         raise ArgumentError(f"an index must have at most {rank} entries, but got {len(entries)}")
@@ -292,9 +318,25 @@ def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
 def fresh(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
     """Return a tensor on new memory, for an op to write its valid part."""
     valid = shape if valid_shape is None else valid_shape
-    t = wrap(np.empty(valid, dtype.np_dtype), dtype)
+    try:
+        array = np.empty(valid, dtype.np_dtype)
+    except (MemoryError, ValueError):
+        raise too_large(valid, dtype, "shape of the result") from None
+    t = wrap(array, dtype)
     t.shape = shape
     return t
+
+
+def too_large(shape: Shape, dtype: DataType, argument: str) -> ArgumentError:
+    """Make the error of a tensor that memory or NumPy has no room for."""
+    if len(shape) > MOST_AXES:
+        return ArgumentError(
+            f"{argument} must have at most {MOST_AXES} axes, but got {len(shape)}: {show(list(shape))}"
+        )
+    return ArgumentError(
+        f"{argument} must fit into memory, but got {show(list(shape))} {dtype!r}, "
+        f"{product(shape) * dtype.itemsize} bytes"
+    )
 
 
 def _part(t: Tensor, offsets: Shape, extent: Shape) -> Tensor:
@@ -379,9 +421,17 @@ def check_tensor(value: Any, argument: str) -> Tensor:
     """Refuse what is no tensor of this front end."""
     if not isinstance(value, Tensor):
         raise ArgumentError(
-            f"{argument} must be a pypto tensor, but got {type(value).__name__}: {value!r:.80}"
+            f"{argument} must be a pypto tensor, but got {type(value).__name__}: {show(value)}"
         )
     return value
+
+
+def check_writable(t: Tensor, argument: str) -> None:
+    """Refuse to write to a token, or to an array of the program that NumPy does not let be written."""
+    if t.buffer is COMPLETE.buffer:
+        raise ArgumentError(f"{argument} must not be a token: tokens hold no values")
+    if not t.array.flags.writeable:
+        raise ArgumentError(f"{argument} must be writable, but got a read-only array: {t!r}")
 
 
 # --- public functions -------------------------------------------------------------------------------
@@ -390,13 +440,18 @@ def check_tensor(value: Any, argument: str) -> Tensor:
 def tensor(shape: Sequence[int], dtype: Any, name: str = "") -> Tensor:
     """Return a new tensor; on the emulator it holds zeros."""
     extents, kind = as_shape(shape, "shape", least=0), as_dtype(dtype)
-    return wrap(np.zeros(extents, kind.np_dtype), kind, name)
+    as_text(name, "name")
+    try:
+        return wrap(np.zeros(extents, kind.np_dtype), kind, name)
+    except (MemoryError, ValueError):
+        raise too_large(extents, kind, "shape") from None
 
 
 def from_numpy(array: Any, name: str = "") -> Tensor:
     """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there."""
     from emu.pypto.foreign import as_array
 
+    as_text(name, "name")
     return wrap(as_array(array, name or "array"), None, name)
 
 
@@ -465,8 +520,7 @@ def assemble(src: Tensor, offsets: Sequence[int], dst: Tensor) -> None:
                 f"offsets[{axis}] + the valid extent of src must lie between 0 and {size}, the extent of "
                 f"dst there, but got {a} + {n}"
             )
-    if dst.buffer is COMPLETE.buffer:
-        raise ArgumentError("dst must not be a token: tokens hold no values")
+    check_writable(dst, "dst")
     if 0 in src.valid_shape:
         return
     target = _part(dst, low, src.valid_shape)

@@ -7,17 +7,27 @@ from typing import Any
 import numpy as np
 
 from emu.pypto.dtypes import DT_BF16, DT_FP16, DT_FP32, FLOATS, Array, as_dtype
+from emu.pypto.errors import ArgumentError
+from emu.pypto.symbolic import as_int, as_shape
+from emu.pypto.tensor import too_large
 
 
 def random_array(seed: int, shape: Any, dtype: Any) -> Array:
     """Return reproducible values: small integers for integer types, normal ones for floats."""
-    kind, generator = as_dtype(dtype), np.random.default_rng(seed)
+    kind, extents = as_dtype(dtype), as_shape(shape, "shape", least=0)
+    number = as_int(seed, "seed")
+    if number < 0:
+        raise ArgumentError(f"seed must be at least 0, but got {number}")
+    generator = np.random.default_rng(number)
     values: Array
-    if kind in FLOATS:
-        values = generator.standard_normal(shape)
-    else:
-        values = generator.integers(-9, 10, shape)
-    result: Array = values.astype(kind.np_dtype)
+    try:
+        if kind in FLOATS:
+            values = generator.standard_normal(extents)
+        else:
+            values = generator.integers(-9, 10, extents)
+        result: Array = values.astype(kind.np_dtype)
+    except (MemoryError, ValueError):
+        raise too_large(extents, kind, "shape") from None
     return result
 
 
@@ -27,9 +37,19 @@ def tolerance(dtype: Any, n_pes: int) -> float:
     2^-10 for each PE in FP16 and 2^-7 in BF16, which round at every addition; 1e-4 in FP32; integers
     must be exact.
     """
-    return {DT_FP16: n_pes * 2.0**-10, DT_BF16: n_pes * 2.0**-7, DT_FP32: 1e-4}.get(
-        as_dtype(dtype), 0.0
-    )
+    kind, count = as_dtype(dtype), as_int(n_pes, "n_pes")
+    if count < 1:
+        raise ArgumentError(f"n_pes must be at least 1, but got {count}")
+    return {DT_FP16: count * 2.0**-10, DT_BF16: count * 2.0**-7, DT_FP32: 1e-4}.get(kind, 0.0)
+
+
+def _array(value: Any, argument: str) -> Array:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # ragged lists
+        array = np.asarray(None)
+    as_dtype(array.dtype, f"dtype of {argument}")
+    return array
 
 
 def assert_close(actual: Any, expected: Any, n_pes: int) -> float:
@@ -41,16 +61,18 @@ def assert_close(actual: Any, expected: Any, n_pes: int) -> float:
 
     Raises:
         AssertionError: If shapes differ or an error is larger than :func:`tolerance`.
+        DTypeError: If one is no array of a tensor's data type.
     """
-    array = np.asarray(actual)
-    got, want = array.astype(np.float64), np.asarray(expected).astype(np.float64)
+    array, reference = _array(actual, "actual"), _array(expected, "expected")
+    allowed = tolerance(array.dtype, n_pes)
+    got, want = array.astype(np.float64), reference.astype(np.float64)
     if got.shape != want.shape:
         raise AssertionError(f"shape must be {want.shape}, but got {got.shape}")
     if not want.size:
         return 0.0
     magnitude = np.abs(want)
     error = np.abs(got - want) / np.maximum(magnitude, float(magnitude.mean()) or 1.0)
-    worst, allowed = float(error.max()), tolerance(array.dtype, n_pes)
+    worst = float(error.max())
     if not worst <= allowed:
         place = np.unravel_index(int(error.argmax()), got.shape)
         raise AssertionError(

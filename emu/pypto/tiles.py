@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from emu.pypto.errors import TileShapeError
+import numpy as np
+
+from emu.pypto.errors import TileShapeError, show
 from emu.pypto.symbolic import Shape
 
 Tile = tuple[Shape, tuple[slice, ...]]
@@ -40,10 +42,10 @@ def set_vec_tile_shapes(*tile: int) -> None:
             f"set_vec_tile_shapes must be given 1 to 4 extents, but got {len(tile)}: {list(tile)}"
         )
     for axis, extent in enumerate(tile):
-        if not isinstance(extent, int) or extent < 1:
+        if not isinstance(extent, int | np.integer) or extent < 1:
             raise TileShapeError(
                 f"set_vec_tile_shapes: extent {axis} must be an integer of at least 1, "
-                f"but got {extent!r}"
+                f"but got {show(extent)}"
             )
     CURRENT.vec = tuple(int(extent) for extent in tile)
 
@@ -63,16 +65,20 @@ def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__
         TileShapeError: If one is not a list of positive integers.
     """
     for name, pair in (("m", m), ("k", k), ("n", n)):
-        if not pair or any(not isinstance(extent, int) or extent < 1 for extent in pair):
+        if (
+            not isinstance(pair, list | tuple)
+            or not pair
+            or any(not isinstance(extent, int | np.integer) or extent < 1 for extent in pair)
+        ):
             raise TileShapeError(
-                f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {pair!r}"
+                f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {show(pair)}"
             )
-    CURRENT.cube = (list(m), list(k), list(n))
+    CURRENT.cube = tuple([int(extent) for extent in pair] for pair in (m, k, n))
 
 
 def get_cube_tile_shapes() -> tuple[Any, ...]:
     """Return what ``set_cube_tile_shapes`` was given; empty if it was not called."""
-    return CURRENT.cube
+    return tuple(list(pair) for pair in CURRENT.cube)
 
 
 @lru_cache(maxsize=4096)

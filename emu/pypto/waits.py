@@ -76,6 +76,12 @@ class TileWait:
             f"{_SIGNS[self.cmp]} {self.value}"
         )
 
+    def explain(self) -> list[str]:
+        """Say which tiles are missing, and what is there instead."""
+        from emu.pypto.hangs import explain_wait
+
+        return explain_wait(self)
+
 
 def _holds(cmp: Cmp, seen: int, value: int) -> bool:
     return (seen == value, seen != value, seen > value, seen >= value, seen < value, seen <= value)[
@@ -109,3 +115,9 @@ class BarrierWait:
     def describe(self) -> str:
         """Say which barrier is waited for."""
         return f"shmem_barrier_all on {self.memory.name}: {self.memory.n_pes} arrivals"
+
+    def explain(self) -> list[str]:
+        """Say how many have arrived."""
+        from emu.pypto.hangs import explain_barrier
+
+        return explain_barrier(self)

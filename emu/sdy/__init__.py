@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from emu.sdy.jax import from_jax
     from emu.sdy.mlir import parse, to_text
+    from emu.sdy.mlir.arguments import ArgumentError
     from emu.sdy.mlir.diagnostics import MlirError, PassFailed
     from emu.sdy.passes.run import run
     from emu.sdy.provenance import Explanation, ValueReport, explain
     from emu.sdy.rules import register as register_rule
 
 __all__ = [
+    "ArgumentError",
     "Explanation",
     "MlirError",
     "PassFailed",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ArgumentError": ("emu.sdy.mlir.arguments", "ArgumentError"),
     "Explanation": ("emu.sdy.provenance", "Explanation"),
     "MlirError": ("emu.sdy.mlir.diagnostics", "MlirError"),
     "PassFailed": ("emu.sdy.mlir.diagnostics", "PassFailed"),

@@ -11,15 +11,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.arguments import ArgumentError, check_flag, check_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emu.sdy.mlir.ir import Operation
 
-__all__ = ["from_jax"]
+__all__ = ["from_jax", "legalized_text"]
 
 _OLDEST = (0, 5)
+_CHLO_PASS = "func.func(chlo-legalize-to-stablehlo)"
 
 
 def from_jax(
@@ -29,6 +31,7 @@ def from_jax(
     out_shardings: Any = None,
     platform: str = "cpu",
     locations: bool = True,
+    legalize_chlo: bool = True,
     **kwargs: Any,
 ) -> Operation:
     """Lower a function to StableHLO with sdy shardings.
@@ -43,20 +46,29 @@ def from_jax(
         platform: For which platform it is lowered. Default: "cpu".
         locations: Keep the lines of the Python source as locations.
             Default: yes.
+        legalize_chlo: Make StableHLO of CHLO (``erf``, ``square``, ``top_k``
+            …), with jaxlib's own pass. XLA does so before Shardy, which has no
+            rules for CHLO: shardings stop at it. Default: yes.
         **kwargs: Keyword arguments of the function.
 
     Returns:
-        The module, as JAX hands it to Shardy: before propagation.
+        The module, as Shardy gets it: before propagation.
 
     Raises:
         ImportError: JAX is not installed, or too old.
-        ValueError: Shardings are given for a function that is jitted already.
+        ArgumentError: Shardings are given for a function that is jitted
+            already, or an argument of this function (not of yours) is wrong.
 
     Example:
         >>> mesh = jax.sharding.AbstractMesh((16, 16), ("data", "model"))
         >>> sharding = jax.sharding.NamedSharding(mesh, P("data", "model"))
         >>> module = emu.sdy.from_jax(jnp.tanh, x, in_shardings=sharding)
     """
+    if not callable(function):
+        raise ArgumentError(f"function must be a function, but got {shown(function)}")
+    check_text("platform", platform, "the name of a platform")
+    check_flag("locations", locations)
+    check_flag("legalize_chlo", legalize_chlo)
     jax = _jax()
     shardings = {
         name: value
@@ -66,16 +78,40 @@ def from_jax(
     if not hasattr(function, "trace"):
         function = jax.jit(function, **shardings)
     elif shardings:
-        raise ValueError(
+        raise ArgumentError(
             f"{' and '.join(shardings)}: the function is jitted already; "
             "give the shardings to jax.jit"
         )
     lowered = function.trace(*args, **kwargs).lower(  # type: ignore[attr-defined]  # jitted
         lowering_platforms=(platform,)
     )
-    text = lowered.as_text(debug_info=locations)
+    text = legalized_text(lowered, locations=locations) if legalize_chlo else None
+    if text is None:
+        text = lowered.as_text(debug_info=locations)
     name = getattr(function, "__name__", "function")
     return parse(text, file=f"<{name} lowered by jax>")
+
+
+def legalized_text(lowered: Any, *, locations: bool) -> str | None:
+    """The text of what ``jax.jit(f).lower()`` gives, with StableHLO for CHLO.
+
+    None if there is no CHLO in it, or if jaxlib has no form for an operation.
+    """
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    module = lowered.compiler_ir("stablehlo")
+    if "chlo." not in str(module) or not hasattr(stablehlo, "register_stablehlo_passes"):
+        return None
+    stablehlo.register_stablehlo_passes()
+    with module.context, ir.Location.unknown():
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True))
+        manager = passmanager.PassManager.parse(f"builtin.module({_CHLO_PASS})")
+        try:
+            manager.run(copy.operation)
+        except ir.MLIRError:  # it has no form for an operation, which then stays
+            return None
+        return str(copy.operation.get_asm(enable_debug_info=locations))
 
 
 def _jax() -> Any:

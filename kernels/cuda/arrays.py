@@ -8,16 +8,19 @@ PyTorch), at no copy.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
+from emu.kernels.arguments import check, shown
 from emu.kernels.cuda.device import SIMULATED, require_device
 from emu.kernels.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 
+_MOST_BYTES = 1 << 40  # more than any device has
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _NUMBA_KNOWS = frozenset(map(np.dtype, "bhilqBHILQfdFD"))
 
@@ -200,12 +203,24 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> DeviceArray:
         The array.
 
     Raises:
+        ArgumentError: A bad shape or dtype.
         CudaUnavailableError: There is neither a CUDA device nor the simulator.
     """
+    kind = check.dtype("dtype", dtype)
+    if kind.hasobject:
+        raise ArgumentError(f"dtype must be of plain numbers, but got {kind}")
+    try:
+        extents: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        extents = check.integers("shape", shape)
+    nbytes = math.prod(extents) * kind.itemsize
+    if any(n < 0 for n in extents) or nbytes >= _MOST_BYTES:
+        raise ArgumentError(
+            f"shape must be of extents that are not negative and less than 2**40 bytes in all, but "
+            f"got {shown(extents)}"
+        )
     require_device()
-    extents = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    kind = np.dtype(dtype)
-    memory = cuda.device_array(max(1, math.prod(extents) * kind.itemsize), np.uint8)
+    memory = cuda.device_array(max(1, nbytes), np.uint8)
     return DeviceArray(
         _address(memory), extents, _dense_strides(extents, kind.itemsize), kind, memory
     )
@@ -233,6 +248,8 @@ def to_device(array: Array) -> DeviceArray:
     """
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"array must be a NumPy array, but got {type(array).__name__}")
+    if array.dtype.hasobject:
+        raise ArgumentError(f"array must be of plain numbers, but got dtype {array.dtype}")
     target = empty(array.shape, array.dtype)
     if array.size:
         host = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.arguments import check
 from emu.kernels.cuda.arrays import DeviceArray, empty, place
 from emu.kernels.cuda.checks import check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import launch, sm_count
@@ -78,7 +79,7 @@ def matmul(
     _check_inputs(left, right)
     source = _KINDS[left.dtype]
     (m, k), n = left.shape, right.shape[1]
-    _check_factors(source, alpha, beta, out)
+    alpha, beta = _check_factors(source, alpha, beta, out)
     target = _target(source, (m, n), out)
     result = _KINDS[target.dtype]
     column = None if bias is None else _bias(place(bias, "bias"), target)
@@ -101,7 +102,7 @@ def matmul(
             *(left.address + row * left.strides[0], *left.strides, _along_k(left.strides)),
             *(right.address, *right.strides[::-1], _along_k(right.strides[::-1])),
             *(target.address + row * target.strides[0], *target.strides, rows, n, k),
-            *(float(alpha), float(beta)),
+            *(alpha, beta),
             *((0, 0, 0) if column is None else (column.address, column.strides[0], 1)),
             touches=[array.window for array in (target, *(array for array, _ in read))],
             shared_bytes=shared,
@@ -110,6 +111,7 @@ def matmul(
 
 
 def _matrix(array: DeviceArray, name: str, transposed: bool) -> DeviceArray:
+    transposed = check.flag(f"transpose_{name}", transposed)
     if array.ndim != 2:
         raise ArgumentError(f"{name} must have rank 2, but got rank {array.ndim}")
     return array.T if transposed else array
@@ -128,13 +130,15 @@ def _check_inputs(left: DeviceArray, right: DeviceArray) -> None:
         )
 
 
-def _check_factors(source: str, alpha: float, beta: float, out: Any) -> None:
+def _check_factors(source: str, alpha: Any, beta: Any, out: Any) -> tuple[float, float]:
+    alpha, beta = check.number("alpha", alpha), check.number("beta", beta)
     if beta != 0 and out is None:
         raise ArgumentError(f"beta must be 0 where out is None, but got {beta}")
     if source == "i8":
         for name, value in (("alpha", alpha), ("beta", beta)):
             if not float(value).is_integer() or not -(2**31) <= value < 2**31:
                 raise ArgumentError(f"{name} must be an int32 for int8 matrices, but got {value}")
+    return alpha, beta
 
 
 def _target(source: str, shape: tuple[int, int], out: Any) -> DeviceArray:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.arguments import check, shown
 from emu.kernels.cuda.arrays import DeviceArray, empty, place, to_device
 from emu.kernels.cuda.checks import MAX_RANK, check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import cover, launch
@@ -66,7 +67,7 @@ def quantize(
     """
     source = place(x, "x")
     check_values("x.dtype", source.dtype)
-    kind = ("multiply" if multiply else "divide", VALUE_KINDS[source.dtype])
+    kind = ("multiply" if check.flag("multiply", multiply) else "divide", VALUE_KINDS[source.dtype])
     factors = ("scales", scales), ("zero_points", zero_points)
     return _convert(kind, ("x", source), _INT8, out, factors, axis)
 
@@ -106,7 +107,7 @@ def dequantize(
     source = place(q, "q")
     if source.dtype != _INT8:
         raise ArgumentError(f"q must have dtype int8, but got {source.dtype}")
-    wanted = np.dtype(dtype)
+    wanted = check.dtype("dtype", dtype)
     check_values("dtype", wanted)
     factors = ("scales", scales), ("offsets", offsets)
     return _convert(("restore", VALUE_KINDS[wanted]), ("q", source), wanted, out, factors, axis)
@@ -214,6 +215,7 @@ def _factor(name: str, value: Any, extent: int, axis: int) -> DeviceArray | None
     if value is None:
         return None
     if isinstance(value, int | float | np.generic):
+        value = check.number(name, value) if isinstance(value, int | float) else value
         with np.errstate(over="ignore"):
             number = np.asarray(value, np.float32 if isinstance(value, int | float) else None)
         array = to_device(number.reshape(1))
@@ -241,10 +243,11 @@ def _convert(
     name, source = named
     if source.ndim > MAX_RANK:
         raise ArgumentError(f"{name} must have at most {MAX_RANK} axes, but got {source.ndim}")
+    axis = check.integer("axis", axis)
     if source.ndim and not -source.ndim <= axis < source.ndim:
         raise ArgumentError(
             f"axis must be in {-source.ndim}..{source.ndim - 1} for shape {source.shape}, "
-            f"but got {axis}"
+            f"but got {shown(axis)}"
         )
     along = axis % max(1, source.ndim)
     extent = source.shape[along] if source.ndim else 1

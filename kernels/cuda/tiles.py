@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from emu.kernels.arguments import check
 from emu.kernels.cuda import lanes
 from emu.kernels.cuda.arrays import place
 from emu.kernels.cuda.checks import check_tile
@@ -301,6 +302,7 @@ def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
     """
     to, what = place(target, "target"), place(source, "source")
     check_tile(to, what, sums=True)
+    atomic = check.flag("atomic", atomic)
     if to.size == 0:
         return
     kind = _SUMS.get(KINDS[to.dtype], "int")

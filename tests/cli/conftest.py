@@ -18,14 +18,15 @@ class Command:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
 
-    def start(self, *arguments, program=("-P", "-m", "emu")):
+    def start(self, *arguments, program=("-P", "-m", "emu"), executable=sys.executable, **more):
         return subprocess.Popen(
-            [sys.executable, *program, *map(str, arguments)],
+            [executable, *program, *map(str, arguments)],
             cwd=self.folder,
             env=self.environment,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            **more,
             start_new_session=True,  # so that nothing survives a failed test
         )
 

@@ -1,9 +1,13 @@
 """`emu run`: what a script sees, and the exit statuses."""
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
+import zlib
+from subprocess import PIPE
 
 import pytest
 
@@ -215,3 +219,281 @@ def test_a_pe_computes_on_one_thread(command):
     )
     done = command("run", "-n", 2, "--no-prefix", script)
     assert done.stdout.split() == ["1", "1"], done.stderr
+
+
+# --- modules -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(command):
+    """A package with a module, a `__main__`, and an inner package without one."""
+    folder = command.folder / "outer"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "__init__.py").write_text("print('imported', __name__)\n")
+    text = (
+        "import os, sys\n"
+        "print(__name__, __package__, __spec__.name, sys.argv, sys.path[0] == os.getcwd())\n"
+    )
+    for name in ("__main__.py", "tool.py"):
+        (folder / name).write_text(text)
+    (folder / "inner" / "__init__.py").touch()
+    return folder
+
+
+@pytest.mark.parametrize(("module", "file"), [("outer", "__main__.py"), ("outer.tool", "tool.py")])
+def test_a_module_runs_as_python_m_runs_it(command, package, module, file):
+    arguments = ("-m", module, "-n", "7", "--stdin", "-m", "a b")
+    done = command("run", "-n", 1, "--no-prefix", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == command.python(*arguments).stdout
+    assert f"{package / file}" in done.stdout
+    assert done.stdout.count("imported outer") == 1
+
+
+def test_every_pe_runs_the_module(command):
+    (command.folder / "program.py").write_text("import emu\nprint(emu.world().my_pe)\n")
+    done = command("run", "-n", 3, "--no-prefix", "-m", "program")
+    assert sorted(done.stdout.split()) == ["0", "1", "2"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("absent", "No module named absent"),
+        ("outer.absent", "No module named outer.absent"),
+        ("absent.outer", "No module named absent"),
+        ("outer.tool.more", "No module named outer.tool.more; outer.tool is not a package"),
+        ("outer.inner", "No module named outer.inner.__main__; outer.inner is a package"),
+        ("outer/tool.py", "must be a dotted name, not a path"),
+        ("", "one of these is required: SCRIPT, -m MODULE"),
+    ],
+)
+def test_a_missing_module_is_one_line_and_starts_nothing(command, package, module, text):
+    done = command("run", "-n", 2, "-m", *filter(None, [module]))
+    assert done.returncode == (1 if module else 2)
+    assert text in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_module_of_the_standard_library_runs(command):
+    (command.folder / "x.json").write_text('{"b": 1}')
+    done = command("run", "-n", 1, "--no-prefix", "-m", "json.tool", "--compact", "x.json")
+    assert (done.returncode, done.stdout) == (0, '{"b":1}\n'), done.stderr
+
+
+def test_an_import_that_fails_in_a_module_is_the_modules_error(command):
+    (command.folder / "program.py").write_text("import nowhere_to_be_found\n")
+    done = command("run", "-n", 2, "-m", "program")
+    assert done.returncode == 1
+    assert "No module named 'nowhere_to_be_found'" in done.stderr
+    assert "program.py" in done.stderr
+
+
+# --- standard input ------------------------------------------------------------------------
+
+ECHO = "import sys, emu\nprint(emu.world().my_pe, sys.stdin.read().split())\n"
+
+
+@pytest.mark.parametrize(
+    ("choice", "readers"),
+    [
+        ([], [0]),
+        (["--stdin", "1"], [1]),
+        (["--stdin", "all"], [0, 1, 2]),
+        (["--stdin", "none"], []),
+    ],
+    ids=["default", "1", "all", "none"],
+)
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_standard_input_reaches_the_pes_that_were_chosen(command, choice, readers, kind):
+    script, words = command.script(ECHO), command.folder / "words"
+    words.write_text("a b\nc\n")
+    with words.open() as file:
+        process = command.start(
+            "run", "-n", 3, "--no-prefix", *choice, script, stdin=PIPE if kind == "pipe" else file
+        )
+        out, err = process.communicate("a b\nc\n" if kind == "pipe" else None, timeout=90)
+    assert process.returncode == 0, err
+    found = [f"{pe} {['a', 'b', 'c'] if pe in readers else []}" for pe in range(3)]
+    assert sorted(out.splitlines()) == found
+
+
+@pytest.mark.parametrize("choice", ["0", "all"])
+def test_a_lot_of_input_arrives_whole_though_one_pe_takes_none(command, choice):
+    script = command.script(
+        "import sys, emu, zlib\n"
+        "w = emu.world()\n"
+        "if w.my_pe: print(w.my_pe, zlib.crc32(sys.stdin.buffer.read()))\n"
+        if choice == "all"
+        else "import sys, emu, zlib\nw = emu.world()\n"
+        "if not w.my_pe: print(w.my_pe, zlib.crc32(sys.stdin.buffer.read()))\n"
+    )
+    data = os.urandom(6 << 20)
+    path = command.folder / "data"
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        cat = subprocess.Popen(["cat"], stdin=file, stdout=PIPE)
+    done = command("run", "-n", 3, "--no-prefix", "--stdin", choice, script, stdin=cat.stdout)
+    cat.stdout.close()
+    cat.wait(timeout=60)
+    readers = [0] if choice == "0" else [1, 2]
+    assert sorted(done.stdout.split("\n")[:-1]) == [f"{pe} {zlib.crc32(data)}" for pe in readers]
+
+
+@pytest.mark.parametrize("choice", ["0", "all", "none"])
+def test_input_without_an_end_that_nobody_reads_holds_nobody(command, choice):
+    endless = subprocess.Popen(["yes"], stdout=PIPE)
+    script = command.script("print('done')\n")
+    done = command("run", "-n", 2, "--no-prefix", "--stdin", choice, script, stdin=endless.stdout)
+    endless.stdout.close()
+    endless.wait(timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\ndone\n"), done.stderr
+
+
+@pytest.mark.parametrize("choice", ["0", "all"])
+def test_a_closed_standard_input_is_an_empty_one(command, choice):
+    script = command.script(ECHO)
+    process = command.start(
+        "-c",
+        'exec "$0" -P -m emu run -n 2 --no-prefix --stdin "$1" "$2" <&-',
+        sys.executable,
+        choice,
+        script,
+        program=(),
+        executable="/bin/sh",
+    )
+    out, err = process.communicate(timeout=90)
+    assert sorted(out.splitlines()) == ["0 []", "1 []"], err
+
+
+def test_lines_of_a_terminal_reach_pe_0_as_they_are_typed(command):
+    script = command.script(
+        "import sys, emu\n"
+        "w = emu.world()\n"
+        "if w.my_pe == 0:\n"
+        "    print(sys.stdin.isatty(), 'first', input(), flush=True)\n"
+        "    print('second', sys.stdin.readline().strip(), flush=True)\n"
+        "w.barrier()\n"
+    )
+    ours, theirs = os.openpty()
+    try:
+        process = command.start("run", "-n", 2, "--no-prefix", script, stdin=theirs)
+        os.write(ours, b"one\n")
+        assert process.stdout.readline() == "True first one\n"
+        os.write(ours, b"two\n")
+        assert process.stdout.readline() == "second two\n"
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_to_wait_for_input_is_no_deadlock(command):
+    script = command.script(
+        "import sys, emu\n"
+        "w = emu.world()\n"
+        "if w.my_pe == 0: print('ready', flush=True); print(input())\n"
+        "w.barrier()\n"
+    )
+    process = command.start("run", "-n", 2, "--no-prefix", "--timeout", "0.5", script, stdin=PIPE)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(2)  # four times the time-out
+    assert process.poll() is None
+    out, err = process.communicate("here\n", timeout=60)
+    assert (process.returncode, out) == (0, "here\n"), err
+
+
+@pytest.mark.parametrize("choice", ["0", "all"])
+def test_ctrl_c_ends_a_program_that_waits_for_input(command, choice):
+    script = command.script(
+        "import emu\nw = emu.world()\n"
+        "if w.my_pe == 0: print('ready', flush=True); input()\n"
+        "w.barrier()\n"
+    )
+    process = command.start("run", "-n", 2, "--no-prefix", "--stdin", choice, script, stdin=PIPE)
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert "Traceback" not in process.communicate()[1]
+
+
+@pytest.mark.parametrize("value", ["3", "-1", "some", "0.5", ""])
+def test_standard_input_for_a_pe_that_is_not_there_is_a_usage_error(command, value):
+    done = command("run", "-n", 3, f"--stdin={value}", command.script("pass\n"))
+    assert done.returncode == 2
+    assert f"'all' or 'none', but got {value!r}".replace("'3'", "3") in done.stderr
+
+
+# --- the cache of compiled kernels ---------------------------------------------------------
+
+
+def test_kernels_that_are_compiled_are_announced_once(command):
+    cache = command.folder / "cache"
+    command.environment["EMU_CACHE_DIR"] = str(cache)
+    nothing = command("run", "-n", 2, command.script("print('hi')\n"))
+    assert (nothing.returncode, nothing.stderr) == (0, "")
+    script = command.script(
+        "import numpy as np, emu\nw = emu.world()\na = w.alloc((8, 8), np.float32)\n"
+        "w.put(a[:, 1:5], np.ones((8, 4), np.float32), 0)\nw.barrier()\n"
+    )
+    first = command("run", "-n", 2, script)
+    assert first.returncode == 0
+    assert first.stderr == (
+        f"emu: compiling the kernels that this program calls for this CPU (once; kept in {cache})\n"
+    )
+    second = command("run", "-n", 2, script)
+    assert (second.returncode, second.stderr) == (0, "")
+
+
+def test_a_cache_that_others_can_write_is_refused_before_anything_starts(command):
+    cache = command.folder / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    command.environment["EMU_CACHE_DIR"] = str(cache)
+    for arguments in (["run", "-n", "2", command.script("print('hi')\n")], ["demo", "-n", "2"]):
+        done = command(*arguments)
+        assert done.returncode == 2
+        assert done.stdout.strip() == ""
+        assert done.stderr.startswith("emu: the folder of compiled kernels must be writable by")
+        assert f"{cache} belongs to" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(cache.iterdir()) == []
+
+
+FULL = """
+set -e
+mkdir "$1"
+mount -t tmpfs -o size=64k tmpfs "$1"
+dd if=/dev/zero of="$1/all" bs=4k 2> /dev/null || true
+shift
+exec "$@"
+"""
+
+
+def _can_mount():
+    if sys.platform != "linux" or os.geteuid() or not shutil.which("unshare"):
+        return False
+    probe = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _can_mount(), reason="needs root and a mount namespace")
+def test_a_full_disk_costs_time_and_one_line(command):
+    full = command.folder / "full"
+    command.environment |= {"EMU_CACHE_DIR": str(full / "cache"), "TMPDIR": str(full)}
+    script = command.script(
+        "import numpy as np, emu\nw = emu.world()\na = w.alloc(8, np.int64)\n"
+        "w.put(a, np.arange(8), (w.my_pe + 1) % w.n_pes)\nw.barrier()\nprint(a.local.sum())\n"
+    )
+    done = command(
+        *("-m", "sh", "-c", FULL, "sh", full, sys.executable, "-P", "-m", "emu", "run", "-n", 3),
+        *("--no-prefix", script),
+        program=(),
+        executable=shutil.which("unshare"),
+    )
+    assert (done.returncode, done.stdout) == (0, "28\n" * 3), done.stderr
+    assert done.stderr.count("CacheWarning:") == 1
+    assert "No space left on device" in done.stderr

@@ -53,7 +53,7 @@ def test_bytes_in_hexadecimal_are_explained(command):
     done = command("tiling", "--hex", MESSAGE.to_bytes().hex(" ", 4))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == (
-        "Mc2MsgV1: version v1, 96 bytes (96 bytes; commAlg is 1 (full mesh) at 83; "
+        "Mc2Msg: version v1, 96 bytes (96 bytes; commAlg is 1 (full mesh) at 83; "
         "recvArgIndex is 3 at 88; commOutArgIndex is 4 at 89)"
     )
     assert row(done.stdout, "commAlg") == ["83", "1", "uint8_t", "commAlg", "1", "full mesh", "01"]

@@ -174,11 +174,11 @@ def test_empty_tiles(worlds: Worlds) -> None:
         ),
         ({"pe": 2}, r"pe must be in \[0, 2\) for group 'world', but got 2"),
         ({"pe": -1}, r"pe must be in \[0, 2\)"),
-        ({"offsets": None}, r"must have the array's shape \(4, 6\)"),
+        ({"offsets": None}, r"src must be a tile of dst's shape \(4, 6\)"),
         ({"offsets": (0,)}, "rank 2"),
         (
             {"offsets": (3, 0)},
-            r"offsets\[0\] must be in \[0, 2\] for a tile of extent 2 in an axis of 4, but got 3",
+            r"offsets\[0\] must be in \[0, 2\] for a tile \(src\) of extent 2 in an axis of 4 of dst, but got 3",
         ),
         ({"offsets": (0, -1)}, r"offsets\[1\] must be in \[0, 4\]"),
         ({"src": np.zeros(2, np.float32)}, "rank 2"),
@@ -296,3 +296,30 @@ def tear(rounds: int) -> bool:
 
 def test_set_does_not_tear_an_element() -> None:
     assert emu.launch(tear, 2, args=(3000,)) == [True, True]
+
+
+@pytest.mark.parametrize("link", [None, emu.Link(bandwidth=1e18)], ids=["plain", "linked"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sig_op": "nonsense"}, "sig_op must be one of AtomicOp's SET, ADD, but got 'nonsense'"),
+        ({"value": 1.5}, "value must be an integer, but got 1.5"),
+        ({"index": 4}, r"index must be in \[0, 4\)"),
+        ({"op": 7}, "op must be one of AtomicOp's"),
+        ({"src": "text"}, "src must have the dtype of dst, float32"),
+        ({"pe": 2}, r"pe must be in \[0, 2\)"),
+    ],
+)
+def test_a_refused_put_signal_stores_and_signals_nothing(
+    worlds: Worlds, link: emu.Link | None, change: dict[str, object], message: str
+) -> None:
+    me, _ = worlds(2, link=link)
+    data, words = me.alloc(3, np.float32), me.alloc(4, np.int64)
+    good = {"dst": data, "src": [1, 2, 3], "pe": 1, "signal": words, "value": 1}
+    with pytest.raises(ArgumentError, match=message):
+        me.put_signal(**{**good, **change})  # type: ignore[arg-type]
+    assert not data.on(1).any()
+    assert not words.on(1).any()
+    me.put_signal(**good)  # type: ignore[arg-type]
+    assert data.on(1).tolist() == [1, 2, 3]
+    assert words.on(1).tolist() == [1, 0, 0, 0]

@@ -44,21 +44,21 @@ def package(tmp_path):
     kernels = tmp_path / "src" / "emu" / "kernels"
     kernels.mkdir(parents=True)
     shutil.copy(ROOT / "emu" / "__init__.py", kernels.parent)
-    for name in ("cache_files.py", "jit.py"):
+    for name in ("cache_files.py", "cache_folder.py", "errors.py", "jit.py"):
         shutil.copy(ROOT / "emu" / "kernels" / name, kernels)
     (kernels / "probe_helper.py").write_text(HELPER)
     (kernels / "probe_caller.py").write_text(CALLER)
     return tmp_path
 
 
-def start(package):
+def start(package, *flags):
     environment = {
         **os.environ,
         "PYTHONPATH": str(package / "src"),
         "EMU_CACHE_DIR": str(package / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = [sys.executable, "-W", "error", "-P", "-c", PROGRAM]
+    command = [sys.executable, "-W", "error", *flags, "-P", "-c", PROGRAM]
     return subprocess.Popen(
         command,
         cwd=package,
@@ -145,4 +145,8 @@ def test_a_damaged_entry_is_compiled_again(package, damage):
 
 def test_a_cache_that_cannot_be_made_costs_time_only(package):
     (package / "cache").write_text("a file where the folder should be")
-    assert run(package)[0] == 22
+    process = start(package, "-W", "default")
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    assert json.loads(out)[0] == 22
+    assert err.count("CacheWarning: the folder of compiled kernels") == 1

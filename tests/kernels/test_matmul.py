@@ -368,15 +368,15 @@ ONE = np.ones((2, 2), F32)
         ({"dtype": F64}, "the result of float32 must have one of the dtypes"),
         ({"beta": 1}, "out must be given when beta is not 0, but got beta 1"),
         ({"bias": np.ones(3, F32)}, "bias must have shape (2,), but got (3,)"),
-        ({"threads": 0}, "threads must be at least 1, but got 0"),
+        ({"threads": 0}, "threads must be in [1, 1024], but got 0"),
         ({"a": np.ones((3, 2, 2), F32), "b": np.ones((2, 2, 2), F32)}, "must broadcast before"),
         (
             {"a": ONE.astype(np.int8), "b": ONE.astype(np.int8), "alpha": 0.5},
-            "alpha and beta must be integral for int8, but got 0.5",
+            "alpha and beta must be integral for int8, and fit 64 bits, but got alpha 0.5",
         ),
         (
             {"a": ONE.astype(np.int8), "b": ONE.astype(np.int8), "alpha": np.inf},
-            "alpha and beta must be integral for int8, but got inf",
+            "alpha and beta must be integral for int8, and fit 64 bits, but got alpha inf",
         ),
         (
             {"a": ONE.astype(np.int8), "b": ONE.astype(np.int8), "bias": np.ones(2)},
@@ -552,8 +552,8 @@ def test_the_result_may_lie_in_the_packed_matrix():
 
 def test_what_cannot_be_packed_is_refused():
     for b, pattern in (
-        (np.ones(3, F32), r"b must be a matrix, but got \(3,\)"),
-        ([[1.0]], r"b must be a matrix, but got list"),
+        (np.ones(3, F32), r"b must be a matrix, but got an array of shape \(3,\)"),
+        ([[1.0]], r"b must be a matrix, but got \[\[1.0\]\]"),
         (np.ones((2, 2), np.int16), r"must have one of the dtypes .*, but got int16"),
     ):
         with pytest.raises(ArgumentError, match=pattern):

@@ -484,9 +484,7 @@ def run_refusals():
         )
         refused(r"bias must have one of the dtypes float16, float32, but", call, x1, x2, q1[0, :4])
         refused(r"_scale must be given for int8, but got None", call, q1, q2)
-        refused(
-            r"comm_turn must be an integer of at least 0, but got -1", call, x1, x2, comm_turn=-1
-        )
+        refused(r"comm_turn must be at least 0, but got -1", call, x1, x2, comm_turn=-1)
         refused(r"comm_turn must be in \[0, \d\] for \d rows, but got 9", call, x1, x2, comm_turn=9)
         refused(r"tile_rows must be in \[1, \d\], but got 0", call, x1, x2, tile_rows=0)
         refused(r"comm_turn must be 0 with tile_rows", call, x1, x2, comm_turn=2, tile_rows=1)
@@ -520,13 +518,19 @@ def run_refusals():
     refused(r"antiquant_scale, .* must be left out", ar, x1, x2, antiquant_scale=np.ones(1, F32))
     refused(r"antiquant_group_size must be 0 or a divisor of k of 6, but got 4", ar, x1, q2,
             antiquant_scale=np.ones((1, 4), F32), antiquant_group_size=4)  # fmt: skip
-    refused(r"antiquant_scale must be an array of shape \(3, 4\) with groups of 2", ar, x1, q2,
+    refused(r"antiquant_scale must be an array of shape \(3, 4\) where antiquant_group_size is 2", ar, x1, q2,
             antiquant_scale=np.ones((1, 4), F32), antiquant_group_size=2)  # fmt: skip
     residual = np.ones((8, 4), F16)
     refused(r"residual must have shape \(8, 4\)", norm, x1, x2, residual[:2], x1[0, :4])
     refused(r"gamma must be a vector of 4 elements", norm, x1, x2, residual, x1[0, :3])
     refused(
-        r"epsilon must be at least 0, but got -1", norm, x1, x2, residual, x1[0, :4], epsilon=-1
+        r"epsilon must be at least 0 and fit in fp32, but got -1",
+        norm,
+        x1,
+        x2,
+        residual,
+        x1[0, :4],
+        epsilon=-1,
     )
     return True
 

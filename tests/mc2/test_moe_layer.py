@@ -298,7 +298,7 @@ WRONG_DISPATCH = (
         "expert_ids must be in [0, 4), but got 4 for copy 1 of token 1",
     ),
     ({"moe_expert_num": 3}, "moe_expert_num must be a multiple of the 2 ranks of group 'world'"),
-    ({"moe_expert_num": 0}, "and at least that, but got 0"),
+    ({"moe_expert_num": 0}, "moe_expert_num must be in [1, 1048576], but got 0"),
     ({"quant_mode": 3}, "quant_mode must be 0, 1 or 2, but got 3"),
     ({"quant_mode": 1}, "scales must be given with quant_mode 1, but got None"),
     ({"scales": np.ones((4, 4), np.float32)}, "scales must be None with quant_mode 0"),

@@ -136,7 +136,7 @@ def test_what_is_no_prototype_is_refused(pattern, change):
 
 
 def test_what_is_no_json_is_refused(tmp_path):
-    with pytest.raises(ArgumentError, match="the text must be JSON, but got line 2, column 1"):
+    with pytest.raises(ArgumentError, match="source must be JSON, but got line 2, column 1"):
         mc2.read_prototypes("[\n}")
     with pytest.raises(ArgumentError, match=r"or a readable file, but got 'nowhere\.json'"):
         mc2.read_prototypes("nowhere.json")

@@ -49,7 +49,8 @@ CASES = {
     f"{CREATE}('tp', 0, k.p.DT_FP32, [4, 4])": "n_pes must be at least 1, but got 0",
     f"{CREATE}('tp', 3, k.p.DT_FP32, [4, 4])": "equal for every create of group 'tp', 2 so far, but got 3",
     f"{CREATE}('new', 1, k.p.DT_FP32, [4, 4])": 'emu.world().group("new", [0])',
-    f"{CREATE}('new', 5, k.p.DT_FP32, [4, 4])": "n_pes must be 2, the number of PEs of group 'new', but got 5",
+    f"{CREATE}('new', 5, k.p.DT_FP32, [4, 4])": "n_pes must be 2, the number of PEs of group 'new', but got 5; "
+    "start as many PEs as the program is written for, as in emu run -n 5",
     f"{CREATE}('tp', 2, k.p.DT_INT8, [4, 4])": "dtype must be DT_INT32, DT_FP16, DT_BF16 or DT_FP32, but got DT_INT8",
     f"{CREATE}('tp', 2, 'nonsense', [4, 4])": "dtype must be one of",
     f"{CREATE}('tp', 2, k.p.DT_FP32, [4])": "shape must have 2 to 4 axes, but got 1: [4]",
@@ -110,7 +111,7 @@ CASES = {
     "k.d.shmem_signal(k.t, 0, 1, target_pe=-2)": "or -1 for all of them; but got -2",
     "k.d.shmem_signal(k.t, 0, 1, target_pe=0, sig_op=9)": "sig_op must be AtomicType.SET or AtomicType.ADD, but got 9",
     "k.d.shmem_signal(k.t, 0, 1, [4, 8], [6, 0], target_pe=0)": "offsets[0] + shape[0] must be at most 8",
-    "k.d.shmem_signal(k.sig, 0, 1, [1, 1], target_pe=0)": "shape and offsets must not be given for signals",
+    "k.d.shmem_signal(k.sig, 0, 1, [1, 1], target_pe=0)": "shape and offsets must not be given when src is a tensor of signals",
     "k.without_tile(1, lambda: k.d.shmem_signal(k.t, 0, 1, target_pe=0))": "must have the rank of src, 2",
     "k.d.shmem_wait_until(k.t, -1, 1)": "src_pe must be at least 0 and below 2",
     "k.d.shmem_wait_until(k.t, 0, 2**40)": "cmp_value must be an int32",

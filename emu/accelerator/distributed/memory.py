@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from emu.accelerator.arrays import share
 from emu.comm.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -49,14 +50,14 @@ def flat(tensor: torch.Tensor) -> Array:
             )
         dtype = line.dtype
         if dtype in _SHARED:
-            return line.numpy()
+            return share(line)
         if dtype is torch.bfloat16:
-            return line.view(torch.int16).numpy().view(_BF16)
+            return share(line.view(torch.int16)).view(_BF16)
         if line.is_conj() or line.is_neg():
             raise ValueError(
                 "Tensors must be in memory, but got a lazily conjugated or negated one"
             )
-        return line.view(torch.uint8).numpy()
+        return share(line.view(torch.uint8))
 
 
 def number(tensor: torch.Tensor) -> Array:

@@ -9,8 +9,8 @@ class of its CUDA builds. So these attributes are set, once, by :func:`register`
 ``distributed_c10d._NCCL_AVAILABLE``                   True: ``is_nccl_available()``
 ``distributed_c10d.default_pg_nccl_timeout``           10 minutes; None in a CPU build, with a warning
 ``torch.cuda.nccl.version``                            :data:`NCCL_VERSION`; torch puts it into its logs
-``torch._C._get_accelerator``                          the CPU where torch's own raises, as it does once
-                                                       the device type "npu" has its name
+``torch._C._get_accelerator``                          the device type of the script where torch's own
+                                                       raises, as it does once "npu" has its name
 ``torch.distributed.is_hccl_available``                new: answers True
 ``init_process_group`` of both modules                 :func:`_init_process_group`: rank, world size and
                                                        store come from the World; all other backends go
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -34,6 +33,7 @@ from torch.distributed import distributed_c10d
 from emu.accelerator.distributed import process_group, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
+from emu.accelerator.marks import accelerator_type
 from emu.comm.errors import ArgumentError, CommError
 from emu.comm.world import World, world
 
@@ -91,7 +91,7 @@ def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.d
         try:
             return original(*args, **kwargs)
         except RuntimeError:
-            return torch.device("cpu")
+            return torch.device(accelerator_type())
 
     return get_accelerator
 
@@ -157,7 +157,7 @@ def _choose(backend: Any, device_id: Any) -> str | None:
     if backend is None:
         if isinstance(device_id, torch.device):
             return {"cuda": "nccl", "npu": "hccl"}.get(device_id.type)
-        return "hccl" if "torch_npu" in sys.modules else "nccl"
+        return "hccl" if accelerator_type() == "npu" else "nccl"
     name = str(backend).lower()
     if ":" not in name:
         return name if name in DEVICES else None

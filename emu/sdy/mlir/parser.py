@@ -17,11 +17,9 @@ from typing import NoReturn
 import emu.sdy.mlir.arith
 import emu.sdy.mlir.builtin  # noqa: F401  # these define operations
 from emu.sdy.mlir.attributes import Attribute, RawAttr
-from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import (
     UNKNOWN,
     Diagnostic,
-    Diagnostics,
     FileLoc,
     Location,
     MlirError,
@@ -31,12 +29,12 @@ from emu.sdy.mlir.ir import Block, Operation, Region, Value
 from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.mlir.parsing_attributes import AttributeReader
 from emu.sdy.mlir.printing_attributes import RESOURCES
-from emu.sdy.mlir.registry import definition, is_defined, known_dialects, load_dialects
+from emu.sdy.mlir.registry import definition, is_defined, known_dialects
 from emu.sdy.mlir.scopes import Located, PendingLocation, Scopes
 from emu.sdy.mlir.token_reader import Operand
 from emu.sdy.mlir.types import FunctionType, Type
 
-__all__ = ["Argument", "Operand", "Parser", "parse"]
+__all__ = ["Argument", "Operand", "Parser"]
 
 Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 """An argument of a region: name, type, attributes and location."""
@@ -545,56 +543,3 @@ class Parser(AttributeReader):
             self.index += 1
         self.expect("#-}")
         self.resources = RawAttr(self.source.text[start : self.starts[self.index - 1] + 3])
-
-
-def parse(
-    text: str,
-    *,
-    file: str = "-",
-    verify: bool = True,
-    allow_unregistered: bool = True,
-    diagnostics: Diagnostics | None = None,
-    names: dict[Value, str] | None = None,
-) -> Operation:
-    """Read a module.
-
-    Args:
-        text: MLIR text, pretty or generic.
-        file: The name of the text in messages and locations.
-        verify: Verify the module.
-        allow_unregistered: Take operations of unknown dialects in generic form.
-        diagnostics: Is told of each error as well. Default: nobody.
-        names: Is filled with the names that values have in the text (``%x``,
-            ``%x#1``). Default: they are not kept.
-
-    Raises:
-        MlirError: The text is wrong; the message shows place and caret.
-    """
-    load_dialects()
-    took = Diagnostics() if diagnostics is None else diagnostics
-    source = SourceText(text, file)
-    with paused_collection():
-        parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
-    try:
-        with paused_collection():
-            module = parser.module()
-    except MlirError as error:
-        # On its way out an error may have gathered others.
-        raise _failed(error.diagnostics, source, took) from None
-    except RecursionError:
-        found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
-        raise _failed([found], source, took) from None
-    if verify:
-        from emu.sdy.mlir.verify import verify as verify_operation
-
-        start = len(took.emitted)
-        if not verify_operation(module, took):
-            emitted = took.emitted[start:]
-            raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
-    return module
-
-
-def _failed(emitted: list[Diagnostic], source: SourceText, took: Diagnostics) -> MlirError:
-    for each in emitted:
-        took.emit(each)
-    return MlirError("\n".join(render(each, source) for each in emitted), emitted)

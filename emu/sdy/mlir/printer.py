@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import emu.sdy.mlir.builtin  # noqa: F401  # defines module and func
 from emu.sdy.mlir.affine import with_short_names
+from emu.sdy.mlir.arguments import check, check_flag
 from emu.sdy.mlir.attributes import Attribute, DictAttr
 from emu.sdy.mlir.diagnostics import Location
 from emu.sdy.mlir.ir import Block, BlockArgument, Operation, Region, Value
@@ -301,7 +302,13 @@ def to_text(
         locations: Write ``loc(…)`` behind operations and arguments.
         local: Names count from the function or other isolated operation that
             holds it, and regions are left out, as in diagnostics.
+
+    Raises:
+        ArgumentError: An argument has another type.
     """
+    check("op", op, Operation, "an operation, as a module is one")
+    for name, flag in (("generic", generic), ("locations", locations), ("local", local)):
+        check_flag(name, flag)
     root = op
     while (parent := root.parent_op) is not None:
         if local and definition(root.name).isolated:

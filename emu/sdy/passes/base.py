@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from emu.sdy.mlir.arguments import ArgumentError, check
 from emu.sdy.mlir.collection import paused_collection
-from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+from emu.sdy.mlir.diagnostics import Diagnostics, MlirError, PassFailed
 from emu.sdy.mlir.symbols import indexed
 
 if TYPE_CHECKING:
@@ -56,6 +59,13 @@ class Pass(ABC):
     name: ClassVar[str]
     anchor: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        """Refuse options of other types than they are declared with."""
+        for option, kind in _option_types(type(self)).items():
+            value = getattr(self, option)
+            if kind is bool or not isinstance(value, kind) or isinstance(value, bool):
+                check(f"{self.name}: {option}", value, kind, f"of type {kind.__name__}")
+
     @abstractmethod
     def run(self, op: Operation, session: Session) -> None:
         """Change ``op`` in place; raise `PassFailed` after emitting errors."""
@@ -89,6 +99,22 @@ class Pipeline(ModulePass):
             run_pass(each, op, session)
 
 
+@cache
+def _option_types(kind: type[Pass]) -> Mapping[str, type]:
+    """The options whose type is a class, with it."""
+    hints = typing.get_type_hints(kind)
+    found: dict[str, type] = {}
+    for each in fields(kind):
+        declared = hints[each.name]
+        if typing.get_origin(declared) is tuple:
+            declared = tuple
+        if isinstance(declared, type):
+            found[each.name] = declared
+    return found
+
+
+_INTERNAL = "internal error:"
+
 _registered: dict[str, type[Pass]] = {}
 _P = TypeVar("_P", bound=type[Pass])
 
@@ -106,6 +132,15 @@ def registered() -> Mapping[str, type[Pass]]:
     return _registered
 
 
+def _run(each: Pass, module: Operation, session: Session) -> None:
+    if each.anchor == "builtin.module":
+        each.run(module, session)
+        return
+    with indexed(module):
+        for op in [op for op in module.body() if op.name == each.anchor]:
+            each.run(op, session)
+
+
 def run_pass(each: Pass, module: Operation, session: Session) -> None:
     """Run a pass on the module, or on each function of it.
 
@@ -113,12 +148,20 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
     verify after each of their passes instead).
     """
     with paused_collection():
-        if each.anchor == "builtin.module":
-            each.run(module, session)
-        else:
-            with indexed(module):
-                for op in [op for op in module.body() if op.name == each.anchor]:
-                    each.run(op, session)
+        try:
+            _run(each, module, session)
+        except (MlirError, PassFailed, ArgumentError, OSError):
+            raise
+        except RecursionError:
+            message = f"{each.name}: regions, calls or types are nested too deeply"
+            session.diagnostics.error(module.location, message)
+            raise PassFailed(message) from None
+        except Exception as error:
+            # A module that no verifier refused, and that the pass did not expect.
+            message = f"{each.name} cannot take this module: {_INTERNAL} {type(error).__name__}"
+            message += f": {error}" if str(error) else ""
+            session.diagnostics.error(module.location, message)
+            raise PassFailed(message) from error
         if session.verify_each and not isinstance(each, Pipeline):
             from emu.sdy.mlir.verify import verify
 

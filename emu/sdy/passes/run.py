@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from emu.sdy.mlir.arguments import check_flag, check_module
 from emu.sdy.mlir.diagnostics import Diagnostic, PassFailed
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.passes.base import Pass, Session, run_pass
-from emu.sdy.passes.text import parse_pipeline
+from emu.sdy.passes.text import passes_of
 
 __all__ = ["run"]
 
@@ -28,18 +29,18 @@ def run(
 
     Raises:
         PassTextError: The text names a pass or an option that is not there.
+        ArgumentError: An argument has another type.
         PassFailed: A pass failed, or left a module that is wrong; the text
             holds the errors.
     """
-    if isinstance(passes, str):
-        passes = parse_pipeline(passes)
-    elif isinstance(passes, Pass):
-        passes = [passes]
+    check_module(module)
+    check_flag("verify_each", verify_each)
+    chosen = passes_of(passes)
     session = Session(verify_each=verify_each)
-    for each in passes:
+    for each in chosen:
         try:
             run_pass(each, module, session)
-        except PassFailed:
+        except PassFailed as failure:
             errors = "\n".join(f"{d.location}: {d.message}" for d in session.diagnostics.errors)
-            raise PassFailed(f"{each.name} failed\n{errors}") from None
+            raise PassFailed(f"{each.name} failed\n{errors}") from failure.__cause__
     return session.diagnostics.emitted

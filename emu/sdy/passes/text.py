@@ -13,19 +13,27 @@ import pkgutil
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 
+from emu.sdy.mlir.arguments import ArgumentError, check, check_text, shown
 from emu.sdy.passes.base import Pass, registered
 
-__all__ = ["PassTextError", "known_passes", "make_pass", "parse_options", "parse_pipeline"]
+__all__ = [
+    "PassTextError",
+    "known_passes",
+    "make_pass",
+    "parse_options",
+    "parse_pipeline",
+    "passes_of",
+]
 
 _ANCHORS = ("builtin.module", "func.func", "any")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
-class PassTextError(ValueError):
+class PassTextError(ArgumentError):
     """A pass or an option that is not known, or text that is no pipeline."""
 
 
@@ -107,10 +115,36 @@ def parse_pipeline(text: str) -> list[Pass]:
     Raises:
         PassTextError: It is no pipeline, or names what is not there.
     """
-    passes, end = _passes(text, 0)
+    check_text("pipeline", text)
+    try:
+        passes, end = _passes(text, 0)
+    except RecursionError:
+        raise PassTextError(f"pipeline {text[:40]!r}… is nested too deeply") from None
     if end != len(text):
         raise PassTextError(f"pipeline {text!r}: nothing is expected at {text[end:]!r}")
     return passes
+
+
+def passes_of(passes: object) -> list[Pass]:
+    """The passes that an argument ``passes`` means: a text, a pass or several.
+
+    Raises:
+        PassTextError: The text is no pipeline, or names what is not there.
+        ArgumentError: It is something else.
+    """
+    if isinstance(passes, str):
+        return parse_pipeline(passes)
+    if isinstance(passes, Pass):
+        return [passes]
+    if not isinstance(passes, Sequence) or isinstance(passes, bytes):
+        raise ArgumentError(
+            "passes must be a pipeline as text, a pass or a list of passes, "
+            f"but got {shown(passes)}"
+        )
+    return [
+        check(f"passes[{index}]", each, Pass, "a pass")  # type: ignore[type-abstract]
+        for index, each in enumerate(passes)
+    ]
 
 
 def _passes(text: str, at: int) -> tuple[list[Pass], int]:

@@ -9,13 +9,14 @@ from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.mlir import parse
+from emu.sdy.mlir.arguments import ArgumentError, check, check_module, check_text
 from emu.sdy.mlir.collection import paused_collection
 from emu.sdy.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.mlir.naming import Names
 from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import Pass, Session, run_pass
-from emu.sdy.passes.text import make_pass
+from emu.sdy.passes.text import passes_of
 from emu.sdy.provenance import names as names_
 from emu.sdy.provenance.history import Holder, Link, Recorder, Rejection
 from emu.sdy.provenance.names import ValueName
@@ -68,7 +69,12 @@ class ValueReport:
 
         Args:
             most: How many places. Default: all.
+
+        Raises:
+            ArgumentError: ``most`` is neither None nor a number of at least 1.
         """
+        if most is not None and check("most", most, int, "a whole number or None") < 1:
+            raise ArgumentError(f"most must be at least 1, but got {most}")
         follow = self.recorder.way
         return tuple(
             tuple((axis, tuple(follow(self.value, d, axis, most))) for axis in dim.axes)
@@ -128,8 +134,11 @@ class Explanation:
             or regions beside each other have values of that name.
 
         Raises:
-            ValueError: No value has the name.
+            ArgumentError: No value has the name, or an argument is no text.
         """
+        check_text("name", name, "the name of a value")
+        if function is not None:
+            check_text("function", function, "the name of a function or None")
         full = name if name.startswith(("%", "result#")) else f"%{name}"
         found = [key for key in self._reports if key.name == full]
         if function is not None:
@@ -137,7 +146,7 @@ class Explanation:
         if not found:
             where = f" in @{function.lstrip('@')}" if function is not None else ""
             some = ", ".join(key.name for key in list(self._reports)[:8])
-            raise ValueError(f"no value is called {full!r}{where}; there are {some} …")
+            raise ArgumentError(f"no value is called {full!r}{where}; there are {some} …")
         main = next((key for key in found if key.function == "main"), found[0])
         chosen = [key for key in found if key.function == main.function]
         return [report for key in chosen for report in self._reports[key]]
@@ -156,15 +165,15 @@ class Explanation:
 
 @paused_collection()
 def explain(
-    module: Operation | str, passes: Sequence[Pass] | None = None, *, file: str = "-"
+    module: Operation | str, passes: str | Pass | Sequence[Pass] | None = None, *, file: str = "-"
 ) -> Explanation:
     """Propagate shardings through a module and keep what happened.
 
     Args:
         module: A module, which stays as it is and whose values are called as
             they are printed, or a text, in which values keep their names.
-        passes: What to run. Default: the whole of Shardy's propagation,
-            ``sdy-propagation-pipeline``.
+        passes: What to run, as for `emu.sdy.run`. Default: the whole of
+            Shardy's propagation, ``sdy-propagation-pipeline``.
         file: The name of the text in places. Default: "-".
 
     Returns:
@@ -172,7 +181,13 @@ def explain(
 
     Raises:
         MlirError: The text cannot be read.
+        ArgumentError: An argument has another type, or names a pass or an
+            option that is not there.
     """
+    chosen = passes_of("sdy-propagation-pipeline" if passes is None else passes)
+    check_text("file", file, "the name of a file")
+    if not isinstance(module, str):
+        check_module(module)
     if isinstance(module, str):
         names: dict[Value, str] = {}
         original = parse(module, file=file, names=names)
@@ -186,7 +201,7 @@ def explain(
     session = Session(listener=recorder, verify_each=False)
     failure = None
     try:
-        for each in passes if passes is not None else [make_pass("sdy-propagation-pipeline")]:
+        for each in chosen:
             run_pass(each, copy, session)
     except PassFailed as error:
         failure = error

@@ -19,6 +19,7 @@ from typing import NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 from emu.sdy.dialect.attributes import OpShardingRule
+from emu.sdy.mlir.arguments import ArgumentError, check_flag, check_text, shown
 from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
 from emu.sdy.mlir.ir import Operation
 from emu.sdy.mlir.registry import definition, load_dialects
@@ -112,7 +113,10 @@ class _Entry:
 
     @staticmethod
     def of(function: RuleFunction, *, by_user: bool = False, shared: bool = False) -> _Entry:
-        takes = "conservative" in inspect.signature(function).parameters
+        try:
+            takes = "conservative" in inspect.signature(function).parameters
+        except ValueError:  # written in C: it does not say
+            takes = False
         return _Entry(function, takes, by_user, shared)
 
 
@@ -160,12 +164,22 @@ def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
             the target of a custom call (``"@my_kernel"``).
         replace: Take the place of the rule that it has already; without it, that
             is an error.
+
+    Raises:
+        ArgumentError: The name is none, or has a rule; what is decorated
+            cannot be called.
     """
     _check_name(name)
+    check_flag("replace", replace)
     if not replace and registered(name) is not None:
-        raise ValueError(f"{name!r} has a sharding rule already; replace=True replaces it")
+        raise ArgumentError(f"{name!r} has a sharding rule already; replace=True replaces it")
 
     def add(function: _F) -> _F:
+        if not callable(function):
+            raise ArgumentError(
+                f"the sharding rule of {name!r} must be a function of an operation, "
+                f"but got {shown(function)}"
+            )
         _users[name] = _Entry.of(function, by_user=True)
         return function
 
@@ -174,8 +188,9 @@ def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
 
 def unregister(name: str) -> None:
     """Take a user's rule away; a built-in one that it replaced counts again."""
+    check_text("name", name, "the name of an operation")
     if _users.pop(name, None) is None:
-        raise ValueError(f"no sharding rule was registered for {name!r}")
+        raise ArgumentError(f"no sharding rule was registered for {name!r}")
 
 
 def registered(name: str) -> RuleFunction | None:
@@ -287,11 +302,12 @@ def _look_up(entry: _Entry, op: Operation, name: str, conservative: bool) -> OpS
 
 
 def _check_name(name: str) -> None:
+    check_text("name", name, "the name of an operation")
     dialect, dot, rest = name.partition(".")
     if name == _CUSTOM_CALL:
-        raise ValueError(f"name must be a custom call's target ('@my_kernel'), but is {name!r}")
+        raise ArgumentError(f"name must be a custom call's target ('@my_kernel'), but is {name!r}")
     if not (name[1:] if name.startswith("@") else dialect and dot and rest):
-        raise ValueError(
+        raise ArgumentError(
             "name must be an operation's, with its dialect ('my.op'), or a custom call's "
             f"target ('@my_kernel'), but is {name!r}"
         )

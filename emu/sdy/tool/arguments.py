@@ -35,7 +35,8 @@ passes:
                         -sdy-basic-propagate='conservative-propagation=true'
   --pass NAME[{option=value …}]
   --pipeline NAME[{…}]  the same, spelt out; import, propagation and export
-                        stand for sdy-import-pipeline and so on
+                        stand for sdy-import-pipeline and so on, and partition
+                        for emu-partition-pipeline: the program of one device
   --pass-pipeline='builtin.module(func.func(a),b)'
   --list-passes         print the passes and their options
 
@@ -57,6 +58,7 @@ _SHORT = {
     "import": "sdy-import-pipeline",
     "propagation": "sdy-propagation-pipeline",
     "export": "sdy-export-pipeline",
+    "partition": "emu-partition-pipeline",
 }
 _FLAGS = {
     "split-input-file": "split_input_file",

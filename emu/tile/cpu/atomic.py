@@ -74,7 +74,8 @@ def _bits(element: ScalarType) -> Any:
     return ir.IntType(8 * element.bytes)
 
 
-def _to_bits(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
+def to_integer(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
+    """Return the bits of a register of one element as an integer."""
     stored = r.to_memory(builder, element, value)
     return (
         stored if isinstance(stored.type, ir.IntType) else builder.bitcast(stored, _bits(element))
@@ -97,7 +98,7 @@ def _modify(
         if name is None:
             signed = isinstance(element, DType) and element.is_signed
             name = f"{'' if signed else 'u'}{kind.value}"
-        bits = _to_bits(builder, element, value)
+        bits = to_integer(builder, element, value)
         return _from_bits(builder, element, builder.atomic_rmw(name, pointer, bits, _ORDER))
     return _loop(frame, builder, kind, element, pointer, value)
 
@@ -115,7 +116,7 @@ def _loop(
     seen = builder.phi(type_)
     old = _from_bits(builder, element, seen)
     new = elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, [old, value])
-    pair = builder.cmpxchg(pointer, seen, _to_bits(builder, element, new), _ORDER, _ORDER)
+    pair = builder.cmpxchg(pointer, seen, to_integer(builder, element, new), _ORDER, _ORDER)
     found = builder.extract_value(pair, 0)
     seen.add_incoming(first, before)
     seen.add_incoming(found, builder.block)
@@ -128,6 +129,6 @@ def _swap(
     frame: Frame, builder: ir.IRBuilder, element: ScalarType, address: Any, expected: Any, new: Any
 ) -> Any:
     pointer = builder.inttoptr(address, ir.PointerType())
-    bits = [_to_bits(builder, element, v) for v in (expected, new)]
+    bits = [to_integer(builder, element, v) for v in (expected, new)]
     pair = builder.cmpxchg(pointer, *bits, _ORDER, _ORDER)
     return _from_bits(builder, element, builder.extract_value(pair, 0))

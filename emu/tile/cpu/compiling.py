@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 
-from emu.tile.cpu import native
+from emu.tile.cpu import call, native
 from emu.tile.cpu import registers as r
+from emu.tile.cpu.depth import deep
 from emu.tile.cpu.diagnosis import Diagnosis
 from emu.tile.cpu.emitter import Emitter
 from emu.tile.cpu.frame import Frame
 from emu.tile.cpu.kernel import Kernel
 from emu.tile.cpu.options import Options
-from emu.tile.cpu.reports import CODE_BITS
+from emu.tile.cpu.polling import Polls, emit_tick, read, write
+from emu.tile.cpu.reports import CODE_BITS, LOOP_CODES, Loop
 from emu.tile.ir import Function, Module
 from emu.tile.packing import slot
 from emu.tile.passes import CarryOffsets, simplify
@@ -27,17 +26,21 @@ from emu.tile.verify import verify
 _POINTER = ir.PointerType()
 _RUN = ir.FunctionType(r.I64, [_POINTER])
 _PROGRAM = ir.FunctionType(r.I64, [_POINTER, *[r.I32] * 6, _POINTER, _POINTER])
-_DEPTH = 50_000
+_FIRST_PROGRAMS = 16
+"""After so many programs of a grid the clock is looked at first."""
+
+_LEFT = call.PAIRS
+"""Behind what the loop over programs tells: how many are left until it looks at the clock."""
 
 
 def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module; ``emu.tile.cpu.compile`` says what is promised."""
-    with _deep():
+    with deep():
         verify(module)
         module = simplify(module)
         CarryOffsets().apply(module)
         kernel = module.kernel
-        text, frame, diagnosis = _emit(kernel, options or Options())
+        text, frame, diagnosis, loops = _emit(kernel, options or Options())
     symbol = f"{_ascii(kernel.name)}.{_digest(text)}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
@@ -47,20 +50,23 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         frame.scratch.size,
         tuple(diagnosis.asserts),
         tuple(diagnosis.prints),
+        loops,
+        tuple((argument.name, str(argument.type)) for argument in kernel.body.arguments),
+        _place(kernel),
         native.to_object(text),
         text,
     )
 
 
-@contextmanager
-def _deep() -> Iterator[None]:
-    """Allow for chains of thousands of operations, along which facts are looked up recursively."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEPTH))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+def _place(kernel: Function) -> str:
+    """Return the file and about the line in which a kernel begins; empty if that is not known."""
+    for operation in kernel.body.operations:
+        location = operation.location
+        while location is not None and location.caller is not None:
+            location = location.caller
+        if location is not None:
+            return f"{location.file}:{location.line}"
+    return ""
 
 
 def _digest(text: str) -> str:
@@ -73,7 +79,7 @@ def _ascii(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
-def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
+def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis, tuple[Loop, ...]]:
     """Return the LLVM IR of a kernel: a function for one program, and one for a stretch of the grid."""
     module = ir.Module("kernel")
     function = ir.Function(module, _PROGRAM, "program")
@@ -84,6 +90,8 @@ def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
     frame.scratch_base = function.args[7]
     arguments, *numbers = function.args
     diagnosis = Diagnosis(numbers[:3], function.args[8])
+    tick = emit_tick(module)
+    polls = Polls(function.args[8], tick)
     frame.builder = ir.IRBuilder(frame.block("begin"))
     for n, argument in enumerate(kernel.body.arguments):
         type_ = argument.type
@@ -92,80 +100,118 @@ def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis]:
         loaded = frame.builder.load(place, typ=r.memory_type(type_))
         frame.set_scalar(argument, r.from_memory(frame.builder, type_, loaded))
     begin = frame.builder.block
-    Emitter(frame, numbers[:6], diagnosis).region(kernel.body)
+    Emitter(frame, numbers[:6], diagnosis, polls).region(kernel.body)
     frame.builder.ret(r.number(r.I64, 0))
     frame.entry.branch(begin)
-    _emit_run(module, function)
-    return str(module), frame, diagnosis
+    _emit_run(module, function, tick)
+    return str(module), frame, diagnosis, tuple(polls.loops)
 
 
-def _emit_run(module: ir.Module, program: ir.Function) -> None:
+def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> None:
     """Emit the entry: it runs the span that it is told, or takes one span after the other."""
-    span = _emit_span(module, program)
+    span = _emit_span(module, program, tick)
     function = ir.Function(module, _RUN, "emu.run")
     blocks = [function.append_basic_block() for _ in range(6)]
     begin, alone, take, work, failed, done = blocks
     builder = ir.IRBuilder(begin)
-    first, last = (_field(builder, function.args[0], n, r.I64) for n in (1, 2))
-    counter = _field(builder, function.args[0], 8, _POINTER)
-    step = _field(builder, function.args[0], 9, r.I64)
+    table = function.args[0]
+    told = builder.alloca(r.I64, call.PAIRS + 1)
+    for which, value in (
+        (call.LOOP, call.PROGRAMS),
+        (call.ASKED, 0),
+        (call.BUDGET, _FIRST_PROGRAMS),
+        (call.CALLED, 0),
+        (call.COUNT, 0),
+        (_LEFT, _FIRST_PROGRAMS),
+    ):
+        write(builder, told, which, value)
+    write(builder, table, call.ACTIVE, 1)
+    first, last = read(builder, table, call.FIRST), read(builder, table, call.LAST)
+    counter, step = read(builder, table, call.COUNTER, _POINTER), read(builder, table, call.STEP)
     nobody = ir.Constant(_POINTER, None)
     builder.cbranch(builder.icmp_unsigned("==", counter, nobody), alone, take)
     builder.position_at_end(alone)
-    builder.ret(builder.call(span, [function.args[0], first, last]))
+    _leave(builder, table, builder.call(span, [table, first, last, told]))
     builder.position_at_end(take)
     mine = builder.atomic_rmw("add", counter, step, "seq_cst")
     builder.cbranch(builder.icmp_signed("<", mine, last), work, done)
     builder.position_at_end(work)
     end = builder.add(mine, step)
     end = builder.select(builder.icmp_signed("<", end, last), end, last)
-    status = builder.call(span, [function.args[0], mine, end])
+    status = builder.call(span, [table, mine, end, told])
     builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, take)
     builder.position_at_end(failed)
     builder.atomic_rmw("xchg", counter, last, "seq_cst")
-    builder.ret(status)
+    _leave(builder, table, status)
     builder.position_at_end(done)
-    builder.ret(r.number(r.I64, 0))
+    _leave(builder, table, r.number(r.I64, 0))
 
 
-def _field(builder: ir.IRBuilder, call: Any, number: int, type_: Any) -> Any:
-    """Return a field of what an entry is told."""
-    place = builder.gep(call, [r.number(r.I64, 8 * number)], source_etype=r.BYTE)
-    return builder.load(place, typ=type_)
+def _leave(builder: ir.IRBuilder, table: Any, status: Any) -> None:
+    write(builder, table, call.ACTIVE, 0)
+    builder.ret(status)
 
 
-def _emit_span(module: ir.Module, program: ir.Function) -> ir.Function:
-    """Emit what runs programs from a first to before a last."""
-    function = ir.Function(module, ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64]), "span")
+def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir.Function:
+    """Emit what runs programs from a first to before a last, and looks at the clock after some of them."""
+    kind = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, _POINTER])
+    function = ir.Function(module, kind, "span")
     function.linkage = "internal"
-    call, first, last = function.args
+    table, first, last, told = function.args
     builder = ir.IRBuilder(function.append_basic_block())
-    arguments = _field(builder, call, 0, _POINTER)
-    x, y, z = (_field(builder, call, n, r.I64) for n in (3, 4, 5))
-    scratch_, callback = (_field(builder, call, n, _POINTER) for n in (6, 7))
-    start, loop, failed, more, done = (function.append_basic_block() for _ in range(5))
+    arguments = read(builder, table, call.ARGUMENTS, _POINTER)
+    x, y, z = (read(builder, table, n) for n in (call.X, call.Y, call.Z))
+    scratch_ = read(builder, table, call.SCRATCH, _POINTER)
+    start, loop, failed, more, pause, due, done = (function.append_basic_block() for _ in range(7))
     builder.cbranch(builder.icmp_signed("<", first, last), start, done)
     builder.position_at_end(start)
     plane = builder.udiv(first, x)
     origin = [first, builder.urem(first, x), builder.urem(plane, y), builder.udiv(plane, y)]
+    horizon = builder.add(first, read(builder, told, _LEFT))
+    begun = [horizon, _smaller(builder, horizon, last)]
     builder.branch(loop)
     builder.position_at_end(loop)
-    number, *indices = (builder.phi(r.I64) for _ in range(4))
+    number, *indices, clock, end = (builder.phi(r.I64) for _ in range(6))
     numbers = [builder.trunc(v, r.I32) for v in (*indices, x, y, z)]
-    status = builder.call(program, [arguments, *numbers, scratch_, callback])
+    write(builder, table, call.NUMBER, number)
+    status = builder.call(program, [arguments, *numbers, scratch_, table])
     builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, more)
     builder.position_at_end(more)
     following = _next_program(builder, number, indices, (x, y))
-    for variable, at_first, later in zip((number, *indices), origin, following, strict=True):
-        variable.add_incoming(at_first, start)
-        variable.add_incoming(later, more)
+    builder.cbranch(builder.icmp_signed("<", following[0], end), loop, pause)
+    builder.position_at_end(pause)
+    write(builder, told, _LEFT, builder.sub(clock, following[0]))
+    builder.cbranch(builder.icmp_signed("<", following[0], clock), done, due)
+    builder.position_at_end(due)
+    budget = builder.call(tick, [table, told])
+    write(builder, told, _LEFT, budget)
+    horizon = builder.add(following[0], budget)
+    later = [horizon, _smaller(builder, horizon, last)]
+    stop, check = function.append_basic_block(), function.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), check, stop)
+    builder.position_at_end(stop)
+    code = builder.shl(number, r.number(r.I64, CODE_BITS))
+    builder.ret(builder.or_(code, r.number(r.I64, LOOP_CODES)))
+    builder.position_at_end(check)
     builder.cbranch(builder.icmp_signed("<", following[0], last), loop, done)
+    variables = (number, *indices, clock, end)
+    for block, values in (
+        (start, origin + begun),
+        (more, [*following, clock, end]),
+        (check, following + later),
+    ):
+        for variable, value in zip(variables, values, strict=True):
+            variable.add_incoming(value, block)
     builder.position_at_end(failed)
     shifted = builder.shl(number, r.number(r.I64, CODE_BITS))
     builder.ret(builder.or_(shifted, status))
     builder.position_at_end(done)
     builder.ret(r.number(r.I64, 0))
     return function
+
+
+def _smaller(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
 
 
 def _next_program(

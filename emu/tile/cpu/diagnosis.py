@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from emu.tile import printing
-from emu.tile.cpu import groups
+from emu.tile.cpu import call, groups
 from emu.tile.cpu import registers as r
 from emu.tile.cpu.frame import Frame, is_tile
 from emu.tile.cpu.reports import Assert, Print
@@ -20,14 +20,14 @@ class Diagnosis:
 
     Args:
         programs: Registers (i32) of the program's numbers x, y, z.
-        callback: Register: address (pointer) of the function that prints.
+        table: Register: address (pointer) of what the entry was told.
     """
 
-    def __init__(self, programs: list[Any], callback: Any) -> None:
+    def __init__(self, programs: list[Any], table: Any) -> None:
         self.asserts: list[Assert] = []
         self.prints: list[Print] = []
         self._programs = programs
-        self._callback = callback
+        self._table = table
 
     def stop_if(self, frame: Frame, operation: Operation, failed: Any) -> None:
         """Emit the end of the program for when an assert failed (i1)."""
@@ -64,20 +64,13 @@ class Diagnosis:
         prefix, hex_ = str(operation.attributes["prefix"]), bool(operation.attributes["hex"])
         kind = ir.FunctionType(ir.VoidType(), [r.I64, ir.PointerType()])
         index = r.number(r.I64, len(self.prints))
-        builder.call(_Callee(self._callback, kind), [index, numbers])
+        facts = builder.load(
+            builder.gep(self._table, [r.number(r.I64, 8 * call.FACTS)], source_etype=r.BYTE),
+            typ=ir.PointerType(),
+        )
+        place = builder.gep(facts, [r.number(r.I64, 8 * call.PRINT)], source_etype=r.BYTE)
+        function = builder.load(place, typ=ir.PointerType())
+        builder.call(r.Callee(function, kind), [index, numbers])
         self.prints.append(Print(prefix, hex_, tuple(specifications)))
         for value in operation.operands:
             frame.release_copy(value)
-
-
-class _Callee:
-    """A pointer as llvmlite wants what it calls."""
-
-    def __init__(self, pointer: Any, kind: ir.FunctionType) -> None:
-        self.type = pointer.type
-        self.function_type = kind
-        self._pointer = pointer
-
-    def get_reference(self) -> str:
-        """Return the pointer's name."""
-        return str(self._pointer.get_reference())

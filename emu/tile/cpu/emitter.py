@@ -21,6 +21,7 @@ from emu.tile.cpu.groups import GroupEmitter, copy_bytes, copy_tile
 from emu.tile.cpu.histogram import emit_histogram
 from emu.tile.cpu.lanes import Coordinate, Lanes, Point
 from emu.tile.cpu.memory import Memory
+from emu.tile.cpu.polling import Polls
 from emu.tile.cpu.products import emit_dot
 from emu.tile.cpu.scanning import emit_scan
 from emu.tile.cpu.schedule import Schedule
@@ -63,12 +64,16 @@ class Emitter:
         frame: The function.
         programs: Registers of the program's numbers and of the grid's extents (i32): x, y, z of each.
         diagnosis: What asserts and prints need.
+        polls: What loops need.
     """
 
-    def __init__(self, frame: Frame, programs: Sequence[Any], diagnosis: Diagnosis) -> None:
+    def __init__(
+        self, frame: Frame, programs: Sequence[Any], diagnosis: Diagnosis, polls: Polls
+    ) -> None:
         self._frame = frame
         self._programs = programs
         self._diagnosis = diagnosis
+        self._polls = polls
 
     def region(self, region: Region, slots: Sequence[Slot] = ()) -> None:
         """Emit a region; what its terminator yields is left in the slots."""
@@ -300,6 +305,7 @@ class Emitter:
             if slot.memory is not None and slot.value is not None:
                 frame.memories[slot.value] = slot.memory
         condition = Slot(frame, before.terminator.operands[0], None)
+        poll = self._polls.begin(frame, operation)
         head, inside, done = frame.block("head"), frame.block("body"), frame.block("after")
         frame.builder.branch(head)
         frame.start_block(head)
@@ -311,9 +317,10 @@ class Emitter:
         frame.start_block(inside)
         self._load_scalars(passed)
         self.region(after, slots)
-        frame.builder.branch(head)
+        poll.repeat(head)
         frame.start_block(done)
         self._take_results(operation.results, passed)
+        poll.end()
 
     def _if(self, operation: Operation) -> None:
         frame = self._frame

@@ -6,24 +6,16 @@ import ctypes
 import pickle
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from emu.tile.cpu import native, pool
-from emu.tile.cpu.reports import CALLBACK, CODE_BITS, Assert, Print
+from emu.tile.cpu import call, crash, native, pool, watching
+from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
+from emu.tile.cpu.thread import memory as _memory
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-_CALL = struct.Struct("Q5q2QQq")
-"""What an entry finds at its address: the arguments, the first program, the one after the last, the grid,
-scratch, the function for prints, and, where several threads share the programs, the address of the number of
-the next that nobody has taken, and how many to take at once. One argument: ctypes takes longer for ten than
-all else."""
-
-_CALL_BYTES = _CALL.size + (1 << 16)
-_LINE = 64
 
 
 class ProgramAssertionError(AssertionError):
@@ -51,6 +43,9 @@ class Kernel:
         scratch_bytes: What a thread needs while it runs programs.
         asserts: The asserts, by number.
         prints: The prints, by number.
+        loops: The WHILE loops, by number.
+        parameters: Name and type of each argument.
+        place: File and line of the kernel; empty if not known.
         code: The object file.
         llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
         echo: What receives the text of prints. Default: standard output.
@@ -63,6 +58,9 @@ class Kernel:
     scratch_bytes: int
     asserts: tuple[Assert, ...]
     prints: tuple[Print, ...]
+    loops: tuple[Loop, ...]
+    parameters: tuple[tuple[str, str], ...]
+    place: str
     code: bytes
     llvm: str = field(default="", repr=False)
     echo: Callable[[str], None] | None = field(default=None, repr=False)
@@ -72,14 +70,23 @@ class Kernel:
         self.address = native.load_once(self.code, self.symbol)
         self._entry: Any = _Entry(self.address)
         self._callback: Any = CALLBACK(self._print) if self.prints else None
-        self._callback_address = 0
+        self._facts = (ctypes.c_int64 * call.FACTS_WORDS)()
+        self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
-            self._callback_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+            self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._facts[call.PREPARE] = watching.prepare_address()
+        self._facts[call.KERNEL] = watching.enrol(self)
+        note = crash.note(self.name, self.place, self.parameters)
+        self._note = ctypes.create_string_buffer(note)
+        self._facts[call.NOTE] = ctypes.addressof(self._note)
+        self._facts[call.NOTE_BYTES] = len(note)
+        crash.install()
 
     def to_bytes(self) -> bytes:
         """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
         kept = (self.name, self.symbol, self.format, self.scratch_bytes)
-        return pickle.dumps((*kept, self.asserts, self.prints, self.code))
+        facts = (self.asserts, self.prints, self.loops, self.parameters, self.place)
+        return pickle.dumps((*kept, *facts, self.code))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
@@ -119,22 +126,22 @@ class Kernel:
         Raises:
             ValueError: The arguments take more than 64 KiB.
         """
-        packer = struct.Struct(_CALL.format + self.format)
-        if packer.size > _CALL_BYTES:
+        packer = struct.Struct(call.CALL.format + self.format)
+        if packer.size > call.BYTES:
             raise ValueError(
-                f"arguments of a kernel must take at most {_CALL_BYTES - _CALL.size} bytes, but those of "
-                f"{self.name} take {packer.size - _CALL.size}"
+                f"arguments of a kernel must take at most {call.BYTES - call.CALL.size} bytes, but those of "
+                f"{self.name} take {packer.size - call.CALL.size}"
             )
-        pack_into, entry, callback = packer.pack_into, self._entry, self._callback_address
+        pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
         memory, needed = _memory, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
         def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
             total = x * y * z
-            call, address, arguments, place, size = memory.all
+            table, address, arguments, place, size, _ = memory.all
             if size < needed:
                 place = memory.grow(needed)
-            pack_into(call, 0, arguments, 0, total, x, y, z, place, callback, 0, 0, *values)
+            pack_into(table, 0, arguments, 0, total, x, y, z, place, facts, 0, 0, *values)
             if threads == 1 or total == 1:
                 status = entry(address)
             elif 0 < self.program_ns * total < worth:
@@ -178,11 +185,12 @@ class Kernel:
         counter: int,
         step: int,
     ) -> int:
-        place, callback = scratch(self.scratch_bytes), self._callback_address
-        _CALL.pack_into(
-            _memory.call, 0, arguments, first, last, *grid, place, callback, counter, step
-        )
-        status: int = self._entry(_memory.call_address)
+        table, address, _, place, size, _ = _memory.all
+        if size < self.scratch_bytes:
+            place = _memory.grow(self.scratch_bytes)
+        facts = self._facts_address
+        call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
+        status: int = self._entry(address)
         return status
 
     def _print(self, index: int, address: int) -> None:
@@ -192,41 +200,17 @@ class Kernel:
         else:
             sys.stdout.write(text + "\n")
 
+    def check_stopped(self, status: int, grid: tuple[int, int, int]) -> None:
+        """Raise why this thread was told to stop, if the status of a launch says that it was."""
+        program, code = status >> CODE_BITS, status & ((1 << CODE_BITS) - 1)
+        if code >= LOOP_CODES:
+            x, y, _ = grid
+            numbers = (program % x, program // x % y, program // (x * y))
+            watching.stop(self, code - LOOP_CODES, numbers)
+
     def _fail(self, status: int, x: int, y: int) -> None:
+        self.check_stopped(status, (x, y, 1))
         program = status >> CODE_BITS
-        found = self.asserts[(status & ((1 << CODE_BITS) - 1)) - 1]
         numbers = (program % x, program // x % y, program // (x * y))
+        found = self.asserts[(status & ((1 << CODE_BITS) - 1)) - 1]
         raise ProgramAssertionError(found.message, numbers, found.location)
-
-
-class _Memory(threading.local):
-    """What belongs to a thread: scratch, in whole cache lines, and what it tells the entry of a kernel.
-
-    Attributes:
-        call: What the entry is told; behind it the arguments of the launch that the thread is at.
-        call_address: Its address.
-        address: Of scratch.
-        size: Of scratch.
-        all: ``call``, ``call_address``, address of the arguments, ``address``, ``size``: in one look.
-    """
-
-    def __init__(self) -> None:
-        self.call = ctypes.create_string_buffer(_CALL_BYTES)
-        self.call_address = ctypes.addressof(self.call)
-        self.grow(0)
-
-    def grow(self, count: int) -> int:
-        """Let scratch have so many bytes, and return its address."""
-        self.size, self.buffer = count, ctypes.create_string_buffer(count + _LINE)
-        self.address = -(-ctypes.addressof(self.buffer) // _LINE) * _LINE
-        arguments = self.call_address + _CALL.size
-        self.all = self.call, self.call_address, arguments, self.address, count
-        return self.address
-
-
-_memory = _Memory()
-
-
-def scratch(count: int) -> int:
-    """Return the address of so many bytes, in whole cache lines, that belong to this thread."""
-    return _memory.address if count <= _memory.size else _memory.grow(count)

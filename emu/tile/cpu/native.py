@@ -74,19 +74,21 @@ def new_name(prefix: str) -> str:
         return f"{prefix}.{_next_number}"
 
 
-def to_object(text: str, target: Target | None = None) -> bytes:
+def to_object(text: str, target: Target | None = None, optimise: bool = True) -> bytes:
     """Optimise a module of LLVM IR and compile it to an object file.
 
     Args:
         text: The module. It says itself which operations may be reassociated or contracted.
         target: Default: this machine.
+        optimise: False for code that is to be there soon, and seldom runs.
 
     Returns:
         The object file.
     """
     with _lock:
         machine = _machine(target or host())
-        return bytes(machine.emit_object(_optimised(text, machine)))
+        module = _optimised(text, machine) if optimise else binding.parse_assembly(text)
+        return bytes(machine.emit_object(module))
 
 
 def to_assembly(text: str, target: Target | None = None) -> str:
@@ -125,6 +127,7 @@ def load(code: bytes, symbol: str) -> int:
 
 
 _loaded: dict[str, int] = {}
+_loading = threading.Lock()
 
 
 def load_once(code: bytes, symbol: str) -> int:
@@ -134,7 +137,8 @@ def load_once(code: bytes, symbol: str) -> int:
         code: The object file.
         symbol: A name that says what the code is: of equal names the code must be equal.
     """
-    address = _loaded.get(symbol)
-    if address is None:
-        address = _loaded[symbol] = load(code, symbol)
+    with _loading:
+        address = _loaded.get(symbol)
+        if address is None:
+            address = _loaded[symbol] = load(code, symbol)
     return address

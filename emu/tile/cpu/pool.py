@@ -11,6 +11,7 @@ common counter. They are started once, when first needed, and wait on a lock in 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -18,13 +19,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from emu.tile.cpu import native
+from emu.tile.cpu import native, watching
+from emu.tile.cpu.thread import memory
 
 if TYPE_CHECKING:
     from emu.tile.cpu.kernel import Kernel
+    from emu.tile.cpu.watching import Spin
 
 _SHARES = 8
 """Into how many stretches a thread's part of the grid is cut, so that none waits long for the last."""
+
+_SLICE_S = 0.05
+"""For so long the launching thread waits for the others at once; signals reach it at any time."""
 
 _SPINS = 2000
 """Pauses (some 10 to 40 ns each) for which a thread waits awake."""
@@ -33,7 +39,7 @@ WORTH_THREADS_NS = 200_000
 """Estimated time of a launch below which other threads would take longer to wake than they save."""
 
 
-class _Job:
+class Job:
     """One launch, shared by the threads that work on it.
 
     Args:
@@ -60,17 +66,48 @@ class _Job:
         self._step = max(1, (self._last - first) // (threads * _SHARES))
         self.status = 0
         self.error: BaseException | None = None
+        self._kernel = kernel
+        self._spins: dict[int, Spin | None] = {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether all threads shall stop."""
+        return self.error is not None
+
+    def fail(self, error: BaseException) -> None:
+        """Let no thread take another program, and end those that ask whether to go on."""
+        self.error = self.error or error
+        self._next.value = self._last
 
     def work(self) -> None:
         """Run programs until none is left, or one has failed."""
-        counter = ctypes.addressof(self._next)
+        counter, me = ctypes.addressof(self._next), threading.get_ident()
+        memory.job, self._spins[me] = self, None
         try:
             status = self._run(self._arguments, self._last, self._grid, counter, self._step)
+            self._kernel.check_stopped(status, self._grid)
         except BaseException as error:  # noqa: BLE001 - given to who launched
-            self.error = error
-            self._next.value = self._last
+            self.fail(error)
         else:
             self.status = self.status or status
+        finally:
+            memory.job = None
+            self._spins.pop(me, None)
+
+    def look(self, spin: Spin | None) -> None:
+        """Note the loop that this thread is in, if it runs for long."""
+        self._spins[threading.get_ident()] = spin
+        self.publish()
+
+    def describe(self) -> str:
+        """Say where the threads are."""
+        spins = [s.describe() for s in list(self._spins.values()) if s is not None]
+        return "; and in ".join(spins[:4]) or f"kernel {self._kernel.name}"
+
+    def publish(self) -> None:
+        """Say that this process waits if each of the threads does."""
+        spins = list(self._spins.values())
+        watching.publish([s for s in spins if s is not None] if all(spins) else [])
 
 
 class _Signal:
@@ -90,18 +127,20 @@ class _Signal:
         self._said.release()
         self._count.value += 1
 
-    def wait(self, spin: Any) -> None:
-        """Wait until it is said."""
+    def wait(self, spin: Any, seconds: float = -1) -> bool:
+        """Wait until it is said, or so many seconds; say whether it was."""
         seen = self._count.value
         if not self._said.acquire(blocking=False):
             spin(ctypes.addressof(self._count), seen, _SPINS)
-            self._said.acquire()
+            return self._said.acquire(timeout=seconds)
+        return True
 
 
 class _Worker(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="emu programs", daemon=True)
-        self.job: _Job | None = None
+        self.job: Job | None = None
+        self.ends = False
         self.go, self.done = _Signal(), _Signal()
         self.start()
 
@@ -110,10 +149,26 @@ class _Worker(threading.Thread):
         spin = _spin()
         while True:
             self.go.wait(spin)
-            if self.job is not None:
+            if self.job is not None and not self.ends:
                 self.job.work()
-                self.job = None
+            self.job = None
+            if self.ends:
+                return
             self.done.say()
+
+
+def _give_up(helping: list[_Worker], job: Job) -> None:
+    """Wait until nobody works on a job that has failed, and let these threads end: who said what is lost."""
+    _workers.clear()
+    for worker in helping:
+        worker.ends = True
+        with contextlib.suppress(RuntimeError):  # it was said already
+            worker.go.say()
+    while any(worker.job is not None for worker in helping):
+        try:
+            time.sleep(_SLICE_S / 10)
+        except BaseException as error:  # noqa: BLE001 - of another signal
+            job.fail(error)
 
 
 @functools.cache
@@ -201,14 +256,20 @@ def _run_shared(
     while len(_workers) < threads - 1:
         _workers.append(_Worker())
     began = time.perf_counter_ns()
-    job = _Job(kernel, arguments, span, grid, threads)
+    job = Job(kernel, arguments, span, grid, threads)
     helping = _workers[: threads - 1]
-    for worker in helping:
-        worker.job = job
-        worker.go.say()
-    job.work()
-    for worker in helping:
-        worker.done.wait(_spin())
+    try:
+        for worker in helping:
+            worker.job = job
+            worker.go.say()
+        job.work()
+        for worker in helping:
+            while not worker.done.wait(_spin(), _SLICE_S):
+                job.publish()
+    except BaseException as error:  # noqa: BLE001 - of a signal's handler; raised below
+        watching.blame(error, job.describe())
+        job.fail(error)
+        _give_up(helping, job)
     spent = (time.perf_counter_ns() - began) * threads
     kernel.program_ns = max(1, spent // (span[1] - span[0]))
     if job.error is not None:

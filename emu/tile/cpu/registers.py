@@ -249,3 +249,16 @@ class Lanes:
         x = build.select(build.fcmp_ordered(">", x, bound), bound, x)
         bound = self.like(x, low)
         return build.select(build.fcmp_ordered("<", x, bound), bound, x)
+
+
+class Callee:
+    """A pointer as llvmlite wants what it calls."""
+
+    def __init__(self, pointer: Any, kind: ir.FunctionType) -> None:
+        self.type = pointer.type
+        self.function_type = kind
+        self._pointer = pointer
+
+    def get_reference(self) -> str:
+        """Return the pointer's name."""
+        return str(self._pointer.get_reference())

@@ -18,6 +18,9 @@ from emu.tile.types import DTYPES
 CODE_BITS = 20
 """Of a status: number of the assert plus one; the program's number stands above. 0: all is well."""
 
+LOOP_CODES = 1 << (CODE_BITS - 1)
+"""From here on the number is that of a loop that was told to stop; 0: the loop over the programs."""
+
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 """Number of the print; address of i64s: the program's numbers x, y, z, then the values' addresses."""
 
@@ -28,6 +31,29 @@ class Assert:
 
     message: str
     location: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the condition of a loop depends on.
+
+    Attributes:
+        location: Where it is read.
+        dtype: Its name; empty of a pointer.
+        by_address: Whether one address is read; else it is computed from a tile, or in a branch.
+    """
+
+    location: str
+    dtype: str
+    by_address: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A WHILE of a kernel: where it stands, and what it reads to find out whether to go on."""
+
+    location: str
+    reads: tuple[Read, ...]
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,9 @@ def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> ten
 
 def div_rn(x: Any, y: Any) -> tensor:
     """``x / y`` of fp32, rounded to nearest even."""
+    for given in (x, y):
+        if isinstance(given, tensor) and given.dtype != float32:
+            raise ValueError(f"div_rn needs operands of float32, but got {given}")
     a, b = promoted("divide", x, y)
     if a.dtype != float32:
         raise ValueError(f"div_rn needs operands of float32, but got {a} and {b}")

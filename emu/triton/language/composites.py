@@ -47,7 +47,7 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple:
         The new row and column.
     """
     number = i * size_j + j
-    in_group = size_g * size_j
+    in_group = to_tensor(size_g * size_j)  # a tensor, whose dtype counts, as in Triton
     first_row = number // in_group * size_g
     rows = minimum(size_i - first_row, size_g)
     number = number % in_group

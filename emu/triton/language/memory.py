@@ -8,7 +8,7 @@ from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
 from emu.triton.language.constants import unwrap
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import bytes_of_bools, cast_to, to_tensor
+from emu.triton.language.conversion import bitcast_to, bytes_of_bools, cast_to, to_tensor
 from emu.triton.language.shapes import broadcast_handle, broadcast_tensors, wrapped
 from emu.triton.language.types import (
     bfloat16,
@@ -297,7 +297,8 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
     Args:
         pointer: Where; elements of 16, 32 or 64 bits.
         cmp: What is expected, converted to the dtype and broadcast to the shape of the pointers.
-        val: What to write, likewise.
+        val: What to write, likewise. If it is an integer tensor as wide as the elements, the result has
+            its signedness.
         sem: As of :func:`atomic_add`.
         scope: As of :func:`atomic_add`.
     """
@@ -307,7 +308,10 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
     element = _element(at)
     if element.is_ptr() or element.primitive_bitwidth not in (16, 32, 64):
         raise TypeError(f"atomic_cas needs elements of 16, 32 or 64 bits, but got {at}")
-    return wrapped(builder().atomic_cas(at.handle, expected.handle, new.handle), new.dtype)
+    old = wrapped(builder().atomic_cas(at.handle, expected.handle, new.handle), new.dtype)
+    given = val.dtype if isinstance(val, tensor) else old.dtype
+    same_width = given.is_int() and given.primitive_bitwidth == old.dtype.primitive_bitwidth
+    return bitcast_to(old, given) if same_width and old.dtype.is_int() else old
 
 
 @member

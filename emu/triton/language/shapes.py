@@ -10,7 +10,7 @@ from typing import Any
 from emu.tile import ir
 from emu.triton.language.constants import constexpr, unwrap, unwrap_sequence
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import to_tensor
+from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.types import block_type, dtype, validate_block_shape
 from emu.triton.language.values import member, operation, slice, tensor, tuple
 
@@ -259,7 +259,10 @@ def trans(input: Any, *dims: Any) -> tensor:
 
 def _one_dtype(a: Any, b: Any, what: str) -> builtins.tuple[tensor, tensor]:
     first, second = to_tensor(a), to_tensor(b)
-    if first.dtype != second.dtype:
+    wanted, given = first.dtype, second.dtype
+    if wanted.is_int() and given.is_int() and wanted.int_bitwidth == given.int_bitwidth:
+        return first, cast_to(second, wanted)  # signedness is the first one's, as in Triton
+    if wanted != given:
         raise TypeError(f"{what} needs tensors of one dtype, but got {first} and {second}")
     return first, second
 
@@ -268,7 +271,7 @@ def join(a: Any, b: Any) -> tensor:
     """Join two tensors along a new last axis of extent 2; they are broadcast to one shape.
 
     Raises:
-        TypeError: The dtypes differ.
+        TypeError: The dtypes differ in more than the signedness of integers.
         ValueError: The shapes cannot be broadcast.
     """
     first, second = broadcast_tensors(*_one_dtype(a, b, "join"))
@@ -301,7 +304,7 @@ def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tenso
 
     Args:
         input: The first.
-        other: The second, of the same shape and dtype.
+        other: The second, of the same shape and dtype; an integer's signedness becomes the first's.
         can_reorder: Accepted; the order is always kept.
         dim: The axis.
 

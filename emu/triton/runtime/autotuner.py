@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import inspect
@@ -241,22 +240,21 @@ class Autotuner(KernelInterface[Any]):
         kwargs: dict[str, Any],
     ) -> bool:
         """Fill ``configs_timings``; return whether they came from disk."""
-        path = None
+        name = None
         if (self.cache_results or knobs.autotuning.cache) and not any(c.pre_hook for c in configs):
             parts = [self._jit_function().cache_key, repr(key), *map(str, configs)]
             digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
-            path = cache.folder() / f"{digest}.autotune"
-            times = _read_times(path, len(configs))
+            name = f"{digest}.autotune"
+            times = _read_times(name, len(configs))
             if times is not None:
                 self.configs_timings = dict(zip(configs, times, strict=True))
                 return True
         start = time.perf_counter()
         self.configs_timings = self._measure(configs, args, kwargs)
         self.bench_time = time.perf_counter() - start
-        if path is not None:
+        if name is not None:
             times = [self.configs_timings[c] for c in configs]
-            with contextlib.suppress(OSError):  # a cache that cannot be written costs time only
-                cache.write(path, json.dumps(times).encode())
+            cache.write(name, json.dumps(times).encode())
         return False
 
     def _measure(
@@ -374,10 +372,10 @@ def _bench_of(
     )
 
 
-def _read_times(path: Any, count: int) -> list[list[float]] | None:
+def _read_times(name: str, count: int) -> list[list[float]] | None:
     try:
-        times = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        times = json.loads(cache.read(name) or b"")
+    except ValueError:
         return None
     whole = isinstance(times, list) and len(times) == count
     return times if whole else None

@@ -5,7 +5,7 @@ digest of the compiler's own sources. It is written by an atomic rename; a file 
 damaged counts as none. What was not used for 30 days is removed. A kernel is compiled by one process at
 a time: PEs that all meet an unknown one wait for the first of them and load its code.
 
-Set ``EMU_CACHE_DIR`` to move the cache (default: ``$XDG_CACHE_HOME/emu`` or ``~/.cache/emu``).
+Set ``EMU_CACHE_DIR`` to move the cache; ``emu.kernels.cache_folder`` says which folders are trusted.
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from emu.kernels.cache_files import (
-    UNUSED_AFTER_S,
-    base,
-    keep_others_out,
-    remove_unused_folders,
-    source_digest,
-)
+from emu.kernels import cache_files, cache_folder
+from emu.kernels.cache_files import UNUSED_AFTER_S, remove_unused_folders, source_digest
 
 _DAY_S = 24 * 3600.0
 _DIGEST_BYTES = 32
@@ -49,12 +43,14 @@ def sources_digest() -> str:
 
 def folder() -> Path:
     """Return the folder of kernels that this version compiles; it may not exist yet."""
-    return base() / sources_digest()
+    return cache_folder.base() / sources_digest()
 
 
 def load(key: str) -> Entry | None:
     """Return what is stored under a key, or None."""
-    path = folder() / f"{key}.kernel"
+    path = cache_files.find(sources_digest(), f"{key}.kernel")
+    if path is None:
+        return None
     try:
         content = path.read_bytes()
     except OSError:
@@ -72,23 +68,20 @@ def load(key: str) -> Entry | None:
 def save(key: str, facts: dict[str, Any], code: bytes) -> None:
     """Store what was compiled; a cache that cannot be written costs time, never the result."""
     payload = json.dumps(facts).encode() + b"\n" + code
-    with contextlib.suppress(OSError):
-        write(folder() / f"{key}.kernel", hashlib.sha256(payload).digest() + payload)
-        _sweep(folder())
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file so that others see all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix="new-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
+    path = write(f"{key}.kernel", hashlib.sha256(payload).digest() + payload)
+    if path is not None:
         with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+            _sweep(path.parent)
+
+
+def read(name: str) -> bytes | None:
+    """Return the contents of a file of the folder, or None if it cannot be had."""
+    return cache_files.read(sources_digest(), name)
+
+
+def write(name: str, content: bytes) -> Path | None:
+    """Write a file into the folder, or where that is possible, so that others see all of it or none."""
+    return cache_files.store(sources_digest(), name, content)
 
 
 def _sweep(here: Path) -> None:
@@ -108,12 +101,8 @@ def _sweep(here: Path) -> None:
 @contextlib.contextmanager
 def alone(key: str) -> Iterator[None]:
     """Keep other processes from compiling the kernel of this key; a lost lock costs time only."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            here = folder()
-            here.mkdir(parents=True, exist_ok=True)
-            keep_others_out(stack, here / f"lock-{key[:2]}")
+    with cache_files.alone(sources_digest(), f"lock-{key[:2]}", key):
         yield
 
 
-__all__ = ["alone", "base", "folder", "load", "save", "sources_digest", "write"]
+__all__ = ["alone", "folder", "load", "read", "save", "sources_digest", "write"]

@@ -11,6 +11,8 @@ from jax import ShapeDtypeStruct, lax
 from jax.sharding import AbstractMesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from emu.sdy.jax import legalized_text
+
 U = P.UNCONSTRAINED
 MESH = AbstractMesh((2, 4), ("data", "model"))
 WIDE = AbstractMesh((16, 8), ("data", "model"))
@@ -42,8 +44,8 @@ def constrained(x: Any, *spec: Any, mesh: AbstractMesh = MESH) -> Any:
     return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
 
 
-def lowered(make: Callable[[], Program]) -> tuple[str, str]:
-    """The text of a program, without and with locations."""
+def lowered(make: Callable[[], Program], *, legalized: bool = False) -> tuple[str, str]:
+    """The text of a program, without and with locations; without CHLO if asked for."""
     function, arguments, options = make()
     if options.pop("exported", False):
         from jax import export
@@ -51,4 +53,10 @@ def lowered(make: Callable[[], Program]) -> tuple[str, str]:
         text = export.export(jax.jit(function))(*arguments).mlir_module()
         return text, text
     low = jax.jit(function, **options).trace(*arguments).lower(lowering_platforms=("cpu",))
-    return low.as_text(), low.as_text(debug_info=True)
+    plain, located = low.as_text(), low.as_text(debug_info=True)
+    if legalized:
+        plain, located = (
+            legalized_text(low, locations=each) or text
+            for each, text in ((False, plain), (True, located))
+        )
+    return plain, located

@@ -1,10 +1,11 @@
 """Programs as JAX makes them, lowered to StableHLO with sdy shardings.
 
-    PY tests/conformance/sdy/jax_programs.py DIR
+    PY tests/conformance/sdy/jax_programs.py DIR [--legalized]
 
 with an interpreter PY that has jax writes each program as ``DIR/name.mlir``,
 and once more with its locations as ``DIR/name.locations.mlir``; run
-``cross.py --folder DIR`` on them. Nothing is compiled; the meshes are
+``cross.py --folder DIR`` on them. With ``--legalized`` jaxlib has made StableHLO
+of CHLO, as XLA does before Shardy; run ``execute.py DIR`` on those. Nothing is compiled; the meshes are
 `AbstractMesh`, so that one CPU device is enough.
 """
 
@@ -29,7 +30,7 @@ def main() -> int:
     failed = 0
     for name, make in PROGRAMS.items():
         try:
-            plain, located = lowered(make)
+            plain, located = lowered(make, legalized="--legalized" in sys.argv)
         except Exception:  # noqa: BLE001  # the others are of use nevertheless
             sys.stderr.write(f"{name} is not lowered\n{traceback.format_exc(limit=-3)}\n")
             failed += 1

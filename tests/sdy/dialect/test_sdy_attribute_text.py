@@ -29,9 +29,9 @@ from emu.sdy.dialect.attributes import (
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.printing import factor_symbol, stripped
+from emu.sdy.mlir import parse
 from emu.sdy.mlir.attributes import Attribute
 from emu.sdy.mlir.diagnostics import MlirError
-from emu.sdy.mlir.parser import parse
 
 
 def read(text: str) -> Attribute:

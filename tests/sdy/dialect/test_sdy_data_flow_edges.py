@@ -9,8 +9,8 @@ import emu.sdy.stablehlo  # noqa: F401  # makes the operations known
 from emu.sdy.dialect import dataflow as flow
 from emu.sdy.dialect import shardings as sh
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, TensorSharding
+from emu.sdy.mlir import parse
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.parser import parse
 
 PROGRAM = """
 sdy.mesh @grid = <["x"=2, "y"=4]>

@@ -14,10 +14,10 @@ from emu.sdy.dialect.attributes import (
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.names import ORIGINAL_FUNC_NAME, SHARDING
+from emu.sdy.mlir import parse
 from emu.sdy.mlir.attributes import Attribute, StringAttr, UnitAttr
 from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
 from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.parser import parse
 from emu.sdy.mlir.symbols import SymbolTable
 
 CUT = TensorSharding("grid", (DimensionSharding((AxisRef("x"),)),))

@@ -15,9 +15,9 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
+from emu.sdy.mlir import parse
 from emu.sdy.mlir.attributes import DenseElementsAttr, StringAttr
 from emu.sdy.mlir.ir import Block, Operation
-from emu.sdy.mlir.parser import parse
 from emu.sdy.mlir.printer import to_text
 from emu.sdy.mlir.registry import definition
 from emu.sdy.mlir.types import FloatType, TensorType

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import emu.sdy.dialect.ops  # noqa: F401  # makes attributes and operations known
+from emu.sdy.mlir import parse
 from emu.sdy.mlir.diagnostics import FileLoc, MlirError
-from emu.sdy.mlir.parser import parse
 
 DIMS = (
     "failed to parse Sdy_TensorSharding parameter 'dim_shardings' which is to be a "

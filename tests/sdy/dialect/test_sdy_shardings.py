@@ -17,8 +17,8 @@ from emu.sdy.dialect.attributes import (
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.names import SHARDING, SHARDING_RULE
+from emu.sdy.mlir import parse
 from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.parser import parse
 from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, TupleType, UnrankedTensorType
 

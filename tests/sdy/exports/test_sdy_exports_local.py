@@ -194,9 +194,9 @@ def test_sub_axes_are_warned_of_once() -> None:
         for i in range(2)
     )
     text = program("%a: tensor<8xf32>", body) + 'sdy.mesh @line = <["r"=4]>'
-    told = emu.sdy.run(parse(text), CONVERT)
+    told = emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=false}")
     assert [("fix-sub-axis-offsets" in each.message) for each in told] == [True]
-    assert not emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=true}")
+    assert not emu.sdy.run(parse(text), CONVERT)
 
 
 def test_a_missing_reshard_is_warned_of() -> None:
@@ -228,8 +228,103 @@ def test_sums_that_are_none_are_warned_of(by: str, start: str, message: str) -> 
         ": (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>\n"
         '  %1 = sdy.all_reduce {"r"} %0 out_sharding=<@grid, []> : tensor<f32>',
     )
-    told = [each.message for each in emu.sdy.run(parse(text), CONVERT)]
+    asked = CONVERT + "{fix-wrong-results=false}"
+    told = [each.message for each in emu.sdy.run(parse(text), asked)]
     assert [message in each for each in told] == ([True] if message else [])
+
+
+@pytest.mark.parametrize("by", ["maximum", "minimum", "multiply", "and", "or", "xor"])
+def test_partial_results_are_combined_as_the_reduction_does(by: str) -> None:
+    element = "i32" if by in {"and", "or", "xor"} else "f32"
+    text = program(
+        arg("%a", f"tensor<4x4x{element}>", ROWS) + f", %s: tensor<{element}>",
+        f"  %0 = stablehlo.reduce(%a init: %s) applies stablehlo.{by} across dimensions = [0, 1] "
+        f": (tensor<4x4x{element}>, tensor<{element}>) -> tensor<{element}>\n"
+        f'  %1 = sdy.all_reduce {{"r"}} %0 out_sharding=<@grid, []> : tensor<{element}>',
+    )
+    module = parse(text)
+    assert not emu.sdy.run(module, CONVERT)
+    (combining,) = [op for op in module.walk() if op.name == "stablehlo.all_reduce"]
+    assert [op.name for op in combining.body()] == [f"stablehlo.{by}", "stablehlo.return"]
+
+
+LARGEST = """\
+  %i = stablehlo.iota dim = 0 : tensor<4xi32>
+  %j = sdy.all_slice [{"r"}] %i out_sharding=<@grid, [{"r"}]> : tensor<4xi32>
+  %0:2 = stablehlo.reduce(%a init: %s), (%j init: %n) across dimensions = [0] : (tensor<4xf32>, \
+tensor<4xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+   reducer(%x: tensor<f32>, %y: tensor<f32>) (%k: tensor<i32>, %l: tensor<i32>)  {
+    %2 = stablehlo.compare  GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %3 = stablehlo.select %2, %x, %y : tensor<i1>, tensor<f32>
+    %4 = stablehlo.select %2, %k, %l : tensor<i1>, tensor<i32>
+    stablehlo.return %3, %4 : tensor<f32>, tensor<i32>
+  }
+  %5 = sdy.all_reduce {"r"} %0#0 out_sharding=<@grid, []> : tensor<f32>
+  %6 = sdy.all_reduce {"r"} %0#1 out_sharding=<@grid, []> : tensor<i32>
+"""
+
+
+def test_results_that_depend_on_each_other_are_reduced_together() -> None:
+    """Which element is the greatest: the devices' indices cannot be added up."""
+    module = parse(
+        program(arg("%a", "tensor<4xf32>", '{"r"}') + ", %s: tensor<f32>, %n: tensor<i32>", LARGEST)
+    )
+    assert not emu.sdy.run(module, CONVERT)
+    names = [op.name for op in module.walk()]
+    assert names.count("stablehlo.all_gather") == 2
+    assert names.count("stablehlo.reduce") == 2
+    assert "stablehlo.all_reduce" not in names
+    local, joint = [op for op in module.walk() if op.name == "stablehlo.reduce"]
+    assert [str(value.type) for value in joint.operands[:2]] == ["tensor<2xf32>", "tensor<2xi32>"]
+    assert [op.name for op in joint.body()] == [op.name for op in local.body()]
+
+
+def test_shards_of_random_bits_are_not_all_the_same() -> None:
+    text = program(
+        "%s: tensor<2xui64>",
+        "  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = DEFAULT "
+        '{sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>, <@grid, [{"r"}]>]>} '
+        ": (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)",
+    )
+    module = parse(text)
+    assert not emu.sdy.run(module, CONVERT)
+    (bits,) = [op for op in module.walk() if op.name == "stablehlo.rng_bit_generator"]
+    assert str(bits.results[1].type) == "tensor<8xui32>"
+    (told,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
+    assert "each device makes the same random bits" in told.message
+
+
+def slices(sizes: str, dims: str) -> str:
+    return program(
+        f"{arg('%a', 'tensor<4x8xf32>', dims)}, %i: tensor<i32>",
+        f"  %0 = stablehlo.dynamic_slice %a, %i, %i, sizes = [{sizes}] {on(dims)} "
+        f": (tensor<4x8xf32>, tensor<i32>, tensor<i32>) -> tensor<{sizes.replace(', ', 'x')}xf32>",
+    )
+
+
+def test_a_dynamic_slice_takes_the_whole_of_a_dimension_that_is_cut() -> None:
+    module = parse(slices("1, 8", COLUMNS))
+    assert not emu.sdy.run(module, CONVERT)
+    assert "sizes = [1, 4]" in str(module)
+
+
+def test_a_dynamic_slice_of_a_part_of_a_dimension_that_is_cut_is_refused() -> None:
+    with pytest.raises(emu.sdy.PassFailed, match="dimension 1 is sharded but the slice is not"):
+        emu.sdy.run(parse(slices("1, 4", COLUMNS)), CONVERT)
+
+
+def test_a_part_of_a_dimension_that_is_cut_is_updated_as_a_whole() -> None:
+    text = program(
+        f"{CUT}, %u: tensor<1x4xf32>, %i: tensor<i32>",
+        f"  %0 = stablehlo.dynamic_update_slice %a, %u, %i, %i {ON_ROWS} : (tensor<4x4xf32>, "
+        "tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<4x4xf32>",
+    )
+    module = parse(text)
+    assert not emu.sdy.run(module, CONVERT)
+    (update,) = [op for op in module.walk() if op.name == "stablehlo.dynamic_update_slice"]
+    assert str(update.result.type) == "tensor<4x4xf32>"
+    (told,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
+    assert "each device updates its shard at the place that is meant for the whole" in told.message
 
 
 @st.composite
@@ -252,7 +347,7 @@ def test_shards_are_spread_evenly(case: tuple[Mesh, list[AxisRef]], kept: int) -
     mesh, axes = case
     axes = axes[:kept]
     module = parse("")
-    state = Localization(module, Options(fix_sub_axis_offsets=True), Diagnostics())
+    state = Localization(module, Options(), Diagnostics())
     indices = state.shard_indices(module, mesh, axes)
     shards = math.prod(axis.size(mesh) for axis in axes)
     assert len(indices) == mesh.total_size
@@ -264,7 +359,7 @@ def test_devices_of_a_group_have_all_shards_in_order(case: tuple[Mesh, list[Axis
     """What is sliced along axes and gathered along them comes back."""
     mesh, axes = case
     module = parse("")
-    state = Localization(module, Options(fix_sub_axis_offsets=True), Diagnostics())
+    state = Localization(module, Options(), Diagnostics())
     indices = state.shard_indices(module, mesh, axes)
     groups, size = state.groups(axes, mesh, mesh)
     assert isinstance(groups, DenseElementsAttr)

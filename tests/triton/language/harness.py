@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import emu.triton.language as tl
-from emu.tile import ir, reference
+from emu.tile import cpu, ir, reference
 from emu.tile.verify import verify
 from emu.triton.language.context import Context, building
 
@@ -96,10 +96,14 @@ class Kernel:
         tl.store(pointer if not shape else pointer + self.places(shape), tensor)
         return array
 
-    def run(self, grid: Sequence[int] = (1,), **options: Any) -> None:
+    def run(self, grid: Sequence[int] = (1,), native: bool = False, **options: Any) -> None:
         self.builder.return_()
         verify(self.module)
-        reference.run(self.module, self.values, grid, **options)
+        if native:
+            x, y, z = (*grid, 1, 1)[:3]
+            cpu.compile(self.module).bind(1)(x, y, z, self.values)
+        else:
+            reference.run(self.module, self.values, grid, **options)
 
 
 def tensors_of(result: Any) -> list[Any]:
@@ -110,7 +114,9 @@ def tensors_of(result: Any) -> list[Any]:
     return []
 
 
-def evaluate(function: Callable[..., Any], *given: Any, grid: Sequence[int] = (1,)) -> Any:
+def evaluate(
+    function: Callable[..., Any], *given: Any, grid: Sequence[int] = (1,), native: bool = False
+) -> Any:
     """Return what a function gives, as arrays; a single one without a list.
 
     Args:
@@ -118,11 +124,12 @@ def evaluate(function: Callable[..., Any], *given: Any, grid: Sequence[int] = (1
             :class:`Pointer`, and all else as it is.
         given: Its arguments; tensors must have contiguous arrays of extents that are powers of two.
         grid: Programs.
+        native: Whether the CPU compiler runs it, not the reference.
     """
     kernel = Kernel()
     with building(kernel.context):
         results = [kernel.give(t) for t in tensors_of(function(*map(kernel.take, given)))]
-        kernel.run(grid)
+        kernel.run(grid, native)
     return results[0] if len(results) == 1 else results
 
 

@@ -576,3 +576,33 @@ def test_threads_launch_one_kernel_at_a_time_each_with_its_own_arguments():
         thread.join()
     expected = 100 * np.arange(8)[:, None] + np.arange(50) + 2
     np.testing.assert_array_equal(results, expected)
+
+
+def test_threads_launch_a_kernel_that_none_has_launched_before() -> None:
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    @triton.jit
+    def squares(out_ptr, FROM: tl.constexpr):
+        x = tl.arange(0, 64) + FROM
+        tl.store(out_ptr + tl.arange(0, 64), x * x)
+
+    @triton.jit
+    def cubes(out_ptr, FROM: tl.constexpr):
+        x = tl.arange(0, 64) + FROM
+        tl.store(out_ptr + tl.arange(0, 64), x * x * x)
+
+    together = threading.Barrier(4)
+
+    def work(number: int) -> bool:
+        kernel, power = (squares, 2) if number % 2 else (cubes, 3)
+        together.wait(30)
+        for first in (number // 2, 7):
+            out = np.zeros(64, np.int32)
+            kernel[(3,)](out, FROM=first)
+            if not (out == (np.arange(64, dtype=np.int32) + first) ** power).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [True] * 4

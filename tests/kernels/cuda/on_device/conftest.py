@@ -35,7 +35,8 @@ class Helper:
     def __init__(self, device: str) -> None:
         env = dict(os.environ)
         root = str(Path(emu.__file__).parents[1])
-        env["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [env.get("PYTHONPATH")])])
+        shared = str(Path(__file__).parents[3] / "shared")
+        env["PYTHONPATH"] = os.pathsep.join([root, shared, *filter(None, [env.get("PYTHONPATH")])])
         if device != "gpu":
             env["NUMBA_ENABLE_CUDASIM"] = "1"
         self.pipe, theirs = Pipe()

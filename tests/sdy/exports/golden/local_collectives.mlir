@@ -80,8 +80,8 @@ module {
   }
 }
 
-// CASE slicing along sub-axes counts their digits as Shardy does
-// PASSES sdy-convert-global-to-local
+// CASE slicing along sub-axes counts their digits as Shardy did until July 2026
+// PASSES sdy-convert-global-to-local{fix-sub-axis-offsets=false}
 sdy.mesh @line = <["r"=8]>
 func.func @main(%a: tensor<4xi8>) -> (tensor<4xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)4}]>}) {
   %0 = sdy.all_slice [{"r":(2)4}] %a out_sharding=<@line, [{"r":(2)4}]> : tensor<4xi8>
@@ -271,7 +271,7 @@ module {
 }
 
 // CASE slicing along sub-axes counts their digits right
-// PASSES sdy-convert-global-to-local{fix-sub-axis-offsets=true}
+// PASSES sdy-convert-global-to-local
 sdy.mesh @line = <["r"=8]>
 func.func @main(%a: tensor<4xi8>) -> (tensor<4xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)4}]>}, tensor<4xi8> {sdy.sharding = #sdy.sharding<@line, [{"r":(2)2}]>}) {
   %0 = sdy.all_slice [{"r":(2)4}] %a out_sharding=<@line, [{"r":(2)4}]> : tensor<4xi8>

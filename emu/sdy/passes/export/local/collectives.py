@@ -21,7 +21,7 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
 from emu.sdy.mlir.attributes import Attribute, UnitAttr
-from emu.sdy.mlir.ir import Operation, Value
+from emu.sdy.mlir.ir import Operation, OpResult, Value
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.export.local.builder import (
     Builder,
@@ -30,11 +30,13 @@ from emu.sdy.passes.export.local.builder import (
     tensor,
 )
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
-from emu.sdy.passes.export.local.sums import why_not_added
+from emu.sdy.passes.export.local.sums import combined_by, why_not_added
 from emu.sdy.rules.reading import attribute
+from emu.sdy.stablehlo.syntax import array_of_ints
 
 __all__ = [
     "dynamic_slice_along",
+    "gathered_along",
     "localize_all_gather",
     "localize_all_reduce",
     "localize_all_slice",
@@ -75,8 +77,28 @@ def localize_all_gather(state: Localization, op: Operation) -> None:
 
 
 def _gather(state: Localization, op: Operation, value: Value, axes: Axes, dim: int) -> Value:
-    target = _target(op)
-    groups, size = state.groups(axes, state.mesh(target), target.mesh)
+    return gathered_along(state, op, value, _target(op), axes, dim)
+
+
+def gathered_along(
+    state: Localization,
+    op: Operation,
+    value: Value,
+    sharding: TensorSharding,
+    axes: Axes,
+    dim: int,
+) -> Value:
+    """A dimension made whole.
+
+    Args:
+        state: The module.
+        op: What is replaced.
+        value: The shard.
+        sharding: Says of which mesh the axes are.
+        axes: Along which the dimension is cut.
+        dim: The dimension.
+    """
+    groups, size = state.groups(axes, state.mesh(sharding), sharding.mesh)
     shape = list(tensor(value).shape)
     known = shape[dim]
     shape[dim] = None if known is None else known * size
@@ -278,12 +300,22 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 # Reducing
 
 
-def _reduced(state: Localization, op: Operation) -> Value:
-    """What is to be added up, with a warning if that is wrong."""
-    value = state.current(op.operands[0])
-    if (why := why_not_added(value)) is not None:
-        state.warn(op, f"{why}: the program gives other results than the one with global shapes")
-    return value
+def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
+    """The operation that combines partial results; None: all that the reduction does."""
+    why = why_not_added(value)
+    if why is None:
+        return "add"
+    name = combined_by(value)
+    joint = name is None and isinstance(value, OpResult) and value.owner.name == "stablehlo.reduce"
+    if not state.options.fix_wrong_results or (name in {None, "add"} and not joint):
+        return _warned(state, op, why)
+    return name
+
+
+def _warned(state: Localization, op: Operation, why: str) -> str:
+    """Add up nevertheless, but not silently."""
+    state.warn(op, f"{why}: the program gives other results than the one with global shapes")
+    return "add"
 
 
 def _reduce_properties(state: Localization, groups: Attribute) -> dict[str, Attribute]:
@@ -295,21 +327,68 @@ def _reduce_properties(state: Localization, groups: Attribute) -> dict[str, Attr
 
 
 def localize_all_reduce(state: Localization, op: Operation) -> None:
-    """A ``stablehlo.all_reduce`` that adds."""
+    """A ``stablehlo.all_reduce`` that adds, or combines as the reduction before it does."""
     target = _target(op)
     axes = attribute(op, "reduction_axes", AxisRefList).axes
-    groups, _ = state.groups(axes, state.mesh(target), target.mesh)
-    value = _reduced(state, op)
-    state.replace(op, [_all_reduce(state, op, value, state.local_tensor(op.result), groups)])
+    groups, size = state.groups(axes, state.mesh(target), target.mesh)
+    value = state.current(op.operands[0])
+    name = _combiner(state, op, value)
+    if name is None:
+        state.replace(op, [_combined_jointly(state, op, value, groups, size)])
+        return
+    type_ = state.local_tensor(op.result)
+    state.replace(op, [_all_reduce(state, op, value, type_, groups, name)])
 
 
 def _all_reduce(
-    state: Localization, op: Operation, value: Value, type_: TensorType, groups: Attribute
+    state: Localization,
+    op: Operation,
+    value: Value,
+    type_: TensorType,
+    groups: Attribute,
+    name: str,
 ) -> Value:
     build = Builder(op)
     new = build.op("all_reduce", [value], [type_], _reduce_properties(state, groups))
-    build.add_body(new, type_.element)
+    build.add_body(new, type_.element, name)
     return new.result
+
+
+def _combined_jointly(
+    state: Localization, op: Operation, value: Value, groups: Attribute, size: int
+) -> Value:
+    """Gather the partial results of a reduction, and reduce them as it does.
+
+    All its results at once: which element is the greatest, and how great.
+    """
+    assert isinstance(value, OpResult)
+    reduction = value.owner
+    key = (reduction, f"{groups} {op.parent}")
+    if key not in state.joint:
+        count = len(reduction.results)
+        gathered = [_all_partial(state, op, part, groups, size) for part in reduction.results]
+        new = Builder(op).op(
+            "reduce",
+            [*gathered, *reduction.operands[count:]],
+            [part.type for part in reduction.results],
+            {"dimensions": array_of_ints([0])},
+        )
+        state.joint[key] = new
+    return state.joint[key].results[value.index]
+
+
+def _all_partial(
+    state: Localization, op: Operation, part: Value, groups: Attribute, size: int
+) -> Value:
+    """What each device of a group has of a partial result, in a leading dimension."""
+    build = Builder(op)
+    shape = _static_shape(part)
+    properties: dict[str, Attribute] = {
+        "all_gather_dim": integer_attribute(0),
+        **_reduce_properties(state, groups),
+    }
+    type_ = TensorType((size, *shape), tensor(part).element)
+    return build.op("all_gather", [build.reshape(part, (1, *shape))], [type_], properties).result
 
 
 def localize_reduce_scatter(state: Localization, op: Operation) -> None:
@@ -317,23 +396,33 @@ def localize_reduce_scatter(state: Localization, op: Operation) -> None:
     axes_per_dim = attribute(op, "reduce_scatter_axes", ListOfAxisRefLists).lists
     source = state.sharding(op.operands[0]) or _target(op)
     mesh = state.mesh(source)
-    value = _reduced(state, op)
+    value = state.current(op.operands[0])
+    name = _combiner(state, op, value)
     dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
     all_axes = [axis for axes in axes_per_dim for axis in axes]
-    groups, _ = state.groups(all_axes, mesh, source.mesh)
+    groups, size = state.groups(all_axes, mesh, source.mesh)
     type_ = state.local_tensor(op.result)
-    if len(dims) == 1:
-        value = _reduce_scatter(state, op, value, dims[0], type_, groups)
-    elif state.options.combine_multi_dimension_reduce_scatter:
-        value = _reduce_scatter_together(state, op, value, axes_per_dim, groups)
+    if name is not None and len(dims) == 1:
+        value = _reduce_scatter(state, op, value, dims[0], type_, groups, name)
+    elif name is not None and state.options.combine_multi_dimension_reduce_scatter:
+        value = _reduce_scatter_together(state, op, value, axes_per_dim, groups, name)
     else:
-        value = _all_reduce(state, op, value, tensor(value), groups)
+        if name is None:
+            value = _combined_jointly(state, op, value, groups, size)
+        else:
+            value = _all_reduce(state, op, value, tensor(value), groups, name)
         value = dynamic_slice_along(state, op, value, mesh, axes_per_dim, type_)
     state.replace(op, [value])
 
 
 def _reduce_scatter(
-    state: Localization, op: Operation, value: Value, dim: int, type_: TensorType, groups: Attribute
+    state: Localization,
+    op: Operation,
+    value: Value,
+    dim: int,
+    type_: TensorType,
+    groups: Attribute,
+    name: str,
 ) -> Value:
     build = Builder(op)
     properties = {
@@ -341,12 +430,17 @@ def _reduce_scatter(
         **_reduce_properties(state, groups),
     }
     new = build.op("reduce_scatter", [value], [type_], properties)
-    build.add_body(new, type_.element)
+    build.add_body(new, type_.element, name)
     return new.result
 
 
 def _reduce_scatter_together(
-    state: Localization, op: Operation, value: Value, axes_per_dim: AxesPerDim, groups: Attribute
+    state: Localization,
+    op: Operation,
+    value: Value,
+    axes_per_dim: AxesPerDim,
+    groups: Attribute,
+    name: str,
 ) -> Value:
     """Cut all scattered dimensions, and scatter along a leading one."""
     build = Builder(op)
@@ -368,5 +462,5 @@ def _reduce_scatter_together(
     combined = math.prod(cut[place] for place in front)
     value = build.reshape(value, (combined, *type_.shape))
     scattered = TensorType((1, *type_.shape), type_.element)
-    value = _reduce_scatter(state, op, value, 0, scattered, groups)
+    value = _reduce_scatter(state, op, value, 0, scattered, groups, name)
     return build.reshape(value, type_.shape)

@@ -112,7 +112,7 @@ def _adds_nothing(value: Value) -> bool:
         return True
     source = pad.operands[1].defining_op
     constant = source.properties.get("value") if source is not None else None
-    if source is None or source.name != "stablehlo.constant":
+    if source is None or source.name not in {"stablehlo.constant", "sdy.constant"}:
         return False
     return isinstance(constant, DenseElementsAttr) and is_zero(constant)
 

@@ -41,10 +41,13 @@ _CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
     "stablehlo.convolution": contraction.localize_convolution,
     "stablehlo.dot": contraction.localize_dot,
     "stablehlo.dot_general": contraction.localize_dot_general,
+    "stablehlo.dynamic_slice": movement.localize_dynamic_slice,
+    "stablehlo.dynamic_update_slice": movement.localize_dynamic_update_slice,
     "stablehlo.gather": gather_scatter.localize_gather,
     "stablehlo.iota": movement.localize_iota,
     "stablehlo.pad": movement.localize_pad,
     "stablehlo.reduce_window": movement.localize_windowed,
+    "stablehlo.rng_bit_generator": structure.localize_random_bits,
     "stablehlo.scatter": gather_scatter.localize_scatter,
     "stablehlo.select_and_scatter": movement.localize_windowed,
     "stablehlo.slice": movement.localize_slice,
@@ -66,8 +69,14 @@ class ConvertGlobalToLocal(ModulePass):
         combine_multi_dimension_reduce_scatter: Reduce and scatter along
             several dimensions at once; else all is reduced, and a shard kept.
         enable_rgv3: Write replica groups as axes of the mesh.
-        fix_sub_axis_offsets: Compute right where shards along sub-axes begin;
-            Shardy does not. It has no such option.
+        fix_sub_axis_offsets: Compute right where shards along sub-axes begin.
+            Shardy does so since July 2026 and has no such option; False gives
+            what it gave before, and a warning where that is wrong.
+        fix_wrong_results: Compute right what Shardy computes wrong: partial
+            maxima, products … are combined as the reduction does, not added up
+            (Shardy knows minima and maxima since August 2026); shards of
+            random bits are not all the same; a shard takes only its part of an
+            updated slice. False gives what Shardy gives, with a warning.
     """
 
     name: ClassVar[str] = "sdy-convert-global-to-local"
@@ -75,7 +84,8 @@ class ConvertGlobalToLocal(ModulePass):
     per_dim_all_gather: bool = False
     combine_multi_dimension_reduce_scatter: bool = False
     enable_rgv3: bool = False
-    fix_sub_axis_offsets: bool = False
+    fix_sub_axis_offsets: bool = True
+    fix_wrong_results: bool = True
 
     def run(self, op: Operation, session: Session) -> None:
         """Convert outer operations before inner ones, and in order."""
@@ -84,6 +94,7 @@ class ConvertGlobalToLocal(ModulePass):
             self.combine_multi_dimension_reduce_scatter,
             self.enable_rgv3,
             self.fix_sub_axis_offsets,
+            self.fix_wrong_results,
         )
         state = Localization(op, options, session.diagnostics)
         for each in list(op.walk()):

@@ -41,6 +41,7 @@ __all__ = ["Axes", "CannotLocalize", "Localization", "Options", "axes_of", "is_r
 
 _CAST = "builtin.unrealized_conversion_cast"
 _DEVICE_TO_DEVICE = 1
+_MOST_DEVICES = 1 << 20
 
 Axes = Sequence[AxisRef]
 
@@ -67,7 +68,8 @@ class Options:
     per_dim_all_gather: bool = False
     combine_multi_dimension_reduce_scatter: bool = False
     enable_rgv3: bool = False
-    fix_sub_axis_offsets: bool = False
+    fix_sub_axis_offsets: bool = True
+    fix_wrong_results: bool = True
 
 
 def axes_of(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
@@ -87,6 +89,11 @@ class Localization:
         module: The module.
         options: Those of the pass.
         diagnostics: Takes warnings.
+
+    Attributes:
+        options: Those of the pass.
+        joint: What combines the partial results of a reduction, by the
+            reduction and the replica groups; it gets its region in the end.
     """
 
     def __init__(self, module: Operation, options: Options, diagnostics: Diagnostics) -> None:
@@ -98,6 +105,7 @@ class Localization:
         self._global: dict[Value, Type] = {}
         self._arguments: dict[Value, TensorSharding] = {}
         self._done: dict[Operation, None] = {}
+        self.joint: dict[tuple[Operation, str], Operation] = {}
         for op in module.walk():
             self._collect_arguments(op)
 
@@ -242,6 +250,8 @@ class Localization:
             op.drop_operands()
         for op in self._done:
             op.erase()
+        for (reduction, _), joint in self.joint.items():
+            joint.add_region(reduction.regions[0].clone({}))
 
     def warn(self, op: Operation, message: str) -> None:
         """Emit a warning about an operation."""
@@ -252,10 +262,15 @@ class Localization:
     def shard_indices(self, place: Operation, mesh: Mesh, axes: Axes) -> list[int]:
         """The number of the shard that each device has of a dimension.
 
-        Shardy takes the digits of a sub-axis from the minor end of the axis,
-        though it is the major end that they count from: ``"x":(1)2`` of an axis
-        of size 4 is the bit of weight 2. We do as it does unless told not to.
+        The digits of a sub-axis count from the major end of the axis:
+        ``"x":(1)2`` of an axis of size 4 is the bit of weight 2. Until July 2026
+        Shardy took them from the minor end; told so, we do as it did.
         """
+        if mesh.total_size > _MOST_DEVICES:
+            raise CannotLocalize(
+                f"a mesh must have at most {_MOST_DEVICES} devices, since tables have an entry "
+                f"for each, but got {mesh.total_size}"
+            )
         right = _shard_indices(mesh, axes, from_major=True)
         if self.options.fix_sub_axis_offsets:
             return right
@@ -264,9 +279,10 @@ class Localization:
             self._diagnostics.warning_once(
                 "sub-axis-offsets",
                 place.location,
-                "offsets of shards along sub-axes are computed as Shardy does, which counts the "
-                "digits of a sub-axis from the wrong end; fix-sub-axis-offsets computes them "
-                "right",
+                "offsets of shards along sub-axes are computed as Shardy did until July 2026, "
+                "which counted the digits of a sub-axis from the wrong end: the program gives "
+                "other results than the one with global shapes; fix-sub-axis-offsets=true "
+                "computes them right",
             )
         return theirs
 

@@ -10,6 +10,7 @@ from emu.sdy.dialect.axes import total_size
 from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.export.local.builder import Builder, integer_attribute, tensor
+from emu.sdy.passes.export.local.collectives import dynamic_slice_along, gathered_along
 from emu.sdy.passes.export.local.localization import (
     CannotLocalize,
     Localization,
@@ -22,6 +23,8 @@ from emu.sdy.stablehlo.syntax import array_of_ints
 
 __all__ = [
     "localize_concatenate",
+    "localize_dynamic_slice",
+    "localize_dynamic_update_slice",
     "localize_iota",
     "localize_pad",
     "localize_slice",
@@ -104,6 +107,62 @@ def localize_slice(state: Localization, op: Operation) -> None:
     }
     new = Builder(op).op("slice", [value], [state.local_type(op.result)], properties)
     state.replace(op, new.results)
+
+
+def localize_dynamic_slice(state: Localization, op: Operation) -> None:
+    """Cut shards, where dimensions that are cut between devices stay whole.
+
+    Shardy leaves the sizes of whole tensors there, which its own verifier refuses.
+    """
+    source, target = state.sharding(op.operands[0]), state.sharding(op.result)
+    if is_replicated(source) and is_replicated(target):
+        state.localize(op)
+        return
+    sizes = list(_ints(op, "slice_sizes"))
+    local = state.local_tensor(op.operands[0]).static_shape
+    for dim, (size, local_size) in enumerate(
+        zip(state.global_type(op.operands[0]).static_shape, local, strict=True)
+    ):
+        axes, others = axes_of(source, dim), axes_of(target, dim)
+        if axes != others:
+            raise CannotLocalize(_mismatch(dim, axes, others, "reshard"))
+        if axes and sizes[dim] != size:
+            raise CannotLocalize(
+                f"dimension {dim} is sharded but the slice is not a full slice and requires "
+                "device communication."
+            )
+        sizes[dim] = local_size if axes else sizes[dim]
+    properties = {**op.properties, "slice_sizes": array_of_ints(sizes)}
+    new = Builder(op).op(
+        "dynamic_slice", state.operands(op), [state.local_type(op.result)], properties
+    )
+    state.replace(op, new.results)
+
+
+def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
+    """Update shards; a dimension that is cut and of which a part is updated is gathered."""
+    sharding = state.sharding(op.result)
+    old, update = (state.global_type(value).static_shape for value in op.operands[:2])
+    cut = [
+        dim
+        for dim, (size, part) in enumerate(zip(old, update, strict=True))
+        if axes_of(sharding, dim) and size != part
+    ]
+    if sharding is None or not cut:
+        state.localize(op)
+        return
+    if not state.options.fix_wrong_results:
+        state.warn(op, "each device updates its shard at the place that is meant for the whole")
+        state.localize(op)
+        return
+    value, *others = state.operands(op)
+    for dim in cut:
+        value = gathered_along(state, op, value, sharding, axes_of(sharding, dim), dim)
+    updated = Builder(op).op("dynamic_update_slice", [value, *others], [value.type]).result
+    axes = [axes_of(sharding, dim) if dim in cut else () for dim in range(len(old))]
+    type_ = state.local_tensor(op.result)
+    mesh = state.mesh(sharding)
+    state.replace(op, [dynamic_slice_along(state, op, updated, mesh, axes, type_)])
 
 
 # Counting

@@ -18,6 +18,7 @@ __all__ = [
     "localize_function",
     "localize_manual_computation",
     "localize_named_computation",
+    "localize_random_bits",
     "localize_return",
     "localize_stablehlo_constant",
 ]
@@ -125,3 +126,26 @@ def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
         state.localize(op)
     else:
         localize_constant(state, op)
+
+
+def localize_random_bits(state: Localization, op: Operation) -> None:
+    """Each device makes all bits and keeps its shard: the state is the same on all."""
+    sharding = state.sharding(op.results[-1])
+    if is_replicated(sharding):
+        state.localize(op)
+        return
+    if not state.options.fix_wrong_results:
+        state.warn(
+            op,
+            "each device makes the same random bits for its shard: the program gives other results than the one with global shapes",
+        )
+        state.localize(op)
+        return
+    types = [*(state.local_type(result) for result in op.results[:-1]), op.results[-1].type]
+    build = Builder(op)
+    new = build.op("rng_bit_generator", state.operands(op), types, op.properties)
+    axes = [dim.axes for dim in sharding.dims] if sharding is not None else []
+    mesh = state.mesh(sharding)
+    type_ = state.local_tensor(op.results[-1])
+    shard = dynamic_slice_along(state, op, new.results[-1], mesh, axes, type_)
+    state.replace(op, [*new.results[:-1], shard])

@@ -1,8 +1,9 @@
-"""Whether partial results may be added up.
+"""How partial results become the whole one.
 
-Shardy puts an all-reduce, which adds, behind every reduction of a dimension
-that is cut. For a maximum that is wrong, and so it is for a sum that starts from
-another number than zero, since each device starts from it.
+Shardy put an all-reduce, which adds, behind every reduction of a dimension that
+is cut. For a maximum that is wrong: the devices' maxima must be combined by a
+maximum. It is also wrong for a sum that starts from another number than zero,
+since each device starts from it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from emu.sdy.mlir.floats import value_of
 from emu.sdy.mlir.ir import Operation, OpResult, Value
 from emu.sdy.mlir.types import FloatType, IntegerType, TensorType
 
-__all__ = ["is_zero", "why_not_added"]
+__all__ = ["combined_by", "is_zero", "why_not_added"]
 
-_ADDING = frozenset({"stablehlo.add", "stablehlo.or"})
+_REDUCING = frozenset({"stablehlo.reduce", "stablehlo.scatter"})
+_COMBINERS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
+_BOOLEAN = IntegerType(1)
 
 
 def is_zero(constant: DenseElementsAttr) -> bool:
@@ -37,15 +40,38 @@ def why_not_added(value: Value) -> str | None:
     if not isinstance(value, OpResult):
         return None
     op = value.owner
-    if op.name not in {"stablehlo.reduce", "stablehlo.scatter"}:
+    if op.name not in _REDUCING:
         return None
     combiner = op.body().terminator.operands[value.index].defining_op
     name = "something else" if combiner is None else combiner.name
-    if name not in _ADDING:
+    of_booleans = isinstance(value.type, TensorType) and value.type.element == _BOOLEAN
+    if name != "stablehlo.add" and not (name == "stablehlo.or" and of_booleans):
         return f"partial results of {op.name} by {name} are added up"
     if op.name == "stablehlo.reduce" and (start := _start(op, value.index)) is not None:
         return f"each partial sum starts from {start}"
     return None
+
+
+def combined_by(value: Value) -> str | None:
+    """The operation of StableHLO by which partial results are combined.
+
+    Args:
+        value: The partial result.
+
+    Returns:
+        Its name without the dialect; None if there is more to it than one
+        operation, or if it is not known.
+    """
+    if not isinstance(value, OpResult) or value.owner.name not in _REDUCING:
+        return None
+    block = value.owner.body()
+    count, index = len(value.owner.results), value.index
+    combiner = block.terminator.operands[index].defining_op
+    if combiner is None or combiner.dialect != "stablehlo":
+        return None
+    name = combiner.name.removeprefix("stablehlo.")
+    pair = {block.arguments[index], block.arguments[count + index]}
+    return name if name in _COMBINERS and set(combiner.operands) == pair else None
 
 
 def _start(op: Operation, index: int) -> str | None:

@@ -1,0 +1,73 @@
+"""What a PE that waits says beyond the words it waits for.
+
+A layer above knows more than addresses: which op waits, what is held up behind it. It registers a
+provider of lines; they are asked for when a wait has lasted a slice, and then a few times a second, never
+before. The lines stand under the PE in the launcher's report.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from emu.comm.layout import TEXT_BYTES
+
+AGAIN_S = 0.25
+"""So often a wait that goes on is described anew: what has come meanwhile may be the clue."""
+MAX_LINE = 320
+
+_providers: list[tuple[int, Callable[[], list[str]]]] = []
+
+
+def add_provider(provider: Callable[[], list[str]]) -> None:
+    """Have ``provider`` add lines to what this process publishes for waits of the calling thread."""
+    _providers.append((threading.get_ident(), provider))
+
+
+def any_provider() -> bool:
+    """Say whether there is anything to describe anew."""
+    return bool(_providers)
+
+
+def publishable(description: dict[str, Any]) -> str:
+    """Return a description as JSON that fits the room for it, with the providers' lines.
+
+    What does not fit goes from the end: lines first, then slots, then the text of the call.
+    """
+    description = dict(description)
+    lines = [_cut(line) for line in _collect()]
+    if lines:
+        description["details"] = lines
+    text = json.dumps(description)
+    while len(text) > TEXT_BYTES and lines:
+        lines.pop()
+        text = json.dumps(description)
+    slots = description.get("slots", [])
+    while len(text) > TEXT_BYTES and slots:
+        slots.pop()
+        description["more"] = description.get("more", 0) + 1
+        text = json.dumps(description)
+    if len(text) > TEXT_BYTES:
+        text = json.dumps({**description, "call": _cut(str(description.get("call", "")))})
+    return text
+
+
+def _collect() -> list[str]:
+    me = threading.get_ident()
+    lines: list[str] = []
+    for thread, provider in _providers:
+        if thread == me:
+            try:
+                lines += provider()
+            except Exception as error:  # noqa: BLE001 - a report must not become the failure
+                lines.append(f"(more could not be said: {type(error).__name__}: {error})")
+    return lines
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
+
+
+__all__ = ["AGAIN_S", "add_provider", "any_provider", "publishable"]

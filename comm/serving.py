@@ -1,0 +1,188 @@
+"""The fork server's process: how the launcher reaches it, and when it is replaced.
+
+Its socket has no name. multiprocessing binds it in a folder ``pymp-*`` of the temporary folder, which it
+removes when the launcher ends by itself and leaves there when it is killed; an abstract socket would
+leave nothing, but any user could have code run through it. Linux can connect to a socket whose name
+has been removed, through a descriptor of the file that it was; so the folder lives for the
+milliseconds in which the server is started.
+
+A server that was started before kernels were compiled lacks them, and each PE forked from it loads them
+again. After a launch that compiled something the next one gets a fresh server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from multiprocessing import forkserver, process
+from typing import Any
+
+_lock = threading.Lock()
+_launches = 0
+_outdated = False
+_replaced: list[int] = []
+"""Processes of earlier servers."""
+
+
+@contextlib.contextmanager
+def launching() -> Iterator[None]:
+    """Say that PEs of the server are running."""
+    global _launches
+    with _lock:
+        _launches += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _launches -= 1
+
+
+def note_compiled() -> None:
+    """Say that there are compiled kernels which the server has not loaded."""
+    global _outdated
+    with _lock:
+        _outdated = True
+
+
+def ensure_running() -> None:
+    """Have a fork server running, with all kernels that were compiled by the last launch."""
+    with _lock:
+        _replace_outdated()
+        with _folder_for_the_socket() as folder, _path_of_this_process():
+            forkserver.ensure_running()
+            if folder is not None:
+                _forget_name(folder)
+
+
+def _server() -> Any:
+    # There is no public way to it; its attributes are the same on 3.8 to 3.14.
+    return vars(forkserver)["_forkserver"]
+
+
+def _replace_outdated() -> None:
+    global _outdated
+    if not _outdated or _launches > 1 or multiprocessing.active_children():
+        return  # to end while processes are served would lose their exit statuses
+    _outdated = False
+    server = _server()
+    if server._forkserver_pid is not None:
+        _replaced.append(server._forkserver_pid)
+        os.close(server._forkserver_alive_fd)  # it ends by itself
+        _close_address(server._forkserver_address)
+        server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+    for pid in tuple(_replaced):
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                continue
+        _replaced.remove(pid)
+
+
+_descriptors: dict[str, int] = {}
+"""Of each address that this module made."""
+
+
+def _close_address(address: str) -> None:
+    descriptor = _descriptors.pop(address, None)
+    if descriptor is not None:
+        os.close(descriptor)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(address)
+
+
+@contextlib.contextmanager
+def _folder_for_the_socket() -> Iterator[str | None]:
+    """Have multiprocessing make its socket in a folder that does not outlive the block."""
+    if not _nameless_sockets_work():
+        yield None
+        return
+    config: Any = vars(process.current_process())["_config"]
+    before = config.get("tempdir")
+    real = tempfile.mkdtemp(prefix="emu-socket-")
+    descriptor = os.open(real, os.O_PATH | os.O_CLOEXEC)
+    # Not by its name, as the address of a socket has room for a hundred characters only.
+    config["tempdir"] = folder = f"/proc/self/fd/{descriptor}"
+    try:
+        yield folder
+    finally:
+        os.close(descriptor)
+        if before is None:
+            del config["tempdir"]
+        else:
+            config["tempdir"] = before
+        shutil.rmtree(real, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _path_of_this_process() -> Iterator[None]:
+    """Have the server import from where this process does: of itself it looks into the current folder first."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    given = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _forget_name(folder: str) -> None:
+    """Reach the server through a descriptor from now on."""
+    server = _server()
+    address = server._forkserver_address
+    if address is not None and os.path.dirname(address) == folder:
+        server._forkserver_address = _without_name(address)
+
+
+def _without_name(address: str) -> str:
+    descriptor = os.open(address, os.O_PATH | os.O_CLOEXEC)
+    nameless = f"/proc/self/fd/{descriptor}"
+    _descriptors[nameless] = descriptor
+    return nameless
+
+
+def _nameless_sockets_work() -> bool:
+    """Try it: not every system that looks like Linux can do it."""
+    global _they_work
+    if _they_work is None:
+        _they_work = False
+        if hasattr(os, "O_PATH"):
+            with contextlib.suppress(OSError):
+                _try_nameless_socket()
+                _they_work = True
+    return _they_work
+
+
+_they_work: bool | None = None
+
+
+def _try_nameless_socket() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="emu-socket-") as folder,
+        socket.socket(socket.AF_UNIX) as listener,
+        socket.socket(socket.AF_UNIX) as client,
+    ):
+        directory = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        try:
+            listener.bind(f"/proc/self/fd/{directory}/s")
+        finally:
+            os.close(directory)
+        listener.listen()
+        nameless = _without_name(os.path.join(folder, "s"))
+        try:
+            os.unlink(os.path.join(folder, "s"))
+            client.settimeout(1.0)
+            client.connect(nameless)
+        finally:
+            _close_address(nameless)

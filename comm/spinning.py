@@ -1,0 +1,42 @@
+"""Waits that are no calls of the machine: a kernel's loop that goes on reading the same.
+
+A PE in such a loop announces itself to the launcher as one that waits, as long as what it reads stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from emu.comm.layout import B_WAITING, B_WAITS, TEXT_BYTES
+
+if TYPE_CHECKING:
+    from emu.comm.world import World
+
+_announced = False
+
+
+def wait(world: World, call: str, text: str) -> None:
+    """Announce that this PE waits, in what, and for what."""
+    global _announced
+    block = world.segment.block(world.my_pe)
+    if _announced:
+        return
+    _announced = True
+    room = TEXT_BYTES - len(json.dumps({"call": call, "text": ""})) - 1
+    while len(json.dumps(text)) > room:
+        text = text[: len(text) * 3 // 4]
+    world.segment.write_text(world.my_pe, json.dumps({"call": call, "text": text}))
+    block[B_WAITING] += 1
+
+
+def go_on(world: World) -> None:
+    """Take the announcement back: what was read has changed, or the loop has ended."""
+    global _announced
+    if not _announced:
+        return
+    _announced = False
+    world.segment.write_text(world.my_pe, "")
+    block = world.segment.block(world.my_pe)
+    block[B_WAITS] += 1
+    block[B_WAITING] -= 1

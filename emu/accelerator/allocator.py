@@ -1,0 +1,140 @@
+"""What the device modules say about memory: true counts of bytes, of an allocator that keeps none back.
+
+Bytes are those of the storages that live tensors have on a device. A real allocator rounds them up, and
+keeps what was freed; here ``memory_reserved`` is ``memory_allocated``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from emu.accelerator.usage import USAGE, Usage
+
+IndexOf = Callable[[str, Any], int]
+
+_EVENTS = (
+    "num_alloc_retries",
+    "num_ooms",
+    "num_sync_all_streams",
+    "num_device_alloc",
+    "num_device_free",
+    "max_split_size",
+)
+_NEVER = ("inactive_split", "inactive_split_bytes", "oversize_allocations", "oversize_segments")
+
+
+def make_functions(kind: str, index_of: IndexOf) -> dict[str, Any]:
+    """Return the functions about memory of a device module.
+
+    Args:
+        kind: The device type.
+        index_of: Finds the index that an argument ``device`` means for a type.
+    """
+
+    def usage(device: Any) -> Usage:
+        return USAGE[torch.device(kind, index_of(kind, device))]
+
+    def set_fraction(fraction: float, device: Any = None) -> None:
+        index_of(kind, device)
+        if not isinstance(fraction, float):
+            raise TypeError("Invalid type for fraction argument, must be `float`")
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must be in [0, 1], but got {fraction}")
+
+    def now(device: Any = None) -> int:
+        return usage(device).now_bytes
+
+    def peak(device: Any = None) -> int:
+        return usage(device).peak_bytes
+
+    def reset_peaks(device: Any = None) -> None:
+        usage(device).reset_peaks()
+
+    return {
+        "memory_allocated": now,
+        "memory_reserved": lambda device=None: now(device),
+        "memory_cached": lambda device=None: now(device),
+        "max_memory_allocated": peak,
+        "max_memory_reserved": lambda device=None: peak(device),
+        "max_memory_cached": lambda device=None: peak(device),
+        "reset_peak_memory_stats": reset_peaks,
+        "reset_max_memory_allocated": lambda device=None: reset_peaks(device),
+        "reset_max_memory_cached": lambda device=None: reset_peaks(device),
+        "reset_accumulated_memory_stats": lambda device=None: usage(device).reset_totals(),
+        "memory_stats": lambda device=None: _stats(usage(device)),
+        "memory_stats_as_nested_dict": lambda device=None: _nested(_stats(usage(device))),
+        "memory_summary": lambda device=None, abbreviated=False: _summary(
+            f"{kind}:{index_of(kind, device)}", usage(device)
+        ),
+        "mem_get_info": lambda device=None: _free_and_total(index_of(kind, device)),
+        "set_per_process_memory_fraction": set_fraction,
+        "get_per_process_memory_fraction": lambda device=None: 1.0,
+        "get_allocator_backend": lambda: "native",
+        "empty_cache": lambda: None,
+        "ipc_collect": lambda: None,
+    }
+
+
+def total_memory() -> int:
+    """Return the bytes of the host's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _free_and_total(_: int) -> tuple[int, int]:
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), total_memory()
+
+
+def _stats(usage: Usage) -> OrderedDict[str, Any]:
+    """Return the statistics of an allocator under torch's names."""
+    counts = (usage.now, usage.peak, usage.made, usage.made - usage.now)
+    sizes = (
+        usage.now_bytes,
+        usage.peak_bytes,
+        usage.made_bytes,
+        usage.made_bytes - usage.now_bytes,
+    )
+    found: dict[str, int] = dict.fromkeys(_EVENTS, 0)
+    families = dict.fromkeys(("allocation", "segment", "active"), counts)
+    families |= dict.fromkeys(
+        ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes"), sizes
+    )
+    families |= dict.fromkeys(_NEVER, (0, 0, 0, 0))
+    for family, values in families.items():
+        for pool in ("all", "large_pool", "small_pool"):
+            mine = values if pool != "small_pool" else (0, 0, 0, 0)  # there is one pool
+            for name, value in zip(("current", "peak", "allocated", "freed"), mine, strict=True):
+                key = f"{family}.{pool}.{name}"
+                found[key.replace(".all", "") if family.startswith("oversize") else key] = value
+    return OrderedDict(sorted(found.items()))
+
+
+def _nested(stats: OrderedDict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in stats.items():
+        *path, last = key.split(".")
+        level = nested
+        for name in path:
+            level = level.setdefault(name, {})
+        level[last] = value
+    return nested
+
+
+def _summary(device: str, usage: Usage) -> str:
+    lines = [
+        f"| {f'memory of {device} (emulated, in host memory)':<71} |",
+        f"| {'':<20} | {'now':>14} | {'at most':>14} | {'in all':>14} |",
+    ]
+    rows = (
+        ("bytes", usage.now_bytes, usage.peak_bytes, usage.made_bytes),
+        ("tensors' storages", usage.now, usage.peak, usage.made),
+    )
+    lines += [
+        f"| {name:<20} | {now:>14} | {peak:>14} | {made:>14} |" for name, now, peak, made in rows
+    ]
+    rule = "=" * 75
+    return "\n".join([rule, *lines, rule, ""])

@@ -1,0 +1,119 @@
+"""Operators that scripts register with ``torch.library``: their kernels see emulated devices.
+
+Torch calls a kernel from C++ in the midst of a call that the mode handles, and a mode is off meanwhile.
+It also chooses the kernel by the memory, which is the host's: so a kernel for an emulated device is
+registered for the CPU, and the marks of the arguments choose between it and the script's own for the CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._library.custom_ops import CustomOpDef
+from torch.library import Library
+
+from emu.accelerator.marks import mark_of
+from emu.accelerator.mode import inside, on_stack
+from emu.accelerator.state import TYPES
+
+Kernel = Callable[..., Any]
+
+_KINDS = {"CPU": "cpu", "CUDA": "cuda", "PrivateUse1": "npu"}
+
+
+class _Kernels:
+    """The kernels of one operator, by device type."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.by_kind: dict[str, Kernel] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel for the device of the arguments."""
+        kind = next((m.type for m in map(mark_of, _tensors((*args, *kwargs.values()))) if m), "cpu")
+        kernel = self.by_kind.get(kind)
+        if kernel is None:
+            raise NotImplementedError(
+                f"Could not run '{self.name}' with arguments from the '{kind.upper()}' backend: the "
+                f"script has kernels for {', '.join(sorted(self.by_kind))}"
+            )
+        return kernel(*args, **kwargs)
+
+
+_of_operator: dict[str, _Kernels] = {}
+
+
+def install() -> None:
+    """Replace the two methods through which all kernels in Python are registered."""
+    Library.impl = _implement(Library.impl)  # type: ignore[method-assign]
+    CustomOpDef.register_kernel = _register(CustomOpDef.register_kernel)  # type: ignore[method-assign]
+
+
+def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def impl(self: Library, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
+        if not _is_scripts(fn):
+            return original(self, op_name, fn, dispatch_key, **options)
+        kernel, key = _covered(fn), dispatch_key or self.dispatch_key
+        kind = _KINDS.get(key)
+        if kind is not None and not options.get("with_keyset"):
+            name = f"{self.ns}::{str(op_name).split('::')[-1]}"
+            kernel, key = _add(name, kind, kernel), "CPU"
+        return original(self, op_name, kernel, key, **options)
+
+    return impl
+
+
+def _register(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def register_kernel(self: CustomOpDef, device_types: Any, fn: Kernel | None = None, /) -> Any:
+        def inner(fn: Kernel) -> Kernel:
+            if not _is_scripts(fn):
+                original(self, device_types, fn)
+                return fn
+            kernel = _covered(fn)
+            kinds = [device_types] if isinstance(device_types, str | None) else list(device_types)
+            for kind in kinds:
+                if kind in ("cpu", *TYPES):
+                    original(self, "cpu", _add(self._qualname, kind, kernel))
+                else:
+                    original(self, kind, kernel)
+            return fn
+
+        return inner if fn is None else inner(fn)
+
+    return register_kernel
+
+
+def _add(name: str, kind: str, kernel: Kernel) -> Kernel:
+    kernels = _of_operator.setdefault(name, _Kernels(name))
+    kernels.by_kind[kind] = kernel
+    return functools.wraps(kernel)(lambda *args, **kwargs: kernels(*args, **kwargs))
+
+
+def _is_scripts(fn: Any) -> bool:
+    """Return whether a kernel is not torch's own."""
+    module = getattr(fn, "__module__", None) or ""
+    return callable(fn) and not f"{module}.".startswith(("torch.", "emu."))
+
+
+def _covered(fn: Kernel) -> Kernel:
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if on_stack():
+            return fn(*args, **kwargs)
+        with inside():
+            return fn(*args, **kwargs)
+
+    return run
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)

@@ -1,0 +1,51 @@
+"""``torch.Stream`` and ``torch.Event``: classes for whatever accelerator there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from emu.accelerator.marks import accelerator_type, resolve
+from emu.accelerator.runtime import Event
+from emu.accelerator.state import TYPES
+
+_RealStream: Any = torch.Stream
+_RealEvent: Any = torch.Event
+
+
+class _StreamMeta(type(_RealStream)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _RealStream)
+
+
+class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc]
+    """As ``torch.Stream``; for an emulated device a stream of its module."""
+
+    def __new__(cls, device: Any = None, **options: Any) -> Any:
+        """Make a stream of ``device``, by default of the accelerator that the script uses."""
+        where = resolve(accelerator_type() if device is None else device)
+        if where.type not in TYPES:
+            return _RealStream(where, **options)
+        return getattr(torch, where.type).Stream(where, **options)
+
+
+class _EventMeta(type(_RealEvent)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _RealEvent | Event)
+
+
+class AnyEvent(_RealEvent, metaclass=_EventMeta):  # type: ignore[misc]
+    """As ``torch.Event``, for emulated devices as well."""
+
+    def __new__(cls, device: Any = None, **options: Any) -> Any:
+        """Make an event of ``device``, by default of the accelerator that the script uses."""
+        where = resolve(accelerator_type() if device is None else device)
+        return Event(**options) if where.type in TYPES else _RealEvent(where, **options)
+
+
+def install() -> None:
+    """Replace the two classes, which have no extension point for a device in Python."""
+    AnyEvent.__name__ = AnyEvent.__qualname__ = "Event"
+    for name, kind in (("Stream", Stream), ("Event", AnyEvent)):
+        setattr(torch, name, kind)

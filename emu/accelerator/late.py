@@ -1,0 +1,48 @@
+"""Changes to modules of torch that are not loaded with it: made when a script imports them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+
+def after_import(name: str, change: Callable[[Any], None]) -> None:
+    """Call ``change`` with a module once it has been executed; now if it is loaded already."""
+    module = sys.modules.get(name)
+    if module is not None:
+        change(module)
+        return
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    _changes[name] = change
+
+
+_changes: dict[str, Callable[[Any], None]] = {}
+
+
+class _Finder:
+    """Finds the modules that are to be changed, once each, as the other finders find them."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        change = _changes.pop(name, None)
+        if change is None:
+            return None
+        spec = find_spec(name)
+        execute = getattr(spec and spec.loader, "exec_module", None)
+        if spec is None or execute is None:
+            return spec
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            change(module)
+
+        # On the instance, which was made for this specification: the loader stays what it is.
+        setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - a method, for mypy
+        return spec

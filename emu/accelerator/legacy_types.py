@@ -1,0 +1,80 @@
+"""``torch.cuda.FloatTensor`` and its like: types that scripts of old make and ask for tensors with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from emu.accelerator.marks import mark_of
+
+_DTYPES = {
+    "BFloat16Tensor": torch.bfloat16,
+    "BoolTensor": torch.bool,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "DoubleTensor": torch.float64,
+    "FloatTensor": torch.float32,
+    "HalfTensor": torch.float16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "ShortTensor": torch.int16,
+}
+
+TYPES: dict[str, LegacyType] = {}
+"""The types by their full names, ``torch.cuda.FloatTensor``."""
+
+
+class LegacyType(type):
+    """A tensor type: a device type and a dtype under one name."""
+
+    kind: str
+    dtype: torch.dtype
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if not isinstance(instance, torch.Tensor) or instance.dtype is not cls.dtype:
+            return False
+        mark = mark_of(instance)
+        return mark is not None and mark.type == cls.kind
+
+    def __call__(cls, *args: Any, device: Any = None) -> Any:
+        """Make a tensor: of a size, with garbage in it, or of the elements of a sequence."""
+        where = torch.device(cls.kind) if device is None else torch.device(device)
+        if where.type != cls.kind:
+            raise RuntimeError(
+                f"legacy constructor expects device type: {cls.kind} but device type: {where.type} "
+                "was passed"
+            )
+        if len(args) == 1 and not isinstance(args[0], int | torch.Size):
+            return torch.as_tensor(args[0], dtype=cls.dtype, device=where)
+        size = args[0] if args and isinstance(args[0], torch.Size) else args
+        return torch.empty(size or (0,), dtype=cls.dtype, device=where)
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def make_types(kind: str) -> dict[str, LegacyType]:
+    """Return the types of a device type by name."""
+    made = {}
+    for name, dtype in _DTYPES.items():
+        body = {"kind": kind, "dtype": dtype, "is_cuda": kind == "cuda", "is_sparse": False}
+        made[name] = LegacyType(name, (), {**body, "__module__": f"torch.{kind}"})
+        TYPES[f"torch.{kind}.{name}"] = made[name]
+    return made
+
+
+def install() -> None:
+    """Have ``torch.set_default_tensor_type`` know the types."""
+    set_type = torch.set_default_tensor_type
+
+    def set_default_tensor_type(t: Any) -> None:
+        wanted = TYPES.get(t) if isinstance(t, str) else t
+        if isinstance(wanted, LegacyType):
+            torch.set_default_dtype(wanted.dtype)
+            torch.set_default_device(wanted.kind)
+        else:
+            torch.set_default_device(None)
+            set_type(t)
+
+    torch.set_default_tensor_type = set_default_tensor_type

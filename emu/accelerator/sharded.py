@@ -1,0 +1,75 @@
+"""``torch.distributed.tensor`` on emulated devices: its random numbers, and moves inside its dispatch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from emu.accelerator.late import after_import
+from emu.accelerator.mode import inside, on_stack
+
+
+def install() -> None:
+    """Change the modules when they are imported."""
+    after_import("torch.distributed.tensor._random", _change_random)
+    after_import("torch.distributed.tensor._api", _change_api)
+    after_import("torch.distributed.tensor._op_schema", _change_schema)
+
+
+def _change_random(module: Any) -> None:
+    """Give shards random numbers of their own from the host's generator.
+
+    Torch's tracker shifts the offset in the state of a CUDA generator, which the host's has not. Here
+    each operation takes one number from the generator, the same on all ranks with the same seed, and
+    shard s draws from a generator seeded with that number and s. Replicas so agree, and all ranks'
+    generators stay alike.
+    """
+
+    class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc]
+        @contextlib.contextmanager
+        def _distribute_region(self, spec: Any, generator: Any = None) -> Iterator[None]:
+            if not self.distribute_region_enabled:
+                yield
+                return
+            source = torch.default_generator if generator is None else generator
+            with torch._C.DisableTorchFunction():  # whatever the default device is
+                number = int(torch.randint(2**62, (), generator=source))
+            before = torch.default_generator.get_state()
+            start, _ = self._compute_rng_offsets(spec)
+            torch.default_generator.manual_seed((number + start) % 2**63)
+            try:
+                yield
+            finally:
+                torch.default_generator.set_state(before)
+
+    Tracker.__name__ = Tracker.__qualname__ = "OffsetBasedRNGTracker"
+    module.OffsetBasedRNGTracker = Tracker
+
+
+def _change_api(module: Any) -> None:
+    """Have tensors that become sharded be moved to their mesh's device, also where the mode is off."""
+    make = module.DTensor.from_local
+
+    def from_local(*args: Any, **kwargs: Any) -> Any:
+        if on_stack():
+            return make(*args, **kwargs)
+        with inside():
+            return make(*args, **kwargs)
+
+    module.DTensor.from_local = staticmethod(from_local)
+
+
+def _change_schema(module: Any) -> None:
+    """Have shapes and dtypes of results be found with fake tensors of the CPU.
+
+    A build for the CPU has no kernels for fake tensors of another device.
+    """
+
+    def rebuild(spec: Any) -> torch.Tensor:
+        meta = spec.tensor_meta
+        return torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device="cpu")
+
+    module._rebuild_tensor_from_dtensor_meta = rebuild

@@ -1,0 +1,65 @@
+"""Fake tensors and exported graphs of emulated devices.
+
+A fake tensor that says that it is on a device which torch was not built for ends the process in autograd.
+So fake tensors are made for the CPU and carry a mark, as real ones do. What is traced then names the CPU
+wherever a graph makes tensors; such nodes get their device back.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from emu.accelerator.late import after_import
+from emu.accelerator.marks import CPU, mark_of, put_mark, resolve
+from emu.accelerator.mode import on_stack
+from emu.accelerator.state import TYPES
+
+
+def install() -> None:
+    """Change the classes of fake tensors when they are imported, and ``torch.export.export``."""
+    after_import("torch._subclasses.fake_tensor", _change_fakes)
+    after_import("torch.export", _change_export)
+
+
+def _change_fakes(module: Any) -> None:
+    make = module.FakeTensor.__new__
+
+    def make_on_cpu(
+        cls: type, fake_mode: Any, elem: Any = None, device: Any = None, *args: Any, **kw: Any
+    ) -> Any:
+        where = None if device is None else resolve(device)
+        emulated = where is not None and where.type in TYPES
+        with torch._C.DisableTorchFunction():  # the memory is on "meta", whatever its mark says
+            made = make(cls, fake_mode, elem, CPU if emulated else where, *args, **kw)
+            if emulated:
+                put_mark(made, where)
+        return made
+
+    module.FakeTensor.__new__ = staticmethod(make_on_cpu)
+    own_device = module.FakeTensor.device.fget
+
+    def device(self: Any) -> Any:
+        found = own_device(self)
+        return (mark_of(self) or found) if found.type == "cpu" and on_stack() else found
+
+    module.FakeTensor.device = property(device)
+
+
+def _change_export(module: Any) -> None:
+    export = module.export
+
+    @functools.wraps(export)
+    def export_with_devices(*args: Any, **kwargs: Any) -> Any:
+        program = export(*args, **kwargs)
+        for node in program.graph.nodes:
+            made = node.meta.get("val")
+            if node.kwargs.get("device") is not None and isinstance(made, torch.Tensor):
+                mark = mark_of(made)
+                if mark is not None:
+                    node.kwargs = {**node.kwargs, "device": mark}
+        return program
+
+    module.export = export_with_devices

@@ -1,0 +1,92 @@
+"""Autocast for CUDA computes some functions in fp32 that autocast for the CPU leaves in 16 bits.
+
+These are the lists of the manual of ``torch.amp``: functions that autocast to fp32 with CUDA, less those
+that the CPU's autocast treats so, too. Inside autocast they get their 16-bit device tensors as fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from emu.accelerator.marks import look
+from emu.accelerator.mode import HANDLERS, Handler, follow
+
+_HALVES = (torch.float16, torch.bfloat16)
+_NAMES = (
+    *(
+        "__pow__",
+        "__rdiv__",
+        "__rpow__",
+        "__rtruediv__",
+        "acos",
+        "asin",
+        "cosh",
+        "cosine_similarity",
+    ),
+    *("cosine_embedding_loss", "cross_entropy", "cross_entropy_loss", "cumprod", "cumsum", "dist"),
+    *(
+        "erfinv",
+        "exp",
+        "expm1",
+        "gaussian_nll_loss",
+        "group_norm",
+        "hinge_embedding_loss",
+        "kl_div",
+    ),
+    *("l1_loss", "layer_norm", "log", "log10", "log1p", "log2", "log_softmax", "logsumexp"),
+    *(
+        "margin_ranking_loss",
+        "mse_loss",
+        "multi_margin_loss",
+        "nll_loss",
+        "norm",
+        "normalize",
+        "pdist",
+    ),
+    *("poisson_nll_loss", "pow", "prod", "reciprocal", "renorm", "rsqrt", "sinh", "smooth_l1_loss"),
+    *("soft_margin_loss", "softmax", "softmin", "softplus", "sum", "tan", "triplet_margin_loss"),
+    "huber_loss",
+    "binary_cross_entropy_with_logits",
+)
+
+
+def install() -> None:
+    """Handle the functions, under whatever name a script calls them."""
+    for function in _functions():
+        HANDLERS[function] = _handler(HANDLERS.get(function, follow))
+
+
+def _functions() -> Iterator[Any]:
+    owners = (torch, torch.Tensor, F, torch._C._nn, torch._C._VariableFunctions)
+    for owner in owners:
+        for name in _NAMES:
+            function = getattr(owner, name, None)
+            if callable(function):
+                yield function
+
+
+def _handler(handle: Handler) -> Handler:
+    def in_fp32(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not torch.is_autocast_enabled("cpu") or not args or look(args[0]) is None:
+            return handle(func, args, kwargs)
+        args = tuple(map(_widen, args))
+        kwargs = {name: _widen(value) for name, value in kwargs.items()}
+        enabled = torch.is_autocast_enabled("cpu")
+        torch.set_autocast_enabled("cpu", False)
+        try:
+            return handle(func, args, kwargs)
+        finally:
+            torch.set_autocast_enabled("cpu", enabled)
+
+    return in_fp32
+
+
+def _widen(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.dtype not in _HALVES:
+        return value
+    mark = look(value)
+    return value if mark is None else follow(torch.Tensor.float, (value,), None)

@@ -1,0 +1,67 @@
+"""Wrapper subclasses: tensors without memory of their own, which dispatch in Python to tensors in them.
+
+A wrapper is on the device of its content. It must never say so to torch's C++ code, where a build for the
+CPU has no such device; so its own device is always the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+"""Types that are known to be no wrappers."""
+
+_NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
+
+
+def is_wrapper(tensor: Tensor) -> bool:
+    """Return whether a tensor's class dispatches in Python."""
+    dispatch = type(tensor).__torch_dispatch__
+    return getattr(dispatch, "__func__", dispatch) is not _NO_DISPATCH
+
+
+def tells_content(kind: type) -> bool:
+    """Return whether a class of wrappers names the tensors in them."""
+    return hasattr(kind, "__tensor_flatten__")
+
+
+def inner_tensors(tensor: Tensor) -> list[Tensor]:
+    """Return the tensors that a wrapper is made of.
+
+    They are those that ``__tensor_flatten__`` names; where a class has no such method, those among its
+    attributes. To be called with torch's function modes switched off.
+    """
+    values: Any
+    if tells_content(type(tensor)):
+        wrapper: Any = tensor
+        names = wrapper.__tensor_flatten__()[0]
+        values = [getattr(tensor, name, None) for name in names]
+    else:
+        values = vars(tensor).values()
+    return [value for value in values if isinstance(value, Tensor) and value is not tensor]
+
+
+def install(
+    resolve: Callable[[Any], torch.device], put_mark: Callable[[Tensor, Any], None]
+) -> None:
+    """Have wrappers that are made for an emulated device be made for the CPU, and marked."""
+    make: Any = Tensor._make_wrapper_subclass
+
+    def make_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        where = None if device is None else resolve(device)
+        if where is None or where.type not in ("cuda", "npu"):
+            return make(cls, *args, **kwargs)
+        made: Any = make(cls, *args, **{**kwargs, "device": torch.device("cpu")})
+        if not tells_content(cls):
+            with torch._C.DisableTorchFunction():
+                put_mark(made, where)
+        return made
+
+    owner: Any = Tensor
+    owner._make_wrapper_subclass = staticmethod(make_on_cpu)

@@ -1,0 +1,296 @@
+"""What a PE whose program hangs says of the cause: which ops, which tiles, what came instead.
+
+Nothing here runs before a wait has lasted a slice of sleep. All is read from the shared segment as it
+stands, without locks: PEs that sleep on may be looked at, and nothing they wait for is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emu.comm.monitor import last_writer
+from emu.comm.ops import Cmp
+from emu.pypto.symbolic import Shape
+
+if TYPE_CHECKING:
+    from emu.comm.array import SymmetricArray
+    from emu.comm.world import Group
+    from emu.pypto.graph import Graph, Node
+    from emu.pypto.shmem import Memory
+    from emu.pypto.waits import BarrierWait, TileWait
+
+MOST_WAITS = 3
+MOST_QUEUED = 6
+MOST_CLUES = 4
+
+
+def name_of(node: Node) -> str:
+    """Return an op's name, number and place in the program."""
+    return f"{node.label} (op {node.seq}{_place_of(node)})"
+
+
+def _place_of(node: Node) -> str:
+    if node.place is None:
+        return ""
+    code, instruction = node.place
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    return f", {os.path.basename(code.co_filename)}:{line}"
+
+
+def pending_lines(graph: Graph) -> list[str]:
+    """Describe what is pending on this PE: waits, what came instead of their signals, what they hold up."""
+    blocked, others = graph.held_up()
+    lines = []
+    for node in blocked[:MOST_WAITS]:
+        if node.wait is not None:
+            first, *clues = node.wait.explain()
+            lines += [f"{name_of(node)}: {first}", *(f"  {clue}" for clue in clues[:MOST_CLUES])]
+    if len(blocked) > MOST_WAITS:
+        lines.append(f"… and {len(blocked) - MOST_WAITS} waits more")
+    return lines + _queued(others)
+
+
+def _queued(nodes: list[Node]) -> list[str]:
+    """Say which ops have not started: communication by name, for others wait for it, the rest counted."""
+    if not nodes:
+        return []
+    told = [node for node in nodes if node.about is not None]
+    lines = [f"not started: {len(nodes)} op{'s' * (len(nodes) > 1)} behind what is waited for"]
+    for node in told[:MOST_QUEUED]:
+        assert node.about is not None
+        lines.append(f"  {name_of(node)}: {node.about()}")
+    rest = [node for node in nodes if node.about is None]
+    if len(told) > MOST_QUEUED:
+        lines.append(f"  … and {len(told) - MOST_QUEUED} more that communicate")
+    if rest:
+        names = ", ".join(name_of(node) for node in rest[:4])
+        more = f" and {len(rest) - 4} more" if len(rest) > 4 else ""
+        lines.append(f"  {names}{more}")
+    return lines
+
+
+# --- slots in shared memory -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The words of a view and tile shape, as the allocation table has them."""
+
+    group: Group
+    memory: str
+    offset: int
+    n_pes: int
+    n_tiles: int
+    low: Shape
+    shape: Shape
+    tile: Shape
+
+    def rows(self, pe: int) -> Any:
+        """Return what member ``pe``'s words hold now, [src_pe][tile]."""
+        segment = self.group.segment
+        start = segment.layout.heaps + self.group.members[pe] * segment.layout.stride + self.offset
+        count = self.n_pes * self.n_tiles
+        words = segment.bytes[start : start + 4 * count].view(np.int32).copy()
+        return words.reshape(self.n_pes, self.n_tiles)
+
+    def writer(self, pe: int, row: int, tile: int) -> str:
+        """Say who last wrote a word of member ``pe``."""
+        place = self.offset + 4 * (row * self.n_tiles + tile)
+        return last_writer(self.group.segment, self.group.members[pe], place)
+
+    @property
+    def view(self) -> str:
+        """What the words stand for."""
+        if not self.shape:
+            return f"{self.memory} (signals only)"
+        return f"{self.memory} view {list(self.shape)} at {list(self.low)} in tiles of {list(self.tile)}"
+
+    def show(self, pe: int, row: int) -> str:
+        """Say what a row holds, and who wrote it."""
+        words = self.rows(pe)[row]
+        found = np.flatnonzero(words)
+        held = ", ".join(str(int(words[t])) for t in found[:4]) + ", …" * (len(found) > 4)
+        where = f"{len(found)} of {self.n_tiles} slots [{row}][tile] hold {held}"
+        return f"{where}, last writer: {self.writer(pe, row, int(found[0]))}"
+
+
+def _families(group: Group) -> Iterator[Slots]:
+    """Yield all slots of a group's symmetric tensors, also those that only others have used."""
+    table = group.segment.allocations
+    for i in np.flatnonzero((table["used"] == 1) & (table["group"] == group.index)):
+        entry = table[i]
+        key, name = (bytes(entry[k]).decode(errors="replace") for k in ("key", "name"))
+        offset, (n_pes, n_tiles) = int(entry["offset"]), (int(n) for n in entry["shape"][:2])
+        memory, _, kind = name.partition(".")
+        if not memory.startswith("shmem"):
+            continue
+        if kind == "signals":
+            yield Slots(group, memory, offset, n_pes, n_tiles, (), (), ())
+        elif kind == "slots":
+            try:
+                low, shape, tile = (
+                    tuple(int(n) for n in part.split(","))
+                    for part in key.partition("/")[2].split("/")
+                )
+            except ValueError:  # cut off, or being written
+                continue
+            yield Slots(group, memory, offset, n_pes, n_tiles, low, shape, tile)
+
+
+def slots_of(memory: Memory, words: SymmetricArray) -> Slots:
+    """Return what a tensor's words are the slots of."""
+    keys = [key for key, (array, _) in memory.families.items() if array is words]
+    low, shape, tile = keys[0] if keys and keys[0] else ((), (), ())
+    n_pes, n_tiles = words.shape
+    return Slots(memory.group, memory.name, words.offset, n_pes, n_tiles, low, shape, tile)
+
+
+# --- waits ------------------------------------------------------------------------------------------
+
+
+def explain_wait(wait: TileWait) -> list[str]:
+    """Say which tiles are missing, then what speaks for one cause or another."""
+    slots = slots_of(wait.memory, wait.slots)
+    row, tiles = wait.left[0] // wait.n_tiles, [slot % wait.n_tiles for slot in wait.left]
+    me = wait.memory.group.my_pe
+    lines = [
+        f"{slots.view}, src_pe {row}: {len(tiles)} of {wait.n_tiles} tiles missing{_corners(slots, tiles)}"
+    ]
+    lines += _values(wait, slots, row, tiles)
+    elsewhere = _unclaimed(wait, slots, row)
+    lines += elsewhere
+    if len(lines) == 1 or not elsewhere:
+        lines += _other_pes(slots, row, me, has_value=len(lines) > 1)
+    return lines
+
+
+def _corners(slots: Slots, tiles: list[int]) -> str:
+    if not slots.shape:
+        return ""
+    counts = [-(-n // t) for n, t in zip(slots.shape, slots.tile, strict=True)]
+    places = []
+    for tile in tiles[:4]:
+        at = np.unravel_index(tile, counts)
+        corner = [a + int(i) * t for a, i, t in zip(slots.low, at, slots.tile, strict=True)]
+        places.append(f"tile {tile} at {corner}")
+    return ": " + ", ".join(places) + ", …" * (len(tiles) > 4)
+
+
+def _values(wait: TileWait, slots: Slots, row: int, tiles: list[int]) -> list[str]:
+    """Explain what the slots waited for hold, one line for each kind."""
+    group = wait.memory.group
+    words = slots.rows(group.my_pe)[row]
+    seen: dict[str, str] = {}
+    for tile in tiles:
+        held, writer = int(words[tile]), slots.writer(group.my_pe, row, tile)
+        text = _value(wait, held, writer)
+        if text:
+            seen.setdefault(text, f"tile {tile}: {text}")
+    return list(seen.values())[:2]
+
+
+def _value(wait: TileWait, held: int, writer: str) -> str:
+    if writer == "nobody" and not held:
+        return ""
+    if not held:
+        return (
+            f"its slot was written by {writer} and holds 0: an earlier wait with clear_signal or a "
+            "shmem_clear_signal took the signal"
+        )
+    if wait.cmp is Cmp.EQ and held > wait.value and "ADD" in writer:
+        return (
+            f"its slot holds {held} and has passed {wait.value}, which EQ never matches again; {writer} "
+            f"came last: wait for the sum of all ADDs, or clear the slot before it is used again"
+        )
+    if "SET" in writer and 0 < held < wait.value:
+        return (
+            f"its slot holds {held} where {wait.value} is wanted, and {writer} came last: SET replaces what "
+            "others have signalled, sig_op=ADD counts them"
+        )
+    if "ADD" in writer and 0 < held < wait.value:
+        return (
+            f"its slot holds {held} of {wait.value}, {writer} came last: signals are still missing"
+        )
+    return f"its slot holds {held}, which is not {wait.cmp.name} {wait.value}; {writer} wrote it"
+
+
+def _unclaimed(wait: TileWait, mine: Slots, row: int) -> list[str]:
+    """Name signals that are here and that no wait of this PE has asked for: likely the missing ones."""
+    from emu.pypto.shmem import claims
+
+    group = wait.memory.group
+    me, claimed = group.my_pe, claims(group)
+    found: list[tuple[int, str]] = []
+    for slots in _families(group):
+        for other in np.flatnonzero(slots.rows(me).any(axis=1)).tolist():
+            if (slots.offset, other) in claimed:
+                continue
+            rank, cause = _difference(mine, row, slots, other)
+            text = f"{slots.view}: {slots.show(me, other)}; no wait of this PE asks for them"
+            found.append((rank, f"{cause}; {text}"))
+    return [text for _, text in sorted(found)][:3]
+
+
+def _difference(mine: Slots, row: int, slots: Slots, other: int) -> tuple[int, str]:
+    """Say in what signals found here differ from those waited for; the smaller number, the nearer."""
+    if slots.memory != mine.memory:
+        return 5 if (slots.low, slots.shape) != (
+            mine.low,
+            mine.shape,
+        ) else 4, f"signalled on another tensor, {slots.memory} instead of {mine.memory}"
+    if slots.offset == mine.offset:
+        return 1, f"signalled in a neighbouring slot, with src_pe={other} instead of {row}"
+    if (slots.low, slots.shape) == (mine.low, mine.shape):
+        return 0, (
+            f"signalled in other tiles, of {list(slots.tile)} instead of {list(mine.tile)} (both sides must "
+            "set the same tile shape)"
+        )
+    if slots.low != mine.low:
+        return 2, f"signalled at other offsets, {list(slots.low)} instead of {list(mine.low)}"
+    return 3, f"signalled with another shape, {list(slots.shape)} instead of {list(mine.shape)}"
+
+
+def _other_pes(slots: Slots, row: int, me: int, *, has_value: bool) -> list[str]:
+    """Say where else the same slots have been signalled: on other PEs, or nowhere."""
+    group = slots.group
+    there = [pe for pe in range(group.n_pes) if pe != me and slots.rows(pe)[row].any()]
+    if there:
+        pes = f"PE{'s' * (len(there) > 1)} {', '.join(map(str, there))} of the group"
+        shown = slots.show(there[0], row)
+        return [f"the same slots were signalled on {pes} ({shown}), not here: look at target_pe"]
+    if has_value:
+        return []
+    return ["no PE has signalled these slots, neither here nor on another PE"]
+
+
+def explain_barrier(wait: BarrierWait) -> list[str]:
+    """Say how many have arrived, and at which other barriers somebody waits."""
+    memory = wait.memory
+    group = memory.group
+    count = int(wait.word.local[0])
+    lines = [f"{memory.name}: {count} of {memory.n_pes} PEs of group {group.name!r} have arrived"]
+    table = group.segment.allocations
+    for i in np.flatnonzero((table["used"] == 1) & (table["group"] == group.index)):
+        key = bytes(table["key"][i]).decode(errors="replace")
+        offset = int(table["offset"][i])
+        if (
+            not (key.startswith("=pypto") and key.endswith(".barrier"))
+            or offset == wait.word.offset
+        ):
+            continue
+        name = f"shmem{key[len('=pypto') : -len('.barrier')]}"
+        start = (
+            group.segment.layout.heaps + group.members[group.my_pe] * group.segment.layout.stride
+        )
+        there = int(group.segment.bytes[start + offset :][:4].view(np.int32)[0])
+        if there:
+            lines.append(f"{there} of {memory.n_pes} have arrived at the barrier of {name} instead")
+    return lines

@@ -1,0 +1,1 @@
+"""From CHLO, which front ends write, to StableHLO, for which Shardy has rules."""

@@ -1,0 +1,55 @@
+"""The partition pipeline: from a module as a front end makes it to the program of one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.chlo.legalization import ChloLegalizeToStablehlo
+from emu.sdy.passes.export.collectives import ReshardToCollectives
+from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
+from emu.sdy.passes.export.padding import PadForDivisibility
+from emu.sdy.passes.export.permutation import ResolvePermutationFactors
+from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
+from emu.sdy.passes.generic import Canonicalize
+from emu.sdy.passes.pipelines import PropagationPipeline
+
+__all__ = ["PartitionPipeline"]
+
+
+@register
+@dataclass(frozen=True)
+class PartitionPipeline(Pipeline):
+    """Propagate, make communication explicit, and give the program that each device runs.
+
+    The order matters. CHLO goes first, since shardings do not pass through it.
+    Permutation factors are resolved by reshards, so that comes before reshards
+    become collectives. Shardy has these passes, but no pipeline of them.
+
+    Attributes:
+        conservative_propagation: Make no sub-axes and no uneven shards.
+        enable_halo_exchange: Reverse shard by shard where that is possible.
+        fix_sub_axis_offsets: Compute right where shards along sub-axes begin;
+            False gives what Shardy gave before July 2026.
+    """
+
+    name: ClassVar[str] = "emu-partition-pipeline"
+
+    conservative_propagation: bool = False
+    enable_halo_exchange: bool = True
+    fix_sub_axis_offsets: bool = True
+
+    def passes(self) -> Sequence[Pass]:
+        """The passes, in order."""
+        return [
+            ChloLegalizeToStablehlo(),
+            PropagationPipeline(conservative_propagation=self.conservative_propagation),
+            InsertExplicitReshards(enable_full_version=True),
+            ResolvePermutationFactors(enable_halo_exchange=self.enable_halo_exchange),
+            ReshardToCollectives(),
+            Canonicalize(),
+            PadForDivisibility(),
+            ConvertGlobalToLocal(fix_sub_axis_offsets=self.fix_sub_axis_offsets),
+        ]
