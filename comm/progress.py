@@ -69,8 +69,8 @@ class Progress:
         self._digest: int | None = None
         self._warn_after = _PATIENCE * timeout
         self._looks = [0] * len(pids)  # calls that changed nothing: when something moved last
-        self._last_looks: list[int] = []
-        self._looked = now
+        self._last_looks = [0] * len(pids)
+        self._looked_since = [-timeout] * len(pids)
         self._leaving_at: float | None = None
 
     def stalled(self) -> bool:
@@ -104,10 +104,11 @@ class Progress:
         return False
 
     def _anyone_waits(self, seen: list[PEState], now: float) -> bool:
-        looks = [s.looks + s.polls for s in seen]
-        if looks != self._last_looks:
-            self._last_looks, self._looked = looks, now
-        return now - self._looked < self._timeout / 2 or any(
+        for s in seen:
+            looks = s.looks + s.polls
+            if looks != self._last_looks[s.pe]:
+                self._last_looks[s.pe], self._looked_since[s.pe] = looks, now
+        return now - max(self._looked_since) < self._timeout / 2 or any(
             s.waiting or s.state == LEAVING or (s.pe in self._answers and s.same >= _ENOUGH)
             for s in seen
         )
@@ -127,12 +128,13 @@ class Progress:
     # --- loops that only look ----------------------------------------------------------------
 
     def _ask(self, computing: list[PEState], now: float) -> None:
-        """Ask the PEs that seem to compute. One that sleeps is let alone: an answer is work."""
+        """Ask the PEs that compute or look. One that only sleeps is let alone: an answer is work."""
         if LOOK_SIGNAL is None or now - self._asked_at < self._timeout / _QUESTIONS:
             return
         self._asked_at = now
         for s in computing:
-            recent = now - self._busy_since[s.pe] < self._timeout / 4
+            active = max(self._busy_since[s.pe], self._looked_since[s.pe])
+            recent = now - active < self._timeout / 4
             waits_for_answer = self._asked.get(s.pe) == s.answers
             if s.state != RUNNING or not recent or waits_for_answer:
                 continue
