@@ -53,7 +53,9 @@ def explain(
         ArgumentError: The bytes can't be read as that, or the text has a mistake.
         OSError: A file can't be read.
     """
-    data = _bytes_of(hexadecimal) if hexadecimal is not None else _read("-" if file is None else file)
+    data = (
+        _bytes_of(hexadecimal) if hexadecimal is not None else _read("-" if file is None else file)
+    )
     text = None if hexadecimal is not None else _macros(data)
     if text is not None:
         if version is not None or struct is not None or offset:

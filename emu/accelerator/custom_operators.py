@@ -54,9 +54,7 @@ def install() -> None:
 
 def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def impl(
-        self: Library, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any
-    ) -> Any:
+    def impl(self: Library, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
         if not _is_scripts(fn):
             return original(self, op_name, fn, dispatch_key, **options)
         kernel, key = _covered(fn), dispatch_key or self.dispatch_key
@@ -71,9 +69,7 @@ def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _register(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def register_kernel(
-        self: CustomOpDef, device_types: Any, fn: Kernel | None = None, /
-    ) -> Any:
+    def register_kernel(self: CustomOpDef, device_types: Any, fn: Kernel | None = None, /) -> Any:
         def inner(fn: Kernel) -> Kernel:
             if not _is_scripts(fn):
                 original(self, device_types, fn)

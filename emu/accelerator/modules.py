@@ -18,7 +18,6 @@ from emu.accelerator.marks import (
 )
 from emu.accelerator.runtime import index_of, make_namespace, synchronize
 
-
 CUDA_VERSION = "12.4"
 """What ``torch.version.cuda`` says: a release whose NCCL is that of ``torch.cuda.nccl.version``."""
 

@@ -335,7 +335,7 @@ class DeviceProperties:
     L2_cache_size: int = 40 << 20
     is_integrated: int = 0
     is_multi_gpu_board: int = 0
-    gcnArchName: str = ""  # noqa: N815 - torch's name
+    gcnArchName: str = ""
 
 
 def _facts(kind: str) -> dict[str, Any]:
@@ -359,7 +359,9 @@ def _facts(kind: str) -> dict[str, Any]:
     return {
         "get_device_name": get_device_name,
         "get_device_properties": get_device_properties,
-        "get_device_capability": lambda device=None: CAPABILITY if index_of(kind, device) >= 0 else None,
+        "get_device_capability": lambda device=None: (
+            CAPABILITY if index_of(kind, device) >= 0 else None
+        ),
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
         "_sleep": lambda cycles: None,

@@ -40,10 +40,8 @@ class Held:
         usage.made += 1
         usage.now_bytes += nbytes
         usage.made_bytes += nbytes
-        if usage.now_bytes > usage.peak_bytes:
-            usage.peak_bytes = usage.now_bytes
-        if usage.now > usage.peak:
-            usage.peak = usage.now
+        usage.peak_bytes = max(usage.peak_bytes, usage.now_bytes)
+        usage.peak = max(usage.peak, usage.now)
 
     def __del__(self) -> None:
         self.usage.now -= 1

@@ -45,7 +45,9 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     return [value for value in values if isinstance(value, Tensor) and value is not tensor]
 
 
-def install(resolve: Callable[[Any], torch.device], put_mark: Callable[[Tensor, Any], None]) -> None:
+def install(
+    resolve: Callable[[Any], torch.device], put_mark: Callable[[Tensor, Any], None]
+) -> None:
     """Have wrappers that are made for an emulated device be made for the CPU, and marked."""
     make = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
 

@@ -365,7 +365,7 @@ def pipelines() -> None:
 
 
 def distributed_checkpoints() -> None:
-    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed import checkpoint
     from torch.distributed.checkpoint import state_dict as states
     from torch.distributed.fsdp import fully_shard
 
