@@ -13,7 +13,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emu.tile import printing
-from emu.tile.ir import Function, Location, Module, Operation, Region, TileError, Value
+from emu.tile.ir import (
+    Function,
+    Location,
+    Module,
+    Operation,
+    Region,
+    TileError,
+    Value,
+    checked_module,
+)
 from emu.tile.ops import Code
 from emu.tile.reference import along, memory, shapes
 from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
@@ -63,7 +72,7 @@ def run(
         TypeError: The kernel has an argument that is a tile.
         ValueError: The number of arguments is wrong, or an argument is out of its type's range.
     """
-    kernel, extents = module.kernel, _extents(grid)
+    kernel, extents = checked_module(module).kernel, _extents(grid)
     if not isinstance(arguments, Sequence) or len(arguments) != len(kernel.body.arguments):
         got = len(arguments) if isinstance(arguments, Sequence) else repr(arguments)[:80]
         raise ValueError(f"arguments must be {len(kernel.body.arguments)} numbers, but got {got}")
