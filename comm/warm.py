@@ -27,7 +27,9 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import entries, heap, linked, server, signals
+import emu.comm.fork_server  # each PE begins in it
+import emu.comm.launch  # noqa: F401 - of which PEs load what is theirs
+from emu.comm import entries, heap, linked, polling, server, signals
 from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
@@ -60,6 +62,7 @@ def load() -> None:
                 step()
         for step in _together(world):  # one that ended half way would make the next wait for ever
             step()
+    polling.place(None)  # a PE that is asked where it is shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
@@ -67,7 +70,7 @@ def load() -> None:
 @contextlib.contextmanager
 def _world() -> Iterator[World]:
     layout = Layout(n_pes=1, heap_bytes=1 << 20)
-    segment = _PrivateSegment(_nameless_memory(layout.total), layout)
+    segment = _PrivateSegment(_nameless_memory(layout.file_bytes), layout)
     try:
         yield World(segment, heap.register(segment, 0, 1), 0, poison=False)
     finally:

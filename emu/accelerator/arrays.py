@@ -183,7 +183,11 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
         if value is None:
             raise TypeError
         dtype: np.dtype[Any] = np.dtype(known)
-    except TypeError:
+    except (
+        TypeError,
+        ValueError,
+        SyntaxError,
+    ):  # texts are parsed: a lone surrogate is a ValueError
         raise ArgumentError(
             f"{name} must be a dtype of NumPy or torch, but got {value!r}"
         ) from None

@@ -1,16 +1,17 @@
-"""DLPack of device tensors: within torch it shares their memory; others are told that it is a device's."""
+"""DLPack of device tensors: within torch it shares their memory; others are refused, as by a device."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.utils.dlpack
 from torch.utils.dlpack import DLDeviceType
 
-from emu.accelerator.marks import look, mark_of, place
+from emu.accelerator.marks import MARK, look, mark_of, place
 from emu.accelerator.mode import HANDLERS
 
 Tensor = torch.Tensor
@@ -19,6 +20,7 @@ _CODES = {"cuda": DLDeviceType.kDLCUDA, "npu": DLDeviceType.kDLExtDev}
 
 _exported: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """The storages of device tensors that were exported, by their addresses."""
+_importing: ContextVar[bool] = ContextVar("whether torch asks for a tensor's DLPack", default=False)
 
 
 def install() -> None:
@@ -30,14 +32,20 @@ def install() -> None:
 
     def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
         mark = mark_of(ext_tensor) if isinstance(ext_tensor, Tensor) else None
-        result = original(ext_tensor, copy=copy)
+        token = _importing.set(True)
+        try:
+            result = original(ext_tensor, copy=copy)
+        finally:
+            _importing.reset(token)
         storage = _exported.get(result.untyped_storage().data_ptr())
-        if storage is not None or mark is not None:
-            place(result, mark or storage._emu_device)
+        mark = mark or getattr(storage, MARK, None)
+        if mark is not None:
+            place(result, mark)
         return result if device is None else result.to(device)
 
     from_dlpack.__doc__ = original.__doc__
-    torch.utils.dlpack.from_dlpack = torch.from_dlpack = from_dlpack
+    for owner in (torch, torch.utils.dlpack):
+        setattr(owner, "from_dlpack", from_dlpack)  # noqa: B010 - torch does not export it, for mypy
 
 
 def _device(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -46,7 +54,13 @@ def _device(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _export(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if look(args[0]) is not None:
+    mark = look(args[0])
+    if mark is not None:
+        if func is Tensor.__dlpack__ and not _importing.get():
+            raise BufferError(
+                f"DLPack of a tensor on {mark} is for torch only, since its memory is the host's: copy "
+                "the tensor to the host with Tensor.cpu() first"
+            )
         storage = args[0].untyped_storage()
         _exported[storage.data_ptr()] = storage
         kwargs = {k: v for k, v in kwargs.items() if k not in ("stream", "dl_device")}

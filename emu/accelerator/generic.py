@@ -10,7 +10,8 @@ from emu.accelerator.marks import accelerator_type, resolve
 from emu.accelerator.runtime import Event
 from emu.accelerator.state import TYPES
 
-_RealStream, _RealEvent = torch.Stream, torch.Event
+_RealStream: Any = torch.Stream
+_RealEvent: Any = torch.Event
 
 
 class _StreamMeta(type(_RealStream)):  # type: ignore[misc]
@@ -18,7 +19,7 @@ class _StreamMeta(type(_RealStream)):  # type: ignore[misc]
         return isinstance(instance, _RealStream)
 
 
-class Stream(_RealStream, metaclass=_StreamMeta):
+class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc]
     """As ``torch.Stream``; for an emulated device a stream of its module."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
@@ -34,7 +35,7 @@ class _EventMeta(type(_RealEvent)):  # type: ignore[misc]
         return isinstance(instance, _RealEvent | Event)
 
 
-class AnyEvent(_RealEvent, metaclass=_EventMeta):
+class AnyEvent(_RealEvent, metaclass=_EventMeta):  # type: ignore[misc]
     """As ``torch.Event``, for emulated devices as well."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
@@ -46,5 +47,5 @@ class AnyEvent(_RealEvent, metaclass=_EventMeta):
 def install() -> None:
     """Replace the two classes, which have no extension point for a device in Python."""
     AnyEvent.__name__ = AnyEvent.__qualname__ = "Event"
-    torch.Stream = Stream  # type: ignore[misc]
-    torch.Event = AnyEvent  # type: ignore[misc, assignment]
+    for name, kind in (("Stream", Stream), ("Event", AnyEvent)):
+        setattr(torch, name, kind)

@@ -20,7 +20,7 @@ from emu.accelerator.marks import (
     resolve,
 )
 from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, refuse_mixed
-from emu.accelerator.state import TYPES, state
+from emu.accelerator.state import TYPES, pass_device
 
 Tensor = torch.Tensor
 Args = tuple[Any, ...]
@@ -35,8 +35,10 @@ def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     mark = look(args[0])
     if mark is not None:
         return mark
-    if state.backward_on is not None and torch._C._current_graph_task_id() >= 0:
-        return state.backward_on
+    if torch._C._current_graph_task_id() >= 0:
+        started = pass_device()
+        if started is not None:
+            return started
     return func(*args)
 
 

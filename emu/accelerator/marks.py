@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.state import TYPES, state
+from emu.accelerator.state import TYPES, current
 from emu.accelerator.usage import USAGE, Held
 from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
 
@@ -94,9 +94,9 @@ def mark_storage(storage: Any, device: torch.device | None) -> None:
 
 def count_again(storage: Any) -> None:
     """Count a storage's bytes again: it was resized."""
-    device = getattr(storage, MARK, None)
+    device: torch.device | None = getattr(storage, MARK, None)
     held = getattr(storage, HELD, None)
-    if held is not None and held.nbytes != storage.nbytes():
+    if device is not None and held is not None and held.nbytes != storage.nbytes():
         setattr(storage, HELD, None)  # the old bytes are gone before the new ones are there
         setattr(storage, HELD, Held(USAGE[device], storage.nbytes()))
 
@@ -137,7 +137,7 @@ def accelerator_type() -> str:
 
 def current_device(kind: str) -> int:
     """Return the index of this thread's current device of a type."""
-    return state.current[kind]
+    return current()[kind]
 
 
 def set_current_device(kind: str, index: int) -> None:
@@ -146,7 +146,7 @@ def set_current_device(kind: str, index: int) -> None:
     Raises:
         RuntimeError: There is no such device.
     """
-    state.current[kind] = check_index(kind, index)
+    current()[kind] = check_index(kind, index)
 
 
 def check_index(kind: str, index: int) -> int:
@@ -182,6 +182,6 @@ def resolve(device: Any) -> torch.device:
         return found
     index: int | None = found.index  # torch's stubs say that there always is one
     if index is None:
-        return torch.device(found.type, state.current[found.type])
+        return torch.device(found.type, current()[found.type])
     check_index(found.type, index)
     return found

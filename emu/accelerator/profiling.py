@@ -18,4 +18,4 @@ def install() -> None:
             options.update(use_device=None, use_cpu=True)
         begin(self, enabled, *args, **options)
 
-    profiler.profile.__init__ = begin_on_cpu
+    profiler.profile.__init__ = begin_on_cpu  # type: ignore[method-assign]

@@ -93,13 +93,13 @@ class Stream(torch.Stream):
         """Return False: graphs are not emulated."""
         return False
 
-    def wait_stream(self, stream: Stream) -> None:
+    def wait_stream(self, stream: torch.Stream) -> None:
         """Return: nothing is under way on ``stream``."""
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: Any) -> None:
         """Return: an event that was recorded has happened."""
 
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: Any = None) -> Any:
         """Record ``event``, or a new one."""
         event = type(self).event_type() if event is None else event
         event.record(self)
@@ -350,7 +350,7 @@ def _facts(kind: str) -> dict[str, Any]:
     def set_sync_debug_mode(debug_mode: int | str) -> None:
         names = {"default": 0, "warn": 1, "error": 2}
         mode = names.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
-        if mode not in names.values():
+        if mode is None or mode not in names.values():
             raise RuntimeError(
                 f"debug_mode must be one of {', '.join(names)} or 0 to 2, but got {debug_mode!r}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -59,6 +60,8 @@ def set_up() -> None:
     _cover_saved_tensors()
     # A compiled function is no call that a mode sees: what it makes would count as the host's.
     torch.jit._state.disable()
+    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
+        os.environ.setdefault(name, "1")
     _cover_threads()
     enter()
     distributed.register()
@@ -72,23 +75,20 @@ def _cover_backward() -> None:
     """
     from emu.accelerator.marks import mark_of
     from emu.accelerator.mode import inside, on_stack
-    from emu.accelerator.state import state
+    from emu.accelerator.state import begin_pass, end_pass
 
     run = torch.autograd.graph._engine_run_backward
 
     def run_inside(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        outer, current = state.backward_on, state.current
         device = next((mark_of(t) for t in t_outputs if isinstance(t, torch.Tensor)), None)
-        state.backward_on = device
-        if device is not None:
-            state.current = {**current, device.type: device.index}
+        before = begin_pass(device)
         try:
             if on_stack():
                 return run(t_outputs, *args, **kwargs)
             with inside():
                 return run(t_outputs, *args, **kwargs)
         finally:
-            state.backward_on, state.current = outer, current
+            end_pass(before)
 
     torch.autograd.graph._engine_run_backward = run_inside
     torch.autograd._engine_run_backward = run_inside  # type: ignore[attr-defined]

@@ -38,7 +38,8 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     """
     values: Any
     if tells_content(type(tensor)):
-        names = tensor.__tensor_flatten__()[0]  # type: ignore[attr-defined]
+        wrapper: Any = tensor
+        names = wrapper.__tensor_flatten__()[0]
         values = [getattr(tensor, name, None) for name in names]
     else:
         values = vars(tensor).values()
@@ -49,17 +50,18 @@ def install(
     resolve: Callable[[Any], torch.device], put_mark: Callable[[Tensor, Any], None]
 ) -> None:
     """Have wrappers that are made for an emulated device be made for the CPU, and marked."""
-    make = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+    make: Any = Tensor._make_wrapper_subclass
 
     def make_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         where = None if device is None else resolve(device)
         if where is None or where.type not in ("cuda", "npu"):
             return make(cls, *args, **kwargs)
-        made = make(cls, *args, **{**kwargs, "device": torch.device("cpu")})
+        made: Any = make(cls, *args, **{**kwargs, "device": torch.device("cpu")})
         if not tells_content(cls):
             with torch._C.DisableTorchFunction():
                 put_mark(made, where)
         return made
 
-    Tensor._make_wrapper_subclass = staticmethod(make_on_cpu)  # type: ignore[attr-defined]
+    owner: Any = Tensor
+    owner._make_wrapper_subclass = staticmethod(make_on_cpu)

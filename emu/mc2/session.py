@@ -49,7 +49,8 @@ class Operator:
         """Return the call as it stands in reports, with all that must be the same."""
         name, array = ("x1", self.x1) if self.y is None else ("y", self.y)
         assert array is not None
-        return f"{self.name}({name} {list(array.shape)} {array.dtype}, {split.turns} turns)"
+        turns = "1 turn" if split.turns == 1 else f"{split.turns} turns"
+        return f"{self.name}({name} {list(array.shape)} {array.dtype}, {turns})"
 
     def check(self, group: Group, tiling: Any, trace: Any) -> None:
         """Check the arguments that say how the operator communicates.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from emu.accelerator.arrays import Array
+from emu.comm.arguments import check
 from emu.comm.errors import ArgumentError
 
 
@@ -34,6 +35,15 @@ def integer(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ArgumentError(f"{name} must be an integer, but got {value!r}") from None
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return an argument that is either so or not: a bool, 0 or 1.
+
+    Raises:
+        ArgumentError: It is something else.
+    """
+    return check.flag(name, value)
 
 
 def only(name: str, value: Any, *allowed: Any) -> None:

@@ -20,7 +20,7 @@ from emu.mc2 import (
     moe_distribute_combine,
     moe_distribute_dispatch,
 )
-from emu.torch_npu.checks import integer
+from emu.torch_npu.checks import flag, integer
 from emu.torch_npu.operands import Operands, refuse
 from emu.torch_npu.process_groups import check_rank, find_group
 
@@ -74,8 +74,8 @@ def npu_alltoallv_gmm(
     got = alltoallv_gmm(
         of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
         _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
-        mm_weight=of["mm_weight"], trans_gmm_weight=bool(trans_gmm_weight),
-        trans_mm_weight=bool(trans_mm_weight), permute_out=bool(permute_out_flag),
+        mm_weight=of["mm_weight"], trans_gmm_weight=flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=flag("trans_mm_weight", trans_mm_weight), permute_out=flag("permute_out_flag", permute_out_flag),
     )  # fmt: skip
     return of.result(got.gmm_y), of.result(got.mm_y), of.result(got.permute_out)
 
@@ -129,8 +129,8 @@ def npu_gmm_alltoallv(
     got = gmm_alltoallv(
         of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
         _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
-        mm_weight=of["mm_weight"], trans_gmm_weight=bool(trans_gmm_weight),
-        trans_mm_weight=bool(trans_mm_weight),
+        mm_weight=of["mm_weight"], trans_gmm_weight=flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=flag("trans_mm_weight", trans_mm_weight),
     )  # fmt: skip
     return of.result(got.y), of.result(got.mm_y)
 

@@ -24,6 +24,7 @@ from emu.mc2 import (
     matmul_all_to_all,
     matmul_reduce_scatter,
 )
+from emu.torch_npu.checks import flag
 from emu.torch_npu.operands import (
     Operands,
     as_local,
@@ -84,7 +85,7 @@ def npu_all_gather_base_mm(
     with naming(_INPUT, _NO_FLAG):
         y, gathered = all_gather_matmul(
             of["input"], of["x2"], of["bias"], group=group, gather_index=gather_index,
-            comm_turn=comm_turn, is_gather_out=bool(gather_output), x1_scale=of["x1_scale"],
+            comm_turn=comm_turn, is_gather_out=flag("gather_output", gather_output), x1_scale=of["x1_scale"],
             x2_scale=of["x2_scale"], y_dtype=numpy_dtype("output_dtype", output_dtype),
         )  # fmt: skip
     if gathered is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from emu.comm.arguments import check
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world import Group, world
 from emu.torch_npu.checks import integer
@@ -31,7 +32,7 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
             f"{name} must have 1 to {_NAME_CHARACTERS} characters, but got {len(value)}"
         )
     try:
-        group = world().group(value)
+        group = world().group(check.text(name, value))
     except UnknownGroupError:
         raise ArgumentError(
             f"{name} must be the name of a process group of this PE, but got {value!r}"

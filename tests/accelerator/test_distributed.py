@@ -480,7 +480,7 @@ def run_errors() -> None:
     with pytest.raises(ValueError, match=r"monitored_barrier"):
         dist.monitored_barrier()
     # Members that disagree: all of them hear of it, and go on.
-    with pytest.raises(ArgumentError, match=r"called alike by every member"):
+    with pytest.raises(ArgumentError, match=r"called alike .*by every member"):
         dist.all_reduce(torch.ones(4 + rank, device="cuda"))
     if rank == 0:
         dist.isend(here, 1)

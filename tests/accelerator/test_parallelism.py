@@ -206,9 +206,9 @@ def sequence_parallel() -> None:
         },
     )
     model = parallel.parallelize_module(
-        model, mesh(), parallel.PrepareModuleOutput(
-            output_layouts=Shard(1), desired_output_layouts=Replicate()
-        ),
+        model,
+        mesh(),
+        parallel.PrepareModuleOutput(output_layouts=Shard(1), desired_output_layouts=Replicate()),
     )
     x = batch(2, 4 * dist.get_world_size(), 8)
     mine = x.chunk(dist.get_world_size(), 1)[dist.get_rank()].cuda()
@@ -460,7 +460,7 @@ def run_checks(names: list[str]) -> dict[str, str]:
             continue
         try:
             check()
-        except Exception:  # noqa: BLE001 - each is reported by its own test
+        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each is reported by its own test
             failures[check.__name__] = traceback.format_exc()
         failed = [None] * dist.get_world_size()
         dist.all_gather_object(failed, dict(failures))

@@ -286,3 +286,21 @@ def test_two_launchers_never_meet(round_: int, tmp_path: Path) -> None:
     ]
     outputs = [p.communicate(timeout=90)[0] for p in processes]
     assert outputs == [f"{[60.0] * 3}\n", f"{[60000.0] * 3}\n"]
+
+
+def wrap_whatever_comes() -> None:
+    world = emu.world()
+    if world.my_pe == 0:
+        while not look(world.segment, 1).description:
+            time.sleep(0.01)
+        raise KeyError("the cause")
+    try:
+        world.wait_until(world.alloc(1, np.int32), emu.Cmp.EQ, 5)
+    except Exception as error:  # noqa: BLE001 - as careless programs do
+        raise ValueError("src must be an array") from (error if world.my_pe == 1 else None)
+
+
+def test_an_error_made_of_a_stop_does_not_stand_beside_the_cause() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(wrap_whatever_comes, 3, timeout=30)
+    assert [type(error) for error in caught.value.exceptions] == [KeyError]

@@ -1,22 +1,33 @@
-"""The key-value store that ``init_process_group`` wants, without an address.
+"""The key-value store that ``init_process_group`` wants, without an address and without a file.
 
 A process group of ours needs none. Groups of torch's own beside it (``new_group(backend="gloo")``) and
-scripts that ask for the store do: the first use makes a FileStore in the temporary folder, and the
-last PE of the launch to end removes it.
+scripts that ask for the store do: it is a log in the symmetric memory of PE 0, which belongs to the
+launch and ends with it, however that ends. Whoever changes the store appends a record under a lock;
+each PE reads what is new and keeps the keys in a dictionary of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
+import struct
+import threading
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
-from torch._C._distributed_c10d import FileStore, Store
+from torch._C._distributed_c10d import Store
+from torch.distributed import DistStoreError
 
+from emu.comm.array import SymmetricArray
 from emu.comm.world import World
+
+_LOCK, _END = 0, 1  # words of PE 0: who changes the store, where its log ends
+_CHUNK = 1 << 16  # bytes that are allocated at once for the log
+_HEAD = struct.Struct("<IiI")  # bytes of the key, bytes of the value or -1: deleted, zero
+_POLL_S = 0.001
+_kept: list[WorldStore] = []
+"""All stores: C++ code that still has one calls these objects, but does not keep them."""
 
 
 class WorldStore(Store):
@@ -24,75 +35,156 @@ class WorldStore(Store):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__()
-        key = f"torch.distributed store {number}"
         self._world = world
-        self._words = world.alloc(2, np.uint64, key=key, poison=False)
-        self._number = number
-        self._made: Any = None
+        self._key = f"torch.distributed store {number}"
+        self._words = world.alloc(2, np.uint64, key=self._key, poison=False)
+        self._chunks: list[SymmetricArray] = []
+        self._read = 0
+        self._values: dict[str, bytes] = {}
+        self._here = threading.RLock()  # torch calls from several threads
         self._timeout = timedelta(minutes=5)
-        world.on_finish(self._finish)
+        _kept.append(self)
 
-    @property
-    def _store(self) -> Any:
-        if self._made is None:
-            # PE 0's second word makes the name unlike every other launch's.
-            mine = int.from_bytes(os.urandom(8), "little") >> 1 | 1
-            seen = self._world.compare_swap(self._words, 0, mine, 0, index=1)
-            self._made = FileStore(self._path(seen or mine), -1)
-            self._made.set_timeout(self._timeout)
-        return self._made
+    # --- the log ---------------------------------------------------------------------------
 
-    def _path(self, seed: int) -> str:
-        return os.path.join(tempfile.gettempdir(), f"emu-store-{seed:016x}-{self._number}")
+    def _pieces(self, start: int, stop: int) -> list[SymmetricArray]:
+        """Return the parts of the log's chunks that bytes ``start`` to ``stop`` lie in."""
+        pieces = []
+        while start < stop:
+            number, offset = divmod(start, _CHUNK)
+            while len(self._chunks) <= number:
+                key = f"{self._key} log {len(self._chunks)}"
+                self._chunks.append(self._world.alloc(_CHUNK, np.uint8, key=key, poison=False))
+            size = min(stop - start, _CHUNK - offset)
+            pieces.append(self._chunks[number][offset : offset + size])
+            start += size
+        return pieces
 
-    def _finish(self) -> None:
-        """Count this PE out; the last one removes the file."""
-        self._made = None
-        last = self._world.fetch_add(self._words, 1, 0) == self._world.n_pes - 1
-        seed = self._world.fetch(self._words, 0, index=1)
-        if last and seed:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path(seed))
+    def _catch_up(self) -> None:
+        """Read the records that were appended since the last time."""
+        end = self._world.fetch(self._words, 0, index=_END)
+        if end == self._read:
+            return
+        data = b"".join(
+            self._world.get(piece, 0).tobytes() for piece in self._pieces(self._read, end)
+        )
+        at = 0
+        while at < len(data):
+            key_bytes, value_bytes, _ = _HEAD.unpack_from(data, at)
+            at += _HEAD.size
+            key = data[at : at + key_bytes].decode()
+            at += key_bytes
+            if value_bytes < 0:
+                self._values.pop(key, None)
+                continue
+            self._values[key] = data[at : at + value_bytes]
+            at += value_bytes
+        self._read = end
 
-    # What torch's C++ code calls, by these names.
+    def _append(self, key: str, value: bytes | None) -> None:
+        name = key.encode()
+        record = (
+            _HEAD.pack(len(name), -1 if value is None else len(value), 0) + name + (value or b"")
+        )
+        data, at = np.frombuffer(record, np.uint8), 0
+        for piece in self._pieces(self._read, self._read + len(record)):
+            self._world.put(piece, data[at : at + piece.size], 0)
+            at += piece.size
+        self._world.quiet()
+        self._world.fetch_add(self._words, len(record), 0, index=_END)
+        self._catch_up()
+
+    def _change(self, change: Callable[[], Any]) -> Any:
+        """Run ``change`` while no other PE changes the store, with everything read."""
+        world, mine = self._world, self._world.my_pe + 1
+        with self._here:
+            while world.compare_swap(self._words, 0, mine, 0, index=_LOCK):
+                time.sleep(_POLL_S)
+            try:
+                self._catch_up()
+                return change()
+            finally:
+                world.compare_swap(self._words, mine, 0, 0, index=_LOCK)
+
+    def _has(self, keys: list[str]) -> bool:
+        with self._here:
+            self._catch_up()
+            return all(key in self._values for key in keys)
+
+    # --- what torch's C++ code calls, by these names ---------------------------------------
 
     def set(self, key: str, value: Any) -> None:
         """Store a value."""
-        self._store.set(key, value)
+        self._change(lambda: self._append(key, _bytes(value)))
 
     def get(self, key: str) -> bytes:
         """Return a value; wait for it if it is not there."""
-        return bytes(self._store.get(key))
+        self.wait([key])
+        return self._values[key]
 
     def add(self, key: str, amount: int) -> int:
         """Add to a counter and return it."""
-        return int(self._store.add(key, amount))
+
+        def change() -> int:
+            total = int(self._values.get(key, b"0")) + amount
+            self._append(key, str(total).encode())
+            return total
+
+        return int(self._change(change))
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
-        """Replace a value if it is the one expected; return what is there then."""
-        return bytes(self._store.compare_set(key, expected, desired))
+        """Replace a value if it is the one expected; return what is there then.
+
+        A key that is not there is made if nothing is expected.
+        """
+
+        def change() -> bytes:
+            found = self._values.get(key)
+            if found is None and _bytes(expected):
+                return _bytes(expected)
+            if found is None or found == _bytes(expected):
+                self._append(key, _bytes(desired))
+            return self._values[key]
+
+        return bytes(self._change(change))
 
     def check(self, keys: list[str]) -> bool:
         """Return whether all keys are there."""
-        return bool(self._store.check(keys))
+        return self._has(keys)
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
-        """Wait for all keys."""
-        self._store.wait(keys, timeout or self._timeout)
+        """Wait for all keys.
+
+        Raises:
+            DistStoreError: They are not there within the time; as torch's stores say it.
+        """
+        limit = timeout or self._timeout
+        until = time.monotonic() + limit.total_seconds()
+        while not self._has(keys):
+            if time.monotonic() > until:
+                missing = [key for key in keys if key not in self._values]
+                raise DistStoreError(f"wait timeout after {limit}: nobody set {', '.join(missing)}")
+            time.sleep(_POLL_S)
 
     def delete_key(self, key: str) -> bool:
         """Remove a key; return whether it was there."""
-        return bool(self._store.delete_key(key))
+
+        def change() -> bool:
+            found = key in self._values
+            if found:
+                self._append(key, None)
+            return found
+
+        return bool(self._change(change))
 
     def num_keys(self) -> int:
         """Return the number of keys."""
-        return int(self._store.num_keys())
+        self._has([])
+        return len(self._values)
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set how long :meth:`get` and :meth:`wait` wait."""
         self._timeout = timeout
-        if self._made is not None:
-            self._made.set_timeout(timeout)
 
     @property
     def timeout(self) -> timedelta:
@@ -101,3 +193,8 @@ class WorldStore(Store):
 
     # The names of the trampolines.
     compareSet, deleteKey, getNumKeys = compare_set, delete_key, num_keys
+
+
+def _bytes(value: Any) -> bytes:
+    """Return a value as bytes; C++ code passes lists of numbers."""
+    return value.encode() if isinstance(value, str) else bytes(value)
