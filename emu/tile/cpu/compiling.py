@@ -35,6 +35,8 @@ _LEFT = call.PAIRS
 
 def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module; ``emu.tile.cpu.compile`` says what is promised."""
+    if options is not None and not isinstance(options, Options):
+        raise TypeError(f"options must be Options, but got {type(options).__name__}")
     with deep():
         verify(module)
         module = simplify(module)

@@ -90,8 +90,18 @@ class Kernel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
-        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code."""
-        return cls(*pickle.loads(data))
+        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code.
+
+        Raises:
+            TypeError: ``data`` is no bytes.
+            ValueError: It is not what :meth:`to_bytes` gives.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data must be bytes, but got {type(data).__name__}")
+        try:
+            return cls(*pickle.loads(data))
+        except (pickle.PickleError, EOFError, TypeError, LookupError, AttributeError) as error:
+            raise ValueError(f"data must be what to_bytes() gave, but is not: {error}") from error
 
     def launch(self, arguments: int, x: int = 1, y: int = 1, z: int = 1, threads: int = 1) -> None:
         """Run the programs of a grid, and return when all have ended.
