@@ -251,10 +251,11 @@ def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
                 for op in block:
                     for value in op._operands:
                         home = value.parent_block
-                        if home is None or home.parent is None:  # its name was never defined
+                        if home is None and value.defining_op is None:
+                            # A name that was used and never defined.
                             _error_of_unlinked(op, diagnostics)
                             return False
-                        if not _is_ancestor(region, home.parent):
+                        if home is None or not _is_ancestor(region, home.parent):
                             error = _error(
                                 op, f"'{op.name}' op using value defined outside the region"
                             )
