@@ -56,6 +56,7 @@ def emit_tick(module: ir.Module) -> ir.Function:
     function = ir.Function(module, _TICK, "tick")
     function.linkage = "internal"
     function.attributes.add("noinline")
+    function.attributes.add("optnone")  # it runs seldom, and is compiled with every kernel
     table, told = function.args
     begin, running, first, measured, ask = (function.append_basic_block() for _ in range(5))
     builder = ir.IRBuilder(begin)
