@@ -205,7 +205,7 @@ class Heap:
             return
         segment, header = self.segment, self.segment.header
         layout, free = segment.layout, segment.free_bytes()
-        backed = max(0, segment.backed_bytes() - layout.heaps)
+        backed = max(0, segment.backed_bytes() - layout.control_bytes)
         high = max(int(header[H_HIGH_WATER]), offset + nbytes)
         if round_up(high, PAGE) * layout.n_pes * _PLENTY <= free + backed:
             header[H_RESERVED] = 0

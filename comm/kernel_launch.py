@@ -50,6 +50,9 @@ Array = np.ndarray[Any, Any]
 
 MAX_ARGUMENTS = 64
 MAX_TILING_BYTES = 5120
+MAX_TURNS = 255
+"""Full turns, or tails, of the host's task."""
+MAX_COUNT = 1 << 48
 
 _WORKSPACE, _WINDOW_IN, _WINDOW_OUT = range(MAX_ARGUMENTS, MAX_ARGUMENTS + 3)
 _ENTRY = np.dtype([("address", "<i8"), ("nbytes", "<u8"), ("in_heap", "<u4"), ("given", "<u4")])
@@ -246,9 +249,18 @@ class Launch:
 
     def __init__(self, area: Array, group: str) -> None:
         header = area[:AREA_BYTES].view(_AREA)[0]
-        code = int(header["expected"])
+        code, size, arguments = (
+            int(header[f]) for f in ("expected", "tiling_bytes", "n_arguments")
+        )
+        for name, value, most in (
+            ("expected version", code, len(_VERSIONS)),
+            ("bytes of the tiling data", size, MAX_TILING_BYTES),
+            ("arguments", arguments, MAX_ARGUMENTS),
+        ):
+            if value > most:
+                raise ArgumentError(f"{name} of a launch must be at most {most}, but got {value}")
         expected = None if code == 0 else _VERSIONS[code - 1]
-        tiling = bytes(header["tiling"][: int(header["tiling_bytes"])])
+        tiling = bytes(header["tiling"][:size])
         self.kernel = read_kernel(tiling, expected, group)
         self._header = header
 
@@ -256,14 +268,14 @@ class Launch:
         """Return where an argument lies.
 
         Args:
-            index: Of the argument, or of the workspace or a window.
+            index: Of the argument, or, where ``name`` is useBufferType, of the workspace or a window.
             name: The field that says so.
 
         Raises:
             ArgumentError: There is no such argument.
         """
         count = int(self._header["n_arguments"])
-        if index >= count and index < MAX_ARGUMENTS:
+        if index >= count and name != "useBufferType":
             raise ArgumentError(
                 f"{name} must be in [0, {count}), the operator's arguments, but got {index}"
             )
@@ -305,6 +317,15 @@ class Launch:
         if tails:
             count = _count(message, "tail", n_pes)
             parts.append((tails, count, message.tailSendOff, message.tailRecvOff, "tail"))
+        for repeat, count, _, _, kind in parts:
+            if repeat > MAX_TURNS:
+                what = "tailNum" if kind else "turnNum - tailNum"
+                raise ArgumentError(f"{what} must be at most {MAX_TURNS}, but got {repeat}")
+            if max(count, int(message.stride)) > MAX_COUNT:
+                raise ArgumentError(
+                    f"counts and stride of the tiling data must be at most {MAX_COUNT}, but got "
+                    f"{max(count, int(message.stride))}"
+                )
         total = sum(repeat * count for repeat, count, *_ in parts)
         if message.totalCnt not in (0, total):
             raise ArgumentError(

@@ -31,6 +31,7 @@ from multiprocessing import connection, reduction
 from typing import Any, TypeVar
 
 from emu.comm import compiling, serving
+from emu.comm.crash import crash_stack
 from emu.comm.errors import (
     CommError,
     DeadlockError,
@@ -41,12 +42,13 @@ from emu.comm.errors import (
 from emu.comm.fork_server import ForkServer, signal_name
 from emu.comm.input import NONE, Input
 from emu.comm.launch_arguments import check_launch
-from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
+from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, Layout
 from emu.comm.link_model import Link
-from emu.comm.monitor import Progress, describe_all
+from emu.comm.monitor import describe_all
 from emu.comm.outcome import read_error, summary_of, text_of
 from emu.comm.output import Output
 from emu.comm.pe import Start
+from emu.comm.progress import Progress
 from emu.comm.segment import Segment
 from emu.comm.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
 from emu.kernels import cache_folder
@@ -59,6 +61,7 @@ _GRACE_S = 0.7
 _COMPILING_GRACE_S = 20.0
 """For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
+_SHORTEST_TICK_S = 0.005
 
 
 def launch(
@@ -82,8 +85,8 @@ def launch(
     must call it under ``if __name__ == "__main__":``.
 
     Args:
-        fn: A function that a new process can import. Lambdas, closures and a notebook's functions
-            need cloudpickle installed.
+        fn: A function that a new process can import. Lambdas, closures and functions of a
+            notebook or of ``python -i`` need cloudpickle: ``pip install 'tile-emu[interactive]'``.
         n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
         args: Positional arguments, the same for every PE.
         kwargs: Keyword arguments.
@@ -238,7 +241,7 @@ class _Launch:
         """Serve the PEs until each has ended."""
         compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
-        tick = min(_TICK_S, self._timeout / 4)
+        tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_look = time.monotonic() + tick
         while len(self._ended) < self._n_pes:
             self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))
@@ -318,8 +321,10 @@ class _Launch:
         ):
             return  # stopped before it could say anything
         how = _how_it_died(process.exitcode, self._segment.free_bytes())
+        stack = crash_stack(self._segment, pe)
+        where = f"; it was in (innermost call first)\n{stack}\n" if stack else ". "
         others = describe_all(self._segment, frozenset({pe}))
-        text = f"PE {pe} (process {process.pid}) {how}. When that happened:\n{others}"
+        text = f"PE {pe} (process {process.pid}) {how}{where}When that happened:\n{others}"
         error = PEDiedError(text, process.exitcode)
         error.pe = pe
         self._deaths[pe] = error
@@ -350,7 +355,8 @@ class _Launch:
         self._reason = reason
         publish_stop(self._segment, reason, text)
         for pe, process in enumerate(self._processes):
-            if pe not in self._ended and self._segment.block(pe)[B_STATE] != FINISHED:
+            state = self._segment.block(pe)[B_STATE]
+            if pe not in self._ended and state not in (FINISHED, LEAVING):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         self._kill_at = time.monotonic() + _GRACE_S

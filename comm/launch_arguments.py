@@ -119,10 +119,11 @@ def _modules(value: Any) -> tuple[str, ...]:
 
 
 def _positional(value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, (str, bytes, bytearray, Mapping, set, frozenset)):
+    text = isinstance(value, (str, bytes, bytearray, Mapping))
+    if not text and hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__"):
         try:
             return tuple(value)
-        except TypeError:
+        except TypeError:  # an array without an axis
             pass
     raise ArgumentError(f"args must be a sequence of positional arguments, but got {value!r}")
 

@@ -28,8 +28,9 @@ H_LINK_BANDWIDTH, H_LINK_LATENCY = 40, 41  # float64: bytes a second, 0 for no l
 H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = 48, 49, 50, 51, 52  # comm/table.py
 MAGIC = 0x454D5531  # "EMU1"
 
-# --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, the rest is constant.
-BLOCK_BYTES = 256
+# --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, lines 2 and 3 are constant,
+# line 4 has what the PE did last, line 5 how it looked when the launcher asked.
+BLOCK_BYTES = 512
 B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
 B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
@@ -39,14 +40,22 @@ B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
 B_LINKS, B_LINK_BANDWIDTH, B_LINK_LATENCY = 28, 29, 30  # 0: no link; float64 a second; nanoseconds
+B_WORKS = 32  # calls that changed memory
+B_CALLS, B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND, B_CALL_SEEN = 33, 34, 35, 36, 37
+"""Calls in a row that only looked; of the last one: which word, operation * 16 + bytes, what was there."""
+B_ANSWERS, B_SAME, B_PLACE_LENGTH = 40, 41, 42
 
 # --- PE states
-NOT_STARTED, RUNNING, FINISHED, DEAD = 0, 1, 2, 3
+NOT_STARTED, RUNNING, FINISHED, DEAD, LEAVING = 0, 1, 2, 3, 4
+"""LEAVING: the function has returned, but threads are left that Python waits for."""
 
 TEXT_BYTES = 4096
-"""Room in which a sleeping PE says what it waits for (JSON)."""
+"""Room in which a sleeping PE says what it waits for (JSON), and behind it where it is."""
 CALL_BYTES = 1024
 """Room in which a PE says what it called when members of a group disagree."""
+PLACE_BYTES = 1024
+CRASH_BYTES = 16 << 20
+"""More than the longest report of a crash; of the file's size alone, like all that nobody writes."""
 ABORT_TEXT_BYTES = 64 << 10
 
 # --- last-writer table: two int64 words an entry (key, info), direct-mapped
@@ -195,8 +204,17 @@ class Layout:
 
     @property
     def total(self) -> int:
-        """Size of the whole segment."""
+        """Size of what every process maps."""
         return self.heaps + self.n_pes * self.stride
+
+    def crash(self, pe: int) -> int:
+        """Where in the file, behind all that is mapped, PE ``pe`` says how it crashed."""
+        return self.total + pe * CRASH_BYTES
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the segment's file."""
+        return self.crash(self.n_pes)
 
 
 def round_up(value: int, unit: int) -> int:

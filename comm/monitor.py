@@ -1,14 +1,8 @@
-"""What the launcher sees of a running world: who waits for what, and whether anything moves.
-
-*No progress* means that nothing changed anywhere for the whole time-out: no wait came to its end, and
-no PE that is not waiting used processor time. A slow program therefore never trips it, however
-long its PEs compute; a loop of failing ``test`` calls counts as the wait that it is.
-"""
+"""What the launcher sees of a running world: who waits for what, in words for the report."""
 
 from __future__ import annotations
 
 import json
-import os
 import struct
 import time
 from dataclasses import dataclass
@@ -18,25 +12,35 @@ import numpy as np
 
 from emu.comm.compiling import compiles, reads_input
 from emu.comm.layout import (
+    B_ANSWERS,
+    B_CALL_KIND,
+    B_CALL_OFFSET,
+    B_CALL_PE,
+    B_CALL_SEEN,
+    B_CALLS,
     B_POLLS,
+    B_SAME,
     B_STATE,
     B_WAITING,
     B_WAITS,
+    B_WORKS,
     DEAD,
     FINISHED,
     H_RECOVERED,
     H_RECOVERED_FROM,
+    LEAVING,
     NOT_STARTED,
-    RUNNING,
     WRITER_BITS,
     WRITER_HASH,
     WRITER_NAMES,
 )
 from emu.comm.segment import Segment
+from emu.kernels.dtypes import DTYPES
 
 _FIRST_WORD_S = 0.15
-_POLLS_PER_S = 100
-"""More failing tests a second than this, and nothing else, is a loop that waits."""
+_MANY = 1000
+"""From so many calls in a row that changed nothing a report says so."""
+_CALLS = {0: "fetch", 2: "fetch_add", 3: "swap", 4: "compare_swap", 15: "get"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,13 @@ class PEState:
     state: int
     waiting: bool
     polls: int
-    waits: int
+    works: tuple[int, int]
+    """Waits that ended, calls that changed memory."""
+    looks: int
+    """Calls in a row that changed nothing."""
+    same: int
+    """How often in a row it was seen in one and the same loop that only looks."""
+    answers: int
     description: dict[str, Any]
 
 
@@ -61,7 +71,17 @@ def look(segment: Segment, pe: int) -> PEState:
             description = json.loads(segment.read_text(pe) or "{}")
         except ValueError:  # read while it was being written
             description = {}
-    return PEState(pe, int(block[B_STATE]), waiting, polls, int(block[B_WAITS]), description)
+    return PEState(
+        pe,
+        int(block[B_STATE]),
+        waiting,
+        polls,
+        (int(block[B_WAITS]), int(block[B_WORKS])),
+        int(block[B_CALLS]),
+        int(block[B_SAME]),
+        int(block[B_ANSWERS]),
+        description,
+    )
 
 
 def describe(segment: Segment, pe: int) -> str:
@@ -77,8 +97,54 @@ def describe(segment: Segment, pe: int) -> str:
         return f"PE {pe} is compiling a kernel"
     if reads_input(segment, pe):
         return f"PE {pe} reads standard input"
-    if not seen.waiting and not seen.polls:
-        return f"PE {pe} is running (not waiting)"
+    if seen.state == LEAVING:
+        return f"PE {pe} has returned, but waits for its {segment.read_place(pe)}"
+    if not seen.waiting:
+        return _describe_running(segment, seen)
+    return _describe_wait(segment, seen)
+
+
+def _describe_running(segment: Segment, seen: PEState) -> str:
+    pe, where = seen.pe, f"; it is in the loop at {segment.read_place(seen.pe)}"
+    if not seen.same:
+        where = ""
+    if seen.polls and seen.description:
+        return _describe_wait(segment, seen) + where
+    if seen.looks and (seen.same or seen.looks >= _MANY):
+        return f"PE {pe} polls {_describe_call(segment, seen)}{where}"
+    if seen.same:
+        return f"PE {pe} polls its symmetric memory{where}"
+    return f"PE {pe} is running (not waiting)"
+
+
+def _describe_call(segment: Segment, seen: PEState) -> str:
+    """Say what a PE looks at again and again by a call of the machine."""
+    block = segment.block(seen.pe)
+    pe, offset, kind = (int(block[i]) for i in (B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND))
+    call, size = _CALLS.get(kind >> 4, "a call"), kind & 15
+    what = f"{name_of(segment, offset)} on PE {pe} with {call}"
+    if size:
+        there = int(block[B_CALL_SEEN])
+        what += f" (there: {there}, last writer: {last_writer(segment, pe, offset)})"
+    return f"{what}: {seen.looks} calls in a row changed nothing"
+
+
+def name_of(segment: Segment, offset: int) -> str:
+    """Name the element at a byte offset of the heaps: ``flags[2]``."""
+    table = segment.allocations
+    inside = (table["offset"] <= offset) & (offset < table["offset"] + table["nbytes"])
+    found = np.flatnonzero((table["used"] == 1) & inside)
+    if not found.size:
+        return f"byte {offset} of the heap"
+    entry = table[int(found[0])]
+    dtype = DTYPES[entry["dtype"]]
+    shape = "x".join(str(int(n)) for n in entry["shape"][: entry["rank"]]) or "scalar"
+    label = entry["name"].decode(errors="replace") or f"<{shape} {dtype}>"
+    return f"{label}[{(offset - int(entry['offset'])) // dtype.itemsize}]"
+
+
+def _describe_wait(segment: Segment, seen: PEState) -> str:
+    pe = seen.pe
     call = seen.description.get("call")
     if call is None:
         return f"PE {pe} waits (just begun)"
@@ -162,57 +228,3 @@ def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> s
             "they protected may be half written"
         )
     return "\n".join(lines)
-
-
-class Progress:
-    """Watches for a world in which nothing moves any more."""
-
-    def __init__(self, segment: Segment, pids: list[int], timeout: float) -> None:
-        self._segment = segment
-        self._pids = pids
-        self._timeout = timeout
-        self._last: tuple[object, ...] = ()
-        self._polls = [0] * len(pids)
-        self._since = self._at = time.monotonic()
-
-    def stalled(self) -> bool:
-        """Say whether some PE waits and nothing has changed for the time-out; call it often."""
-        now = time.monotonic()
-        elapsed = max(now - self._at, 1e-3)
-        self._at = now
-        marks: list[object] = []
-        anyone_waits = False
-        for pe, pid in enumerate(self._pids):
-            seen = look(self._segment, pe)
-            if seen.state in (FINISHED, DEAD):
-                marks.append((seen.state,))
-                continue
-            rate = (seen.polls - self._polls[pe]) / elapsed
-            self._polls[pe] = seen.polls
-            if compiles(self._segment, pe) or reads_input(self._segment, pe):
-                marks.append(now)  # what it waits for is not another PE
-            elif seen.state == RUNNING and (seen.waiting or rate >= _POLLS_PER_S):
-                anyone_waits = True
-                marks.append((seen.state, seen.waits))
-            else:
-                marks.append((seen.state, seen.waits, cpu_ticks(pid)))
-        current = tuple(marks)
-        if current != self._last or not anyone_waits:
-            self._last, self._since = current, now
-        return now - self._since >= self._timeout
-
-
-def cpu_ticks(pid: int) -> int:
-    """Return the processor time a process has used, in clock ticks; 0 if that is not known.
-
-    Where ``/proc`` does not exist (macOS) the time of day stands in: a PE that runs then
-    always counts as progress.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rsplit(b")", 1)[1].split()
-        return int(fields[11]) + int(fields[12])
-    except FileNotFoundError:
-        return 0 if os.path.isdir("/proc/self") else time.monotonic_ns()
-    except (OSError, IndexError):
-        return 0

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any
 
-from emu.comm.errors import CommError, PEExitError, PERaisedError
+from emu.comm.errors import CommError, PEExitError, PERaisedError, StoppedError
 
 _LONGEST_MESSAGE = 1 << 20
 """Characters of a message with which an exception is still passed on as it is."""
@@ -48,12 +48,29 @@ def failure_message(pe: int, error: BaseException) -> bytes:
             error.__traceback__
         )
     text = _traceback(error)
+    error = _stop_behind(error) or error
     try:
         data = pickle.dumps(error, protocol=5)
         _check_usable(pickle.loads(data))
     except BaseException:  # noqa: BLE001 - the class is the user's: its methods may raise anything
         data = b""
     return pickle.dumps(("error", data, text, _name(error), text_of(error)), protocol=5)
+
+
+def _stop_behind(error: BaseException) -> StoppedError | None:
+    """Return the stop that an exception was made of, if any.
+
+    A stop is raised at whatever line of Python a PE is, also inside a ``try`` that turns all it catches
+    into an error of its own. That error is no failure of this PE, and must not hide the one that is.
+    """
+    seen: list[BaseException] = []
+    at: BaseException | None = error if isinstance(error, Exception) else None
+    while at is not None and not any(at is other for other in seen):
+        if isinstance(at, StoppedError):
+            return at
+        seen.append(at)
+        at = at.__cause__ or at.__context__
+    return None
 
 
 def read_error(pe: int, message: tuple[Any, ...]) -> Exception:

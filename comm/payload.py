@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import io
@@ -41,34 +40,55 @@ def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if not callable(fn):
         raise ArgumentError(f"fn must be callable, but got {fn!r}")
     module = getattr(fn, "__module__", None) or "builtins"
-    main = sys.modules.get("__main__")
-    # A notebook's or an interactive session's functions are in a module without a file.
-    unimportable = module == "__main__" and getattr(main, "__file__", None) is None
     file = getattr(sys.modules.get(module), "__file__", None)
-    if not unimportable:
-        try:
-            return Call(module, file, pickle.dumps((fn, args, kwargs), protocol=5))
-        except Exception as error:  # noqa: BLE001 - __reduce__ may raise anything
-            reason: Exception = error
-    else:
-        reason = ArgumentError("it is defined in an interactive session")
-    with contextlib.suppress(ImportError):
+    buffer = io.BytesIO()
+    try:
+        _Importable(buffer, protocol=5).dump((fn, args, kwargs))
+        return Call(module, file, buffer.getvalue())
+    except Exception as error:  # noqa: BLE001 - __reduce__ may raise anything
+        reason = error
+    try:
         cloudpickle = importlib.import_module("cloudpickle")
-        buffer = io.BytesIO()
-        try:
-            cloudpickle.dump((fn, args, kwargs), buffer)
-        except Exception as error:
-            raise _refusal(fn, error) from error
-        return Call(module, file if not unimportable else None, buffer.getvalue())
-    raise _refusal(fn, reason) from reason
+    except ImportError:
+        raise _refusal(fn, reason) from reason
+    buffer = io.BytesIO()
+    try:
+        cloudpickle.dump((fn, args, kwargs), buffer)
+    except Exception as error:
+        raise _refusal(fn, error) from error
+    return Call(module, file, buffer.getvalue())
+
+
+class _Importable(pickle.Pickler):
+    """Pickles functions and classes by their names, and only those that a new process finds by them."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        """Refuse what was typed into a session; leave the rest to the base class."""
+        if isinstance(thing, (types.FunctionType, type)) and thing.__module__ == "__main__":
+            main = sys.modules.get("__main__")
+            if getattr(main, "__file__", None) is None or _was_typed(thing):
+                raise pickle.PicklingError(
+                    f"{thing.__qualname__} is defined in an interactive session"
+                )
+        return NotImplemented
+
+
+def _was_typed(thing: Any) -> bool:
+    """Say whether a function, or one of a class's, has no file, as under ``python -i script.py``."""
+    functions = vars(thing).values() if isinstance(thing, type) else (thing,)
+    return any(
+        isinstance(one, types.FunctionType) and one.__code__.co_filename.startswith("<")
+        for one in functions
+    )
 
 
 def _refusal(fn: Callable[..., Any], reason: Exception) -> ArgumentError:
     name = getattr(fn, "__qualname__", repr(fn))
     return ArgumentError(
         f"fn and its arguments must be importable or picklable in a new process, but {name} is not "
-        f"({reason}); define it at the top level of a module, or install cloudpickle, which ships "
-        "lambdas, closures and a notebook's functions"
+        f"({reason}); define it at the top level of a module, or install cloudpickle "
+        "(pip install 'tile-emu[interactive]'), which ships lambdas, closures and the functions of a "
+        "notebook or of python -i"
     )
 
 

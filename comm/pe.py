@@ -10,16 +10,21 @@ import os
 import signal
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
+from emu.comm.crash import report_crashes
 from emu.comm.errors import StoppedError
 from emu.comm.input import open_input
-from emu.comm.layout import B_STATE, FINISHED
+from emu.comm.layout import B_STATE, FINISHED, LEAVING
 from emu.comm.outcome import failure_message, result_message
 from emu.comm.payload import Call
+from emu.comm.progress import LOOK_SIGNAL
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
+
+_TELL_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +60,46 @@ def main(start: Start) -> None:
     except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
         _block_stop()
         message = failure_message(start.pe, own or error)
-    start.segment.block(start.pe)[B_STATE] = FINISHED
+    left = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+    start.segment.block(start.pe)[B_STATE] = LEAVING if left else FINISHED
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     with contextlib.suppress(OSError):  # the launcher is gone
         start.results.send_bytes(message)
     start.results.close()
+    if left:
+        _tell_of_threads(start)
+
+
+def _tell_of_threads(start: Start) -> None:
+    """Publish which threads Python waits for before this process ends, until it does."""
+
+    def tell() -> None:
+        from emu.comm.polling import describe_threads
+
+        while True:
+            left = [
+                t
+                for t in threading.enumerate()
+                if not t.daemon and t is not threading.main_thread()
+            ]
+            text = describe_threads(left)
+            start.segment.write_place(start.pe, f"thread{'s' * (len(left) > 1)} {text}")
+            time.sleep(_TELL_S)
+
+    threading.Thread(target=tell, daemon=True, name="emu-threads-left").start()
+
+
+def _answer_looks(start: Start) -> None:
+    """Have this PE say on the launcher's signal whether it waits in a loop of its own."""
+    if LOOK_SIGNAL is None:
+        return
+    from emu.comm.polling import Looker  # loaded by the fork server: no import in a handler
+
+    looker = Looker(start.segment, start.pe)
+    signal.signal(LOOK_SIGNAL, lambda number, frame: looker.answer(frame))
+    signal.siginterrupt(LOOK_SIGNAL, False)
 
 
 def _block_stop() -> None:
@@ -106,14 +144,31 @@ def _prepare_process(start: Start) -> None:
     sys.stderr = _text_stream(2)
 
     def on_terminate(number: int, frame: Any) -> None:
+        if _loads_code():
+            _terminate_later()
+            return
         check_stopped(start.segment)  # raises, at the line where this PE is
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, on_terminate)
+    _answer_looks(start)
+    report_crashes(start.segment, start.pe)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the server's start
     _die_with_the_launcher()
+
+
+def _loads_code() -> bool:
+    """Say whether this thread is amid compiling or loading code, where an exception would break LLVM."""
+    locks = sys.modules.get("numba.core.compiler_lock")
+    return locks is not None and bool(locks.global_compiler_lock.is_locked())
+
+
+def _terminate_later() -> None:
+    again = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM))
+    again.daemon = True
+    again.start()
 
 
 def _text_stream(fd: int) -> io.TextIOWrapper:

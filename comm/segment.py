@@ -20,6 +20,7 @@ from emu.comm.errors import SymmetricMemoryError
 from emu.comm.layout import (
     ALLOCATION,
     ALLOCATIONS,
+    B_PLACE_LENGTH,
     B_TEXT_LENGTH,
     BLOCK_BYTES,
     CALL_BYTES,
@@ -28,6 +29,7 @@ from emu.comm.layout import (
     H_MAGIC,
     MAGIC,
     PAGE,
+    PLACE_BYTES,
     TEXT_BYTES,
     Layout,
 )
@@ -52,7 +54,8 @@ class Segment:
             SymmetricMemoryError: If the segment cannot be made or mapped.
         """
         try:
-            shared = shared_memory.SharedMemory(create=True, size=layout.total)
+            # Its full size comes later: where that cannot be mapped, SharedMemory fails with noise.
+            shared = shared_memory.SharedMemory(create=True, size=PAGE)
             # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
             fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
             shared.unlink()
@@ -60,6 +63,7 @@ class Segment:
         except OSError as error:
             raise _not_made(layout, error) from error
         try:
+            os.ftruncate(fd, layout.file_bytes)
             _reserve_control(fd, layout)
             segment = cls(fd, layout)
         except (OSError, SymmetricMemoryError) as error:
@@ -100,14 +104,29 @@ class Segment:
 
     def write_text(self, pe: int, text: str) -> None:
         """Publish what PE ``pe`` waits for."""
-        data = text.encode()[:TEXT_BYTES]
-        self.block(pe)[B_TEXT_LENGTH] = 0
-        self.text(pe)[: len(data)] = np.frombuffer(data, np.uint8)
-        self.block(pe)[B_TEXT_LENGTH] = len(data)
+        self._write(pe, text, 0, TEXT_BYTES - PLACE_BYTES, B_TEXT_LENGTH)
 
     def read_text(self, pe: int) -> str:
         """Return what PE ``pe`` last published."""
-        return bytes(self.text(pe)[: int(self.block(pe)[B_TEXT_LENGTH])]).decode(errors="replace")
+        return self._read(pe, 0, B_TEXT_LENGTH)
+
+    def write_place(self, pe: int, text: str) -> None:
+        """Publish where PE ``pe`` is in its program."""
+        self._write(pe, text, TEXT_BYTES - PLACE_BYTES, PLACE_BYTES, B_PLACE_LENGTH)
+
+    def read_place(self, pe: int) -> str:
+        """Return where PE ``pe`` last was."""
+        return self._read(pe, TEXT_BYTES - PLACE_BYTES, B_PLACE_LENGTH)
+
+    def _write(self, pe: int, text: str, start: int, room: int, length: int) -> None:
+        data = text.encode(errors="backslashreplace")[:room]
+        self.block(pe)[length] = 0
+        self.text(pe)[start : start + len(data)] = np.frombuffer(data, np.uint8)
+        self.block(pe)[length] = len(data)
+
+    def _read(self, pe: int, start: int, length: int) -> str:
+        count = int(self.block(pe)[length])
+        return bytes(self.text(pe)[start : start + count]).decode(errors="replace")
 
     def _call(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         start = self.layout.calls + pe * CALL_BYTES

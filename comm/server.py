@@ -49,7 +49,7 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 _GRACE_S = 2.0
 """How long the report of tasks that differ waits for members that have not prepared theirs."""
 
-_END_S = 5.0
+_END_S = 3.0
 """How long a PE that hears of another's failure waits for that PE to end because of it."""
 
 _MIN_STAGING = 1 << 16
@@ -197,10 +197,7 @@ class Server:
         """
         self._check_own()
         self._start()
-        while self._posted - self._served >= turns.SLOTS:  # only after many empty kernels
-            time.sleep(0.001)
-            self.check()
-            check_stopped(self.group.segment)
+        self._await_reading(turns.SLOTS)  # only after many empty kernels
         slot = self._posted % turns.SLOTS
         self._messages[slot] = message
         self._state[turns.COMMITS + slot] = committed
@@ -208,6 +205,18 @@ class Server:
         self._posted += 1
         _post(self._me, self._areas, self._my, turns.POSTED, self._posted)
         return slot
+
+    def leave_launch(self, area: Array) -> None:
+        """Leave what a launch says where the server finds it, once it has read what stands there."""
+        self._await_reading(1)
+        self.launch_area[...] = area
+
+    def _await_reading(self, most: int) -> None:
+        """Wait until the server has left fewer than ``most`` messages unread."""
+        while self._posted - self._served >= most:
+            time.sleep(0.0002)
+            self._check_own()
+            check_stopped(self.group.segment)
 
     def _note_release(self, first: int, count: int) -> None:
         """Note when turns are released, for the emulated link; nobody asks where there is none."""
@@ -399,7 +408,9 @@ class Server:
         ):
             return False
         while self._served < _load(int(areas[my]) + 8 * turns.POSTED):
-            for record in self._read():
+            records = self._read()
+            self._served += 1
+            for record in records:
                 slot = self._decoded % turns.SLOTS
                 self._records[my][slot] = record.reshape(1).view(np.int64)
                 self._decoded += 1
@@ -411,7 +422,6 @@ class Server:
         """Take one message; return the records of its tasks."""
         slot = self._served % turns.SLOTS
         message = self._messages[slot].copy()
-        self._served += 1
         session = int(message["session"])
         if message["kind"] == tasks.LAUNCH:
             return self._launch(session, slot)

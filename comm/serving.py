@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def ensure_running() -> None:
     """Have a fork server running, with all kernels that were compiled by the last launch."""
     with _lock:
         _replace_outdated()
-        with _folder_for_the_socket() as folder:
+        with _folder_for_the_socket() as folder, _path_of_this_process():
             forkserver.ensure_running()
             if folder is not None:
                 _forget_name(folder)
@@ -117,6 +118,23 @@ def _folder_for_the_socket() -> Iterator[str | None]:
         else:
             config["tempdir"] = before
         shutil.rmtree(real, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _path_of_this_process() -> Iterator[None]:
+    """Have the server import from where this process does: of itself it looks into the current folder first."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    given = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _forget_name(folder: str) -> None:

@@ -28,6 +28,11 @@ import numpy as np
 from emu.comm.futex import futex_wait, futex_wake, pause, sched_yield
 from emu.comm.layout import (
     B_BLOCKS,
+    B_CALL_KIND,
+    B_CALL_OFFSET,
+    B_CALL_PE,
+    B_CALL_SEEN,
+    B_CALLS,
     B_HEAPS,
     B_PE,
     B_POLLS,
@@ -38,6 +43,7 @@ from emu.comm.layout import (
     B_TEXT_LENGTH,
     B_WAITING,
     B_WAITS,
+    B_WORKS,
     B_WRITERS,
     B_YIELDS,
     BLOCK_BYTES,
@@ -77,6 +83,9 @@ FETCH, SET, ADD, SWAP, CAS = range(5)
 PUT, GET, ARRANGE = range(3)
 """Ways of :func:`move_tile`."""
 
+LOOK_GET = 15 * 16
+"""What :func:`note_look` calls a get."""
+
 DONE, DIFFERS = 1 << 40, (1 << 40) + 1
 """What a barrier returns when it is passed, with and without agreement: no int32 generation."""
 
@@ -93,8 +102,22 @@ def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
 
 
 @jit()
+def note_look(me: int, pe: int, offset: int, kind: int, seen: Any) -> None:
+    """Count a call that changed nothing: a loop of nothing else is a wait."""
+    last = carray(as_pointer(me + 8 * B_CALLS), (5,), np.int64)
+    last[0] += 1
+    last[B_CALL_PE - B_CALLS] = pe
+    last[B_CALL_OFFSET - B_CALLS] = offset
+    last[B_CALL_KIND - B_CALLS] = kind
+    last[B_CALL_SEEN - B_CALLS] = seen
+
+
+@jit()
 def ring(me: int, pe: int) -> None:
     """Wake PE ``pe`` if it sleeps; call it after a store and a full barrier."""
+    works = carray(as_pointer(me + 8 * B_WORKS), (2,), np.int64)
+    works[0] += 1
+    works[B_CALLS - B_WORKS] = 0
     block = word(me, B_BLOCKS) + pe * BLOCK_BYTES
     if load_i32(block + 4) != 0:
         add_i32(block, np.int32(1))
@@ -131,6 +154,7 @@ def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, 
 def get_dense(me: int, pe: int, offset: int, target: int, nbytes: int) -> None:
     """Copy dense memory of PE ``pe`` into the dense ndarray with ``id()`` ``target``."""
     move_bytes(array_data(target), word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset, nbytes)
+    note_look(me, pe, offset, LOOK_GET, 0)
 
 
 @jit()
@@ -164,6 +188,8 @@ def move_tile(me: int, pe: int, offset: int, array: int, plan: int, way: int) ->
     if way == PUT:
         fence()
         ring(me, pe)
+    elif way == GET:
+        note_look(me, pe, offset, LOOK_GET, 0)
 
 
 @jit(nogil=False)  # it is over before another thread could be woken
@@ -172,36 +198,38 @@ def atomic(
 ) -> Any:
     """Do one atomic operation on a 4- or 8-byte integer of PE ``pe``; return what was there."""
     address = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    if operation == FETCH:
-        return np.int64(load_i32(address)) if size == 4 else load_i64(address)
-    mark_atomic(me, pe, offset)
     old = np.int64(0)
-    kind = WRITER_SET
-    if size == 4:
-        if operation == ADD:
-            old = np.int64(add_i32(address, np.int32(value)))
-            kind = WRITER_ADD
-        elif operation == SET:
-            store_i32(address, np.int32(value))
-        elif operation == SWAP:
-            old = np.int64(exchange_i32(address, np.int32(value)))
-            kind = WRITER_SWAP
-        else:
-            old = np.int64(compare_exchange_i32(address, np.int32(expected), np.int32(value)))
-            kind = WRITER_CAS
-    elif operation == ADD:
-        old = add_i64(address, value)
-        kind = WRITER_ADD
+    if operation == FETCH:
+        old = np.int64(load_i32(address)) if size == 4 else load_i64(address)
+        note_look(me, pe, offset, FETCH * 16 + size, old)
+        return old
+    mark_atomic(me, pe, offset)
+    kind, changed = WRITER_SET, True
+    if operation == ADD:
+        old = np.int64(add_i32(address, np.int32(value))) if size == 4 else add_i64(address, value)
+        kind, changed = WRITER_ADD, value != 0
     elif operation == SET:
-        store_i64(address, value)
+        if size == 4:
+            store_i32(address, np.int32(value))
+        else:
+            store_i64(address, value)
     elif operation == SWAP:
-        old = exchange_i64(address, value)
-        kind = WRITER_SWAP
+        if size == 4:
+            old = np.int64(exchange_i32(address, np.int32(value)))
+        else:
+            old = exchange_i64(address, value)
+        kind, changed = WRITER_SWAP, old != value
     else:
-        old = compare_exchange_i64(address, expected, value)
-        kind = WRITER_CAS
-    note_writer(me, pe, offset, kind)
-    ring(me, pe)
+        if size == 4:
+            old = np.int64(compare_exchange_i32(address, np.int32(expected), np.int32(value)))
+        else:
+            old = compare_exchange_i64(address, expected, value)
+        kind, changed = WRITER_CAS, old == expected and old != value
+    if changed:
+        note_writer(me, pe, offset, kind)
+        ring(me, pe)
+    else:
+        note_look(me, pe, offset, operation * 16 + size, old)
     return old
 
 

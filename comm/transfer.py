@@ -36,7 +36,8 @@ def window(
             f"{name} must be a tile of {of}'s shape {array.shape} when offsets is not given, "
             f"but got shape {shown(shape)}"
         )
-    offsets = check.integers("offsets", offsets)
+    if type(offsets) is not tuple:
+        offsets = check.integers("offsets", offsets)
     if len(offsets) != len(array.shape) or len(shape) != len(array.shape):
         raise ArgumentError(
             f"offsets and {name} must have {of}'s rank {len(array.shape)}, but got "
@@ -44,6 +45,8 @@ def window(
         )
     position = array.offset
     for axis, (start, extent, bound) in enumerate(zip(offsets, shape, array.shape, strict=True)):
+        if type(start) is not int:
+            start = check.integer(f"offsets[{axis}]", start)
         if start < 0 or start + extent > bound:
             raise ArgumentError(
                 f"offsets[{axis}] must be in [0, {bound - extent}] for a tile ({name}) of extent "

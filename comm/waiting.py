@@ -8,9 +8,10 @@ from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
-from emu.comm import details, entries, signals
+from emu.comm import details, signals
 from emu.comm.arguments import check
 from emu.comm.array import WORDS, SymmetricArray, symmetric
+from emu.comm.entries import test_word, wait_word
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.segment import Segment
@@ -127,14 +128,16 @@ class Waiting:
             comparison: int = cmp  # an IntEnum will do here
         else:
             address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        found, seen = entries.wait_word(self.me, address, size, comparison, wanted, 0)
+        found, seen = wait_word(self.me, address, size, comparison, wanted, 0)
         if not found:
             where = [(signal, index, cmp, value)]
             seen = self._sleep(
-                lambda: entries.wait_word(self.me, address, size, comparison, wanted, 1),
+                lambda: wait_word(self.me, address, size, comparison, wanted, 1),
                 lambda: describe_words("wait_until", where),
             )
-        return int(seen) + _BIAS if size == -8 else int(seen)
+        if type(seen) is not int:
+            seen = int(seen)
+        return seen + _BIAS if size == -8 else seen
 
     def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
         """Go on waiting slice by slice; in between, look whether the world was stopped."""
@@ -285,7 +288,7 @@ class Waiting:
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
         """Say whether :meth:`wait_until` would return at once."""
         address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        polls = entries.test_word(self.me, address, size, comparison, wanted)
+        polls = test_word(self.me, address, size, comparison, wanted)
         return self._polled(polls, [(signal, index, cmp, value)])
 
     def test_all(

@@ -9,6 +9,7 @@ calls such a kernel compiles it then.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,7 +28,9 @@ for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not i
 
 import numpy as np
 
-from emu.comm import entries, heap, linked, server, signals
+import emu.comm.fork_server
+import emu.comm.launch  # noqa: F401 - PEs begin there, and would each import it
+from emu.comm import entries, heap, linked, polling, server, signals
 from emu.comm.input import occupy_descriptor
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.ops import AtomicOp, Cmp
@@ -45,7 +48,7 @@ Step = Callable[[], object]
 def compile_all() -> None:
     """Call every kernel of the machine once, in a world of one PE, so that its code is in the cache."""
     with _world() as world:
-        for step in (*_alone(world), *_together(world)):
+        for step in itertools.chain(_alone(world), _together(world)):
             step()
     server._load_kernels()
 
@@ -60,6 +63,7 @@ def load() -> None:
                 step()
         for step in _together(world):  # one that ended half way would make the next wait for ever
             step()
+    polling.place(None)  # a PE that is asked where it is shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
@@ -67,7 +71,7 @@ def load() -> None:
 @contextlib.contextmanager
 def _world() -> Iterator[World]:
     layout = Layout(n_pes=1, heap_bytes=1 << 20)
-    segment = _PrivateSegment(_nameless_memory(layout.total), layout)
+    segment = _PrivateSegment(_nameless_memory(layout.file_bytes), layout)
     try:
         yield World(segment, heap.register(segment, 0, 1), 0, poison=False)
     finally:
@@ -120,9 +124,12 @@ def _alone(world: World) -> Iterator[Step]:
     yield lambda: linked._reserve_from(me, 0, 0, 1, 0)
     yield lambda: linked._sleep_slice(me, 0)
     memory = np.empty((3, 512), np.uint8)
-    target, kept, source = (row.ctypes.data for row in memory)
-    yield lambda: stream_bytes(target, source, 512)
-    yield lambda: stream_bytes_twice(target, kept, source, 512)
+
+    def row(number: int) -> int:
+        return int(memory[number].ctypes.data)  # the steps keep the memory that they write
+
+    yield lambda: stream_bytes(row(0), row(1), 512)
+    yield lambda: stream_bytes_twice(row(0), row(1), row(2), 512)
 
 
 def _together(world: World) -> Iterator[Step]:

@@ -276,7 +276,8 @@ class Group(Waiting, Collectives):
                     return
         except UNFIT:
             pass
-        transfer.put(self, dst, src, pe, offsets, check.choice("op", op, AtomicOp) is _ADD)
+        add = op is _ADD or (op is not _SET and check.choice("op", op, AtomicOp) is _ADD)
+        transfer.put(self, dst, src, pe, offsets, add)
 
     def get(
         self,
@@ -312,9 +313,8 @@ class Group(Waiting, Collectives):
                 and 0 <= pe < self.n_pes
                 and not src._root.freed
             ):
-                world_pe = self.members[pe]
                 tile = np.empty(src.shape, src.dtype)
-                entries.get_dense(self.me, world_pe, src.offset, id(tile), src.nbytes)
+                entries.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
                 return tile
         except UNFIT:
             pass

@@ -421,8 +421,9 @@ def _report(group: ExceptionGroup[Exception]) -> int:
 
 def _complain_of(text: str, errors: list[Exception]) -> None:
     """Print an error that one or several PEs raised, with the first one's traceback."""
-    pes = ", ".join(str(getattr(error, "pe", "?")) for error in errors)
-    _complain(f"PE {pes}: {text}")
+    numbers = [getattr(error, "pe", None) for error in errors]
+    pes = ", ".join(str(pe) for pe in numbers if pe is not None)
+    _complain(f"PE {pes}: {text}" if pes else text)
     for note in getattr(errors[0], "__notes__", ()):
         _stderr().print(note, markup=False)
 

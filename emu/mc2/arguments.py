@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.array import SymmetricArray
-from emu.comm.errors import ArgumentError, SymmetricMemoryError
+from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world import Group, world
 from emu.kernels.dtypes import BFLOAT16
 
@@ -44,6 +44,8 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     Raises:
         ArgumentError: It is none; booleans are none.
     """
+    if type(value) is int and low <= value and (high is None or value <= high):
+        return value
     try:
         number = None if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
@@ -128,7 +130,15 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             )
         if not group.isascii() and group != group.encode("utf-8", "replace").decode():
             raise ArgumentError(f"group must be text that UTF-8 can hold, but got {shown(group)}")
-        found = world().group(group)
+        try:
+            found = world().group(group)
+        except UnknownGroupError:
+            raise UnknownGroupError(
+                f"group {shown(group)} is not known; make it on each of its members with "
+                f"world.group({shown(group)}, [PE numbers])"
+            ) from None
+        except ArgumentError as error:
+            raise ArgumentError(f"group must be the name of a group, but its {error}") from None
     else:
         raise ArgumentError(
             f"group must be a Group, its name or None, but got {type(group).__name__}"

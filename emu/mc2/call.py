@@ -21,6 +21,7 @@ MAX_REPEAT = 255
 """Turns of a task."""
 
 _NUMBERS = {dtype: number for number, dtype in NUMPY_DTYPES.items()}
+_KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
 MAX_COUNT = 1 << 48
 
 
@@ -50,10 +51,10 @@ def data_type(name: str, value: Any) -> int:
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return integer(name, value, 0, len(NUMPY_DTYPES) - 1)
-    known = "one of " + ", ".join(str(d) for d in _NUMBERS)
-    number = _NUMBERS.get(as_dtype(name, value, known))
+    dtype = value if isinstance(value, np.dtype) else as_dtype(name, value, _KNOWN)
+    number = _NUMBERS.get(dtype)
     if number is None:
-        raise ArgumentError(f"{name} must be {known}, but got {shown(value)}")
+        raise ArgumentError(f"{name} must be {_KNOWN}, but got {shown(value)}")
     return int(number)
 
 

@@ -193,8 +193,8 @@ def agree(
         table = group.all_gather(words)
     except ArgumentError as error:
         raise ArgumentError(
-            f"the number of experts must be the same on every rank, and all must call {operator}, but "
-            f"rank {group.my_pe} has {experts}: {error}"
+            f"the number of experts must be the same on every rank, but rank {group.my_pe} has "
+            f"{experts}: {error}"
         ) from error
     _compare_heads(table, operator, same)
     counts = table[:, _HEAD_WORDS:].reshape(ranks, 2, ranks, experts)

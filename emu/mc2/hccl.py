@@ -155,7 +155,7 @@ class Hccl:
         write_launch(area, data, expected, places, space, windows)
         if kernel.position == PreparePosition.HOST:  # the errors of the server, here and now
             Launch(area, self._group.name).records(self._group.n_pes, 0, 0)
-        server.launch_area[...] = area
+        server.leave_launch(area)
         self._kernel = kernel
         message = server.message()
         message["kind"], message["session"] = LAUNCH, server.sessions

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from emu.comm.errors import ArgumentError, CommError
 from emu.comm.kernel_launch import read_kernel, tiling_bytes
@@ -49,7 +52,7 @@ class Operator:
         """Return the call as it stands in reports, with all that must be the same."""
         name, array = ("x1", self.x1) if self.y is None else ("y", self.y)
         assert array is not None
-        return f"{self.name}({name} {list(array.shape)} {array.dtype}, {split.turns} turns)"
+        return _label(self.name, name, array.shape, array.dtype, split.turns)
 
     def check(self, group: Group, tiling: Any, trace: Any) -> None:
         """Check the arguments that say how the operator communicates.
@@ -72,6 +75,14 @@ class Operator:
         except ArgumentError as error:
             text = f"tiling must let {self.name} communicate, but {error}"
             raise type(error)(text) from error
+
+
+@functools.lru_cache(maxsize=256)
+def _label(
+    operator: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], turns: int
+) -> str:
+    count = "1 turn" if turns == 1 else f"{turns} turns"
+    return f"{operator}({name} {list(shape)} {dtype}, {count})"
 
 
 class Session:

@@ -70,13 +70,17 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
     """
     if isinstance(dtype, DataType):
         return dtype
-    if isinstance(dtype, np.dtype | type | str):
-        try:
+    try:
+        if isinstance(dtype, np.dtype | type | str):
             return _BY_NUMPY[np.dtype(dtype)]
-        except Exception:  # noqa: BLE001, S110 - NumPy parses strings, and refuses them in many ways
-            pass
+    except Exception:  # noqa: BLE001 - NumPy parses strings, and refuses them in many ways
+        raise _unknown(dtype, argument) from None
+    raise _unknown(dtype, argument)
+
+
+def _unknown(dtype: Any, argument: str) -> DTypeError:
     known = ", ".join(d.name for d in DataType)
-    raise DTypeError(f"{argument} must be one of {known}, but got {show(dtype)}")
+    return DTypeError(f"{argument} must be one of {known}, but got {show(dtype)}")
 
 
 def convert(array: Array, dtype: DataType) -> Array:

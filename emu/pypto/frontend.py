@@ -243,7 +243,7 @@ def loop(
     limits = [as_int(bound, f"bound {i} of loop") for i, bound in enumerate(bounds)]
     if len(limits) == 3 and limits[2] == 0:
         raise ArgumentError("step of loop must not be 0")
-    return map(functools.partial(int.__new__, SymbolicScalar), range(*limits))
+    return map(SymbolicScalar, range(*limits))
 
 
 def cond(condition: Any) -> bool:

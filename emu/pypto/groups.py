@@ -84,15 +84,26 @@ def group_of(group_name: str, n_pes: Any) -> Group:
         )
     group = find_group(name)
     if group.n_pes != count:
-        members = list(range(count)) if count <= group.n_pes else "[…]"
         raise GroupError(
-            f"n_pes must be {group.n_pes}, the number of PEs of group {name!r}, but got {count}; a name "
-            "not yet given to a group means all PEs; its members make one beforehand, for "
-            f'instance with emu.world().group("{name}", {members})'
+            f"n_pes must be {group.n_pes}, the number of PEs of group {name!r}, but got {count}; "
+            + _remedy(name, count)
         )
     _sizes[name] = count
     _groups[name] = group
     return group
+
+
+def _remedy(name: str, count: int) -> str:
+    from emu.comm.world import world
+
+    if count > world().n_pes:
+        return f"start as many PEs as the program is written for, as in emu run -n {count}"
+    if name in _groups:
+        return "that is what its members were given when it was made"
+    return (
+        "a name not yet given to a group means all PEs; its members make one beforehand, for "
+        f'instance with emu.world().group("{name}", {list(range(count))})'
+    )
 
 
 def my_symbolic_pe(group_name: str) -> SymbolicScalar:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any, Self, SupportsIndex, Union
+from typing import Any, SupportsIndex, Union
 
 import numpy as np
 
@@ -20,75 +20,71 @@ class SymbolicScalar(int):
 
     __slots__ = ()
 
-    def __new__(cls, value: SupportsIndex) -> Self:
-        """Make a symbolic scalar of an integer."""
-        return int.__new__(cls, as_int(value, "value"))
-
     def min(self, other: SupportsIndex) -> SymbolicScalar:
         """Return the smaller of the two."""
-        return _symbolic(SymbolicScalar, min(int(self), as_int(other, "other")))
+        return SymbolicScalar(min(int(self), as_int(other, "other")))
 
     def max(self, other: SupportsIndex) -> SymbolicScalar:
         """Return the larger of the two."""
-        return _symbolic(SymbolicScalar, max(int(self), as_int(other, "other")))
+        return SymbolicScalar(max(int(self), as_int(other, "other")))
 
     def __add__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, int(self) + index(other))
+            return SymbolicScalar(int(self) + index(other))
         except TypeError:
             return _refuse("+", self, other, other)
 
     def __radd__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, index(other) + int(self))
+            return SymbolicScalar(index(other) + int(self))
         except TypeError:
             return _refuse("+", other, self, other)
 
     def __sub__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, int(self) - index(other))
+            return SymbolicScalar(int(self) - index(other))
         except TypeError:
             return _refuse("-", self, other, other)
 
     def __rsub__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, index(other) - int(self))
+            return SymbolicScalar(index(other) - int(self))
         except TypeError:
             return _refuse("-", other, self, other)
 
     def __mul__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, int(self) * index(other))
+            return SymbolicScalar(int(self) * index(other))
         except TypeError:
             return _refuse("*", self, other, other)
 
     def __rmul__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, index(other) * int(self))
+            return SymbolicScalar(index(other) * int(self))
         except TypeError:
             return _refuse("*", other, self, other)
 
     def __floordiv__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, int(self) // index(other))
+            return SymbolicScalar(int(self) // index(other))
         except (TypeError, ZeroDivisionError):
             return _refuse("//", self, other, other)
 
     def __rfloordiv__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, index(other) // int(self))
+            return SymbolicScalar(index(other) // int(self))
         except (TypeError, ZeroDivisionError):
             return _refuse("//", other, self, other)
 
     def __mod__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, int(self) % index(other))
+            return SymbolicScalar(int(self) % index(other))
         except (TypeError, ZeroDivisionError):
             return _refuse("%", self, other, other)
 
     def __rmod__(self, other: int) -> SymbolicScalar:
         try:
-            return _symbolic(SymbolicScalar, index(other) % int(self))
+            return SymbolicScalar(index(other) % int(self))
         except (TypeError, ZeroDivisionError):
             return _refuse("%", other, self, other)
 
@@ -105,17 +101,13 @@ class SymbolicScalar(int):
             return _refuse("/", other, self, other)
 
     def __neg__(self) -> SymbolicScalar:
-        return _symbolic(SymbolicScalar, -int(self))
+        return SymbolicScalar(-int(self))
 
     def __pos__(self) -> SymbolicScalar:
         return self
 
     def __abs__(self) -> SymbolicScalar:
-        return _symbolic(SymbolicScalar, abs(int(self)))
-
-
-_symbolic = int.__new__
-"""Makes a symbolic scalar of an ``int`` without a check: ``_symbolic(SymbolicScalar, 3)``."""
+        return SymbolicScalar(abs(int(self)))
 
 
 def _exact(dividend: int, divisor: int) -> SymbolicScalar:
@@ -125,14 +117,15 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
             f"a symbolic scalar must be divided by / without a rest, but got {dividend} / {divisor}; "
             "use // to round down"
         )
-    return _symbolic(SymbolicScalar, quotient)
+    return SymbolicScalar(quotient)
 
 
 def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
-    """Leave arithmetic to a tensor or array on the other side; refuse all other operands."""
+    """Leave arithmetic to a tensor, array or sequence on the other side; refuse all other operands."""
     from emu.pypto.tensor import Tensor
 
-    if isinstance(other, Tensor | np.ndarray):
+    repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
+    if repeated or isinstance(other, Tensor | np.ndarray):
         return NotImplemented  # type: ignore[no-any-return]
     if hasattr(type(other), "__index__"):
         raise ArgumentError(
@@ -148,6 +141,9 @@ SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the sur
 Shape = tuple[int, ...]
 
 
+_UNORDERED = frozenset((set, frozenset, dict))
+
+
 def as_int(value: Any, argument: str) -> int:
     """Return ``value`` as an ``int``, or say which argument is none."""
     try:
@@ -161,7 +157,7 @@ def as_int(value: Any, argument: str) -> int:
 def as_ints(values: Any, argument: str) -> Shape:
     """Return ``values`` as a tuple of ``int``, or say which argument is none."""
     try:
-        if isinstance(values, list | tuple) or not isinstance(values, set | frozenset | Mapping):
+        if type(values) not in _UNORDERED:
             return tuple(map(index, values))
     except TypeError:
         pass

@@ -171,8 +171,21 @@ class Module:
 
     @property
     def kernel(self) -> Function:
-        """The first function."""
-        return next(iter(self.functions.values()))
+        """The first function; TileError if there is none."""
+        for function in self.functions.values():
+            return function
+        raise TileError("a module must have a kernel, but it has no functions")
+
+
+def checked_module(module: object) -> Module:
+    """Return a module.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(module, Module):
+        raise TypeError(f"module must be a Module, but got {type(module).__name__}")
+    return module
 
 
 @dataclass(slots=True)

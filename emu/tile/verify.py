@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emu.tile import ops, rules
-from emu.tile.ir import Function, Module, Operation, Region, TileError, Value
+from emu.tile.ir import Function, Module, Operation, Region, TileError, Value, checked_module
 from emu.tile.ops import Code
 from emu.tile.rules import Broken, need, types_are
 from emu.tile.text.printer import Printer
@@ -47,7 +47,7 @@ def verify(module: Module) -> None:
         VerifyError: A rule is broken; the text has the operation, its place in the source and the
             lines around it.
     """
-    Checker(module).module()
+    Checker(checked_module(module)).module()
 
 
 def _excerpt(module: Module, operation: Operation) -> str:

@@ -3,8 +3,11 @@
 One expert lives on each PE. Which PE a token goes to, and to which row there, depends on the data: the
 PEs first tell each other how many tokens they have for each expert, so that rows lie close together.
 
+It needs 2 PEs or more, as each token goes to 2 of them.
 Run it with ``emu run -n 8 examples/pypto/moe_dispatch_combine.py``.
 """
+
+import sys
 
 import numpy as np
 import pypto
@@ -90,6 +93,7 @@ def check(dtype, tokens=5, hidden=8, choices=2):
     """Run it and compare; return the largest relative error."""
     world = emu.world()
     n_pes, me = world.n_pes, world.my_pe
+    choices = min(choices, n_pes)  # there is one expert on each PE
     x = random_array(me, (tokens, hidden), dtype)
     gates = random_array(50 + me, (tokens, choices), dtype)
     generator = np.random.default_rng(me)
@@ -109,6 +113,8 @@ def check(dtype, tokens=5, hidden=8, choices=2):
 
 
 if __name__ == "__main__":
+    if emu.world().n_pes < 2:
+        sys.exit("2 PEs or more are needed: emu run -n 8 examples/pypto/moe_dispatch_combine.py")
     for dtype in (pypto.DT_FP32, pypto.DT_FP16, pypto.DT_BF16, pypto.DT_INT32):
         check(dtype)
     if emu.world().my_pe == 0:

@@ -2,8 +2,11 @@
 
 The source is BF16 and the symmetric tensor FP16, which the page itself forbids.
 
+It needs 8 PEs, as the page says.
 Run it with ``emu run -n 8 examples/pypto/shmem_store_as_printed.py``.
 """
+
+import sys
 
 import pypto
 
@@ -64,6 +67,10 @@ def check():
 
 
 if __name__ == "__main__":
+    if emu.world().n_pes != 8:
+        sys.exit(
+            "8 PEs are needed, as the page says: emu run -n 8 examples/pypto/shmem_store_as_printed.py"
+        )
     for number, message in enumerate(check(), 1):
         if emu.world().my_pe == 0:
             print(f"example {number}: {message}")

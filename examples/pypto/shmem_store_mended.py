@@ -1,7 +1,10 @@
 """The two examples of the shmem_store page with the data type mended, on 8 PEs.
 
+It needs 8 PEs, as the page says.
 Run it with ``emu run -n 8 examples/pypto/shmem_store_mended.py``.
 """
+
+import sys
 
 import numpy as np
 import pypto
@@ -46,6 +49,10 @@ def check():
 
 
 if __name__ == "__main__":
+    if emu.world().n_pes != 8:
+        sys.exit(
+            "8 PEs are needed, as the page says: emu run -n 8 examples/pypto/shmem_store_mended.py"
+        )
     check()
     if emu.world().my_pe == 0:
         print("shmem_store with ADD and with SET: right on 8 PEs")

@@ -1,7 +1,10 @@
 """Two groups at once, each gathering another number of rows from each member; some have none.
 
+It needs 2 PEs or more.
 Run it with ``emu run -n 8 examples/pypto/two_groups.py``.
 """
+
+import sys
 
 import numpy as np
 import pypto
@@ -55,6 +58,8 @@ def check(dtype, rows=7, columns=11):
 
 
 if __name__ == "__main__":
+    if emu.world().n_pes < 2:
+        sys.exit("2 PEs or more are needed: emu run -n 8 examples/pypto/two_groups.py")
     for dtype in (pypto.DT_FP32, pypto.DT_FP16, pypto.DT_BF16, pypto.DT_INT32):
         check(dtype)
     if emu.world().my_pe == 0:

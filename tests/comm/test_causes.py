@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -314,6 +317,32 @@ def test_a_refused_reservation_leaves_no_descriptor(monkeypatch: pytest.MonkeyPa
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+HUGE = """
+import emu
+def f():
+    return 0
+if __name__ == "__main__":
+    try:
+        emu.launch(f, 1024, heap_size=1 << 42)
+    except emu.SymmetricMemoryError as error:
+        print(error)
+"""
+
+
+def test_heaps_that_no_machine_can_map_are_refused_quietly(tmp_path: Path) -> None:
+    (tmp_path / "huge.py").write_text(HUGE)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "huge.py")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=False,
+    )
+    assert "a shared segment for 1024 PEs with heaps of 4398046511104 bytes" in done.stdout
+    assert done.stderr == ""
+
+
 # --- interrupts --------------------------------------------------------------------------------
 
 LOADS_LONG = """
@@ -381,6 +410,8 @@ def test_pes_may_handle_interrupts_themselves() -> None:
         ("args", 5, "a sequence"),
         ("args", "ab", "a sequence"),
         ("args", {"a": 1}, "a sequence"),
+        ("args", itertools.count(), "a sequence"),
+        ("args", np.array(1), "a sequence"),
         ("kwargs", 3, "a mapping"),
         ("kwargs", [("a", 1)], "a mapping"),
         ("kwargs", {1: 2}, "a mapping"),
@@ -411,6 +442,47 @@ def test_a_bad_argument_is_refused_before_anything_starts(
 def test_numpy_numbers_are_numbers() -> None:
     numbers = {"timeout": np.float32(9), "heap_size": np.int64(1 << 20), "poison": np.bool_(False)}
     assert emu.launch(my_number, np.int32(2), **numbers) == [0, 1]  # type: ignore[arg-type]
+
+
+# --- crashes -------------------------------------------------------------------------------------
+
+
+def crash_deep(how: str, depth: int) -> None:
+    if depth:
+        crash_deep(how, depth - 1)
+    elif how == "abort":
+        os.abort()
+    else:
+        ctypes.string_at(0)
+
+
+def crash(how: str) -> None:
+    world = emu.world()
+    if world.my_pe == 1:
+        if how == "in a thread":
+            thread = threading.Thread(target=crash_deep, args=(how, 2))
+            thread.start()
+            thread.join()
+        crash_deep(how, 2)
+    world.barrier()
+
+
+@pytest.mark.parametrize("how", ["read", "abort", "in a thread"])
+def test_a_crash_shows_where_the_pe_was(how: str) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(crash, 2, args=(how,))
+    (error,) = caught.value.exceptions
+    assert isinstance(error, PEDiedError)
+    assert error.pe == 1
+    report = str(error)
+    name = "SIGABRT" if how == "abort" else "SIGSEGV"
+    assert f"was killed by {name}; it was in (innermost call first)\n" in report
+    assert report.count(" in crash_deep: crash_deep(how, depth - 1)") == 2
+    last = "os.abort()" if how == "abort" else "ctypes.string_at(0)"
+    assert f" in crash_deep: {last}" in report
+    assert f"{__file__}:" in report
+    assert "comm/pe.py" not in report  # how every PE begins says nothing
+    assert "When that happened:\n  PE 0 " in report
 
 
 def test_deaths_still_have_their_status() -> None:

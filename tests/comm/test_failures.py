@@ -15,6 +15,7 @@ import pytest
 
 import emu
 from emu.comm.errors import DeadlockError, PEDiedError
+from emu.comm.layout import H_ABORT
 from emu.comm.monitor import look
 
 ROUNDS = int(os.environ.get("EMU_FAILURE_ROUNDS", "2"))
@@ -286,3 +287,52 @@ def test_two_launchers_never_meet(round_: int, tmp_path: Path) -> None:
     ]
     outputs = [p.communicate(timeout=90)[0] for p in processes]
     assert outputs == [f"{[60.0] * 3}\n", f"{[60000.0] * 3}\n"]
+
+
+def wrap_whatever_comes() -> None:
+    world = emu.world()
+    if world.my_pe == 0:
+        while not look(world.segment, 1).description:
+            time.sleep(0.01)
+        raise KeyError("the cause")
+    try:
+        world.wait_until(world.alloc(1, np.int32), emu.Cmp.EQ, 5)
+    except Exception as error:  # noqa: BLE001 - as careless programs do
+        raise ValueError("src must be an array") from (error if world.my_pe == 1 else None)
+
+
+def test_an_error_made_of_a_stop_does_not_stand_beside_the_cause() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(wrap_whatever_comes, 3, timeout=30)
+    assert [type(error) for error in caught.value.exceptions] == [KeyError]
+
+
+def stopped_while_loading(log: str) -> None:
+    from numba.core.compiler_lock import global_compiler_lock
+
+    world = emu.world()
+    loading = world.alloc(1, np.int32)
+    if world.my_pe == 1:
+        world.wait_until(loading, emu.Cmp.EQ, 1)
+        raise KeyError("the cause")
+    left = False
+    try:
+        with global_compiler_lock:  # as whoever compiles a kernel, or loads one
+            world.signal_op(loading, 1, 1)
+            while not world.segment.header[H_ABORT]:
+                pass
+            begin = time.monotonic()
+            while time.monotonic() - begin < 0.3:
+                pass
+            left = True
+        while True:
+            pass
+    finally:
+        Path(log).write_text("behind it" if left else "amid it")
+
+
+def test_a_stop_does_not_come_amid_the_loading_of_code(tmp_path: Path) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(stopped_while_loading, 2, args=(str(tmp_path / "log"),), timeout=60)
+    assert [type(error) for error in caught.value.exceptions] == [KeyError]
+    assert (tmp_path / "log").read_text() == "behind it"

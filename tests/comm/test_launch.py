@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,14 +131,20 @@ def test_a_result_that_cannot_be_sent() -> None:
     assert "result of PE 0 must be picklable" in str(caught.value.exceptions[0])
 
 
-def test_lambdas_work_or_give_a_clear_error() -> None:
-    try:
-        import cloudpickle  # noqa: F401
-    except ImportError:
-        with pytest.raises(ArgumentError, match=r"lambda.*install cloudpickle"):
-            emu.launch(lambda: 1, 1)
-    else:
-        assert emu.launch(lambda: 1, 2) == [1, 1]
+def test_lambdas_and_closures_need_cloudpickle() -> None:
+    pytest.importorskip("cloudpickle")
+    offset = 3
+    assert emu.launch(lambda x: emu.world().my_pe + x + offset, 2, args=(4,)) == [7, 8]
+
+
+@pytest.mark.parametrize("fn", [lambda: 1, type("Local", (), {})], ids=["lambda", "class"])
+def test_without_cloudpickle_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, fn: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)  # as if it were not installed
+    with pytest.raises(ArgumentError, match=r"install 'tile-emu\[interactive\]'") as caught:
+        emu.launch(fn, 1)
+    assert getattr(fn, "__qualname__") in str(caught.value)  # noqa: B009
 
 
 def test_output_is_prefixed_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -244,17 +251,57 @@ def test_modules_are_loaded_once_for_all_pes_and_absent_ones_left_out(tmp_path: 
     assert done.stdout == "True False\n", done.stderr
 
 
-def test_an_interactive_session_works_or_gives_a_clear_error() -> None:
-    code = "import emu\ndef f(): return 5\n\nprint(emu.launch(f, 2))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", "import code; code.interact(local=globals())"],
-        input=code + "\n",
+SESSION = """
+class Point:
+    def __init__(self, x): self.x = x
+    def twice(self): return 2 * self.x
+
+def f(point): return point.twice() + emu.world().my_pe
+
+print(emu.launch(f, 2, args=(Point(5),)))
+"""
+
+
+def talk(*arguments: str, text: str = SESSION) -> subprocess.CompletedProcess[str]:
+    """Type into an interactive interpreter."""
+    lines = text.replace("\n\n", "\n\n\n")  # each definition ends with an empty line
+    return subprocess.run(
+        [sys.executable, *arguments],
+        input=lines + "\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
-    assert "[5, 5]" in done.stdout or "install cloudpickle" in done.stderr
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> list[tuple[str, ...]]:
+    """Ways to an interactive interpreter: one whose main module has a file, and two without."""
+    script = tmp_path / "begin.py"
+    script.write_text("import emu\n")
+    return [
+        ("-i", str(script)),
+        ("-c", "import emu, code; code.interact(local=globals())"),
+        ("-i", "-c", "import emu"),
+    ]
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_functions_of_a_session_run_on_pes(sessions: list[tuple[str, ...]], way: int) -> None:
+    pytest.importorskip("cloudpickle")
+    done = talk(*sessions[way])
+    assert "[10, 11]" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_a_session_without_cloudpickle_names_the_extra(
+    sessions: list[tuple[str, ...]], way: int
+) -> None:
+    done = talk(*sessions[way], text="import sys; sys.modules['cloudpickle'] = None\n" + SESSION)
+    assert "pip install 'tile-emu[interactive]'" in done.stderr
+    assert "is defined in an interactive session" in done.stderr
+    assert "[10, 11]" not in done.stdout
 
 
 def test_windows_is_refused_clearly() -> None:

@@ -109,3 +109,31 @@ def test_where_it_does_not_work_multiprocessing_names_the_socket(monkeypatch):
     monkeypatch.setattr(serving, "_they_work", False)
     with serving._folder_for_the_socket() as folder:
         assert folder is None
+
+
+def test_the_server_imports_from_where_the_launcher_does(tmp_path):
+    """A module in the current folder that is named like one of ours, or of Python's, is not ours."""
+    work, program = tmp_path / "work", tmp_path / "program"
+    for folder in (work / "emu", program):
+        folder.mkdir(parents=True)
+    (work / "emu" / "__init__.py").write_text("raise RuntimeError('another emu')")
+    (work / "numpy.py").write_text("raise RuntimeError('another numpy')")
+    (program / "main.py").write_text(
+        "import emu\n"
+        "def f(): return emu.__file__\n"
+        "if __name__ == '__main__': print(emu.launch(f, 1) == [emu.__file__])\n"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path])),
+    }
+    done = subprocess.run(
+        [sys.executable, program / "main.py"],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -269,6 +269,25 @@ def test_messages_that_cannot_be_executed_are_refused_before_they_are_sent():
     assert emu.launch(refused_messages, 2) == [True, True]
 
 
+def kernels_follow_each_other():
+    """A kernel without tasks ends before its server has read what it was launched with."""
+    group = emu.world()
+    x, out = np.zeros((M, K), np.float32), np.zeros((group.n_pes * M, K), np.float32)
+    args = [x, None, None, np.zeros(1), out]
+    for number in range(100):
+        x[:] = number
+        with Hccl(group, make_mc2msg(preparePosition=1)):
+            pass
+        with Hccl(group, gather_message(waitPolicy=1), args) as hccl:
+            for _ in range(3):
+                hccl.Commit(0)
+        assert (out == number).all()
+
+
+def test_a_launch_waits_until_the_one_before_has_been_read():
+    emu.launch(kernels_follow_each_other, 2, timeout=20)
+
+
 def one_rank_has_other_tiling_data():
     group = emu.world()
     x, out = np.zeros((M, K), np.float32), np.zeros((group.n_pes * M, K), np.float32)

@@ -49,7 +49,8 @@ CASES = {
     f"{CREATE}('tp', 0, k.p.DT_FP32, [4, 4])": "n_pes must be at least 1, but got 0",
     f"{CREATE}('tp', 3, k.p.DT_FP32, [4, 4])": "equal for every create of group 'tp', 2 so far, but got 3",
     f"{CREATE}('new', 1, k.p.DT_FP32, [4, 4])": 'emu.world().group("new", [0])',
-    f"{CREATE}('new', 5, k.p.DT_FP32, [4, 4])": "n_pes must be 2, the number of PEs of group 'new', but got 5",
+    f"{CREATE}('new', 5, k.p.DT_FP32, [4, 4])": "n_pes must be 2, the number of PEs of group 'new', but got 5; "
+    "start as many PEs as the program is written for, as in emu run -n 5",
     f"{CREATE}('tp', 2, k.p.DT_INT8, [4, 4])": "dtype must be DT_INT32, DT_FP16, DT_BF16 or DT_FP32, but got DT_INT8",
     f"{CREATE}('tp', 2, 'nonsense', [4, 4])": "dtype must be one of",
     f"{CREATE}('tp', 2, k.p.DT_FP32, [4])": "shape must have 2 to 4 axes, but got 1: [4]",

@@ -441,3 +441,43 @@ def failing_kernel() -> None:
 
 def test_a_failing_kernel_takes_its_ops_with_it():
     emu.launch(failing_kernel, 2, timeout=10)
+
+
+def fail_once() -> None:
+    good, bad = p.zeros([2, 2]), p.from_numpy(np.full((2, 2), 9, np.int32))
+    with p.set_schedule("random", 3):
+        wrong = p.gather(good, 0, bad)
+        behind = p.add(wrong, 1.0)
+        right = p.add(good, 1.0)
+        with pytest.raises(p.ArgumentError, match="index must be at least 0 and below 2"):
+            p.synchronize()
+        p.synchronize()  # it does not raise again
+        assert (right.numpy() == 1).all()
+        assert behind.shape == (2, 2)
+
+
+def test_an_op_that_fails_raises_once_and_holds_nothing_else_back():
+    fail_once()
+
+
+def fail_and_give_back() -> list[int]:
+    world, used = emu.world(), []
+
+    @p.frontend.jit
+    def kernel(out):
+        d.create_shmem_tensor("tp", 2, FP32, [64, 64])
+        d.create_shmem_signal("tp", 2)
+        raise KeyError("mine")
+
+    for _ in range(4):
+        with pytest.raises(KeyError, match="mine"):
+            kernel(np.zeros((2, 2), np.float32))
+        world.barrier()
+        used.append(int((world.segment.allocations["used"] == 1).sum()))
+        world.barrier()
+    return used
+
+
+def test_a_failing_kernel_gives_its_memory_back():
+    for used in emu.launch(fail_and_give_back, 2, timeout=20):
+        assert used == [used[0]] * 4

@@ -17,7 +17,7 @@ FP32 = p.DT_FP32
 def report_of(function, n_pes=2, args=()) -> str:
     """Launch what must hang; return the report."""
     with pytest.raises(ExceptionGroup) as caught:
-        emu.launch(function, n_pes, args=args, timeout=2.0)
+        emu.launch(function, n_pes, args=args, timeout=3.0)
     assert caught.value.split(DeadlockError)[0] is not None
     return str(caught.value)
 

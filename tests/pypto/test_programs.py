@@ -56,6 +56,10 @@ def test_program(name, n_pes):
     assert done == [len(PROGRAMS[name])] * n_pes
 
 
+def test_experts_on_a_single_pe():
+    emu.launch(run_example, 1, args=("moe_dispatch_combine", ("DT_FP32",)), timeout=20)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_under_any_legal_order(name):
     emu.launch(run_example, 4, args=(name, ("DT_FP32",), tuple(range(6))), timeout=20)

@@ -211,3 +211,51 @@ def test_tiles_walk_last_axis_fastest_with_smaller_tails():
     assert p.get_vec_tile_shapes() == [2, 3]
     p.set_cube_tile_shapes([1, 2], [3, 4], [5, 6])
     assert p.get_cube_tile_shapes() == ([1, 2], [3, 4], [5, 6])
+
+
+def test_a_symbolic_scalar_times_a_tensor_is_a_tensor():
+    t = p.from_numpy(np.arange(6, dtype=np.int32).reshape(2, 3))
+    for product in (p.SymbolicScalar(2) * t, t * p.SymbolicScalar(2)):
+        assert isinstance(product, p.tensor([1], p.DT_INT32).__class__)
+        assert (product.numpy() == t.numpy() * 2).all()
+    assert (p.SymbolicScalar(2) * np.arange(3) == [0, 2, 4]).all()
+    assert [None] * p.SymbolicScalar(2) == p.SymbolicScalar(2) * [None] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: p.SymbolicScalar(6) * 0.5,
+            r"combined with an int or a SymbolicScalar, but got 6 \* 0.5",
+        ),
+        (lambda: "x" - p.SymbolicScalar(6), "but got 'x' - 6"),
+        (
+            lambda: p.SymbolicScalar(6) // 0,
+            "divisor of a symbolic scalar must not be 0, but got 6 // 0",
+        ),
+        (
+            lambda: 6 % p.SymbolicScalar(0),
+            "divisor of a symbolic scalar must not be 0, but got 6 % 0",
+        ),
+    ],
+)
+def test_symbolic_scalars_refuse(call, message):
+    with pytest.raises(p.ArgumentError, match=message):
+        call()
+
+
+def test_a_read_only_array_is_not_written():
+    array = np.zeros((2, 2), np.float32)
+    array.flags.writeable = False
+    t = p.from_numpy(array)
+    assert p.add(t, 1.0).numpy().all()
+    with pytest.raises(p.ArgumentError, match="dst must be writable, but got a read-only array"):
+        t[:, :] = p.ones([2, 2])
+    with pytest.raises(p.PyptoError, match="must not be masked"):
+        p.from_numpy(np.ma.masked_array(np.ones(3), [1, 0, 0]))
+
+
+def test_a_tensor_is_not_iterated_over():
+    with pytest.raises(TypeError, match="not iterable"):
+        list(p.ones([2, 2]))

@@ -34,6 +34,7 @@ NO_CALLS = {
         "DataType",
         "AtomicType",
         "OpType",
+        "SymbolicScalar",
     ),  # constants, or made by others
     *("distributed", "experimental", "frontend"),  # modules
     *("ArgumentError", "DTypeError", "GraphError", "GroupError", "KernelError", "PyptoError"),
@@ -476,7 +477,6 @@ def _add_language(add: Any, kit: Kit) -> None:
     add("testing.tolerance", testing.tolerance, dtype=p.DT_FP16, n_pes=2)
     add("testing.assert_close", testing.assert_close, actual=lambda: np.ones(3, np.float32), expected=lambda: np.ones(3), n_pes=2,
         also=dict.fromkeys(("actual", "expected"), ("shape must", "relative error")))  # fmt: skip
-    add("SymbolicScalar", p.SymbolicScalar, "value", value=4)
     for name in ("add", "sub", "mul", "floordiv", "mod", "truediv"):
         for method in (f"__{name}__", f"__r{name}__"):
             add(f"SymbolicScalar.{method}", getattr(p.SymbolicScalar(6), method), "other", other=3,

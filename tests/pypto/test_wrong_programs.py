@@ -230,10 +230,12 @@ def run(programs: list[list[Exchange]], schedule: str) -> list[bool]:
     return found
 
 
-def outcome(programs: list[list[Exchange]], schedule: str, n_pes: int) -> tuple[str, str]:
+def outcome(
+    programs: list[list[Exchange]], schedule: str, n_pes: int, timeout: float
+) -> tuple[str, str]:
     """Launch; return how it ended (right, wrong numbers, refused, hang or defect) and the text."""
     try:
-        found = emu.launch(run, n_pes, args=(programs, schedule), timeout=1.5)
+        found = emu.launch(run, n_pes, args=(programs, schedule), timeout=timeout)
     except ExceptionGroup as group:
         return _ending(group)
     return ("right" if all(map(all, found)) else "wrong numbers"), json.dumps(found)
@@ -255,7 +257,12 @@ def campaign(seed: int, count: int) -> dict[str, int]:
     for _ in range(count):
         n_pes = rng.choice((2, 3))
         programs, change = changed(make_program(rng, n_pes), rng, n_pes)
-        end, text = outcome(programs, rng.choice(("program", "random")), n_pes)
+        schedule = rng.choice(("program", "random"))
+        end, text = outcome(programs, schedule, n_pes, 2.0)
+        if (
+            end == "defect"
+        ):  # on a machine that is busy with other things a PE may not have got that far
+            end, text = outcome(programs, schedule, n_pes, 20.0)
         assert end != "defect", f"{change}\n{programs}\n{text}"
         ends[end] += 1
     return ends
@@ -266,7 +273,7 @@ def test_unchanged_programs_are_right(seed: int) -> None:
     rng = random.Random(seed)
     for schedule in ("program", "random"):
         program = [e for _ in range(4) for e in make_program(rng, 3)]
-        assert outcome([program] * 3, schedule, 3) == (
+        assert outcome([program] * 3, schedule, 3, 60.0) == (
             "right",
             json.dumps([[True] * len(program)] * 3),
         )

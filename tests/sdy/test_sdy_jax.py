@@ -63,3 +63,35 @@ except ValueError as error:
     assert printed == (
         "True\nin_shardings: the function is jitted already; give the shardings to jax.jit\n"
     )
+
+
+def test_shardings_pass_through_what_was_chlo() -> None:
+    """XLA legalizes CHLO before Shardy, which has no rules for it."""
+    printed = run("""
+def activated(x):
+    return jax.lax.erf(x) * jnp.square(x)
+
+for legalize in (True, False):
+    module = emu.sdy.from_jax(activated, x, in_shardings=rows, legalize_chlo=legalize)
+    *_, last = (r for r in emu.sdy.explain(module) if r.operation == "stablehlo.multiply")
+    print("chlo." in str(module), last.after)
+""")
+    assert printed.splitlines() == [
+        'False #sdy.sharding<@mesh, [{"data", ?}, {?}]>',
+        "True None",
+    ]
+
+
+def test_arguments_of_from_jax_are_checked_before_jax_is_asked() -> None:
+    printed = run("""
+for wrong in ({"platform": 3}, {"locations": 1}, {"legalize_chlo": "yes"}):
+    try:
+        emu.sdy.from_jax(layer, x, w, **wrong)
+    except emu.sdy.ArgumentError as error:
+        print(error)
+""")
+    assert printed.splitlines() == [
+        "platform must be the name of a platform, but got 3 of type int",
+        "locations must be True or False, but got 1 of type int",
+        "legalize_chlo must be True or False, but got 'yes' of type str",
+    ]

@@ -96,7 +96,8 @@ class Mesh(SdyAttribute):
 
     def __post_init__(self) -> None:
         devices = self.device_ids
-        if self.axes and devices and devices == tuple(range(self.total_size)):
+        count = self.total_size if self.axes else 0
+        if devices and len(devices) == count and devices == tuple(range(count)):
             object.__setattr__(self, "device_ids", ())
 
     @property

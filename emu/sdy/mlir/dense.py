@@ -124,7 +124,8 @@ def _words(body: str, shape: tuple[int, ...], pairs: bool) -> list[str]:
     """The numbers in order, after a look at the nesting."""
     brackets = re.sub(r"[^\[\](),]+", "", body)
     leaf = "(,)" if pairs else ""
-    if brackets != leaf and brackets != _skeleton(shape, leaf):
+    # A shape with more elements than there is text need not be written out.
+    if brackets != leaf and (_count(shape) > len(body) or brackets != _skeleton(shape, leaf)):
         _explain(body, shape)
     return [word for word in re.sub(r"[\[\](),\s]+", " ", body).split(" ") if word]
 

@@ -69,7 +69,7 @@ class Value:
     @property
     def parent_block(self) -> Block | None:
         """The block in which the value comes to be."""
-        raise NotImplementedError
+        return None
 
     def replace_all_uses_with(self, new: Value) -> None:
         """Make every use one of ``new``, newest first, as MLIR does."""

@@ -57,6 +57,8 @@ def _simple_tensor(text: str) -> Type | None:
     element = scalar_type(word)
     if element is None or isinstance(element, NoneType):
         return None
+    if isinstance(element, IntegerType) and element.width > _MAX_WIDTH:
+        return None  # read as any other type, it is an error with its place
     shape = tuple(None if d == "?" else int(d) for d in dimensions.split("x")[:-1])
     return TensorType(shape, element)
 

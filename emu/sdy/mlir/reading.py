@@ -60,6 +60,10 @@ def parse(
     except MlirError as error:
         # On its way out an error may have gathered others.
         raise _failed(error.diagnostics, source, took) from None
+    except (ValueError, OverflowError):
+        # Python reads no numbers of more than 4,300 digits.
+        found = Diagnostic(Severity.ERROR, parser.here(), "number is too large")
+        raise _failed([found], source, took) from None
     except RecursionError:
         found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
         raise _failed([found], source, took) from None

@@ -249,10 +249,13 @@ class TokenReader:
         return -value if negative else value
 
     def integer(self) -> int:
-        """Read an integer."""
+        """Read an integer of 64 bits."""
+        place = self.starts[self.index]
         value = self.optional_integer()
         if value is None:
             self.error("expected integer value")
+        if not -(1 << 63) <= value < 1 << 63:
+            self.error("integer value too large", place)
         return value
 
     def optional_string(self) -> str | None:

@@ -238,6 +238,10 @@ def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
     return True
 
 
+def _error_of_unlinked(op: Operation, diagnostics: Diagnostics) -> None:
+    diagnostics.emit(_error(op, "operation's operand is unlinked"))
+
+
 def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
     """Whether what is in an isolated operation uses only what is defined there."""
     for region in isolated.regions:
@@ -247,7 +251,10 @@ def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
                 for op in block:
                     for value in op._operands:
                         home = value.parent_block
-                        if home is None or not _is_ancestor(region, home.parent):
+                        if home is None or home.parent is None:  # its name was never defined
+                            _error_of_unlinked(op, diagnostics)
+                            return False
+                        if not _is_ancestor(region, home.parent):
                             error = _error(
                                 op, f"'{op.name}' op using value defined outside the region"
                             )

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from emu.sdy.mlir.arguments import check
+from emu.sdy.mlir.arguments import ArgumentError, check
 from emu.sdy.mlir.collection import paused_collection
-from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
+from emu.sdy.mlir.diagnostics import Diagnostics, MlirError, PassFailed
 from emu.sdy.mlir.symbols import indexed
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ def _option_types(kind: type[Pass]) -> Mapping[str, type]:
     return found
 
 
+_INTERNAL = "internal error:"
+
 _registered: dict[str, type[Pass]] = {}
 _P = TypeVar("_P", bound=type[Pass])
 
@@ -130,6 +132,15 @@ def registered() -> Mapping[str, type[Pass]]:
     return _registered
 
 
+def _run(each: Pass, module: Operation, session: Session) -> None:
+    if each.anchor == "builtin.module":
+        each.run(module, session)
+        return
+    with indexed(module):
+        for op in [op for op in module.body() if op.name == each.anchor]:
+            each.run(op, session)
+
+
 def run_pass(each: Pass, module: Operation, session: Session) -> None:
     """Run a pass on the module, or on each function of it.
 
@@ -137,12 +148,20 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
     verify after each of their passes instead).
     """
     with paused_collection():
-        if each.anchor == "builtin.module":
-            each.run(module, session)
-        else:
-            with indexed(module):
-                for op in [op for op in module.body() if op.name == each.anchor]:
-                    each.run(op, session)
+        try:
+            _run(each, module, session)
+        except (MlirError, PassFailed, ArgumentError, OSError):
+            raise
+        except RecursionError:
+            message = f"{each.name}: regions, calls or types are nested too deeply"
+            session.diagnostics.error(module.location, message)
+            raise PassFailed(message) from None
+        except Exception as error:
+            # A module that no verifier refused, and that the pass did not expect.
+            message = f"{each.name} cannot take this module: {_INTERNAL} {type(error).__name__}"
+            message += f": {error}" if str(error) else ""
+            session.diagnostics.error(module.location, message)
+            raise PassFailed(message) from error
         if session.verify_each and not isinstance(each, Pipeline):
             from emu.sdy.mlir.verify import verify
 

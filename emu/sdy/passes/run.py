@@ -40,7 +40,7 @@ def run(
     for each in chosen:
         try:
             run_pass(each, module, session)
-        except PassFailed:
+        except PassFailed as failure:
             errors = "\n".join(f"{d.location}: {d.message}" for d in session.diagnostics.errors)
-            raise PassFailed(f"{each.name} failed\n{errors}") from None
+            raise PassFailed(f"{each.name} failed\n{errors}") from failure.__cause__
     return session.diagnostics.emitted

@@ -116,7 +116,10 @@ def parse_pipeline(text: str) -> list[Pass]:
         PassTextError: It is no pipeline, or names what is not there.
     """
     check_text("pipeline", text)
-    passes, end = _passes(text, 0)
+    try:
+        passes, end = _passes(text, 0)
+    except RecursionError:
+        raise PassTextError(f"pipeline {text[:40]!r}… is nested too deeply") from None
     if end != len(text):
         raise PassTextError(f"pipeline {text!r}: nothing is expected at {text[end:]!r}")
     return passes

@@ -224,6 +224,8 @@ class Recorder:
                 return [self.home(event.value)]
             block = event.value.parent_block
             function = _function(block.parent_op if block is not None else None)
+            if function is None:
+                return [self.home(event.value)]
             return [self.home(FunctionResult(function, event.result_index))]
         if event.result_index is not None:
             result = FunctionResult(event.op, event.result_index)
@@ -274,10 +276,10 @@ def _home(holder: Holder) -> Holder:
     return value
 
 
-def _function(op: Operation | None) -> Operation:
-    if op is None:
-        raise ValueError("the returned value is in no function")
-    return op if op.name == "func.func" else _function(op.parent_op)
+def _function(op: Operation | None) -> Operation | None:
+    while op is not None and op.name != "func.func":
+        op = op.parent_op
+    return op
 
 
 def _new_axes(before: TensorSharding | None, after: TensorSharding) -> list[tuple[int, AxisRef]]:

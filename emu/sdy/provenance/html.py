@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
-from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.printing import stripped
 from emu.sdy.mlir.types import TensorType
 from emu.sdy.propagation.events import StepEvent
@@ -86,7 +86,9 @@ def _sharding(sharding: TensorSharding | None, scope: Operation) -> dict[str, An
     """
     if sharding is None:
         return None
-    mesh = get_mesh(scope, sharding.mesh)
+    mesh = find_mesh(scope, sharding.mesh)
+    if mesh is None:  # a module that propagation refused
+        return None
     return {
         "text": stripped(sharding),
         "devices": mesh.total_size,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from emu.sdy.mlir.attributes import ArrayAttr, Attribute, FloatAttr
@@ -169,9 +170,9 @@ def _read_layout(p: Parser, letters: str) -> tuple[dict[str, int], tuple[int, ..
         p.error(f"Expected dimensions {', '.join(missing)} not specified")
     p.expect("]")
     count = max(spatial, default=-1) + 1
-    holes = [str(i) for i in range(count) if i not in spatial]
-    if holes:
-        p.error(f"Expected spatial dimensions {', '.join(holes[:10])} not specified")
+    if count > len(spatial):
+        holes = (str(i) for i in range(count) if i not in spatial)
+        p.error(f"Expected spatial dimensions {', '.join(islice(holes, 10))} not specified")
     return named, tuple(spatial[i] for i in range(count))
 
 

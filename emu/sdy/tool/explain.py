@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from emu.sdy.mlir.arguments import ArgumentError
 from emu.sdy.mlir.diagnostics import MlirError
 from emu.sdy.mlir.lexer import SourceText, render
-from emu.sdy.passes.text import PassTextError, parse_pipeline
+from emu.sdy.passes.text import parse_pipeline
 from emu.sdy.provenance import Explanation, explain
+from emu.sdy.tool.files import open_to_write, read_text
 
 __all__ = ["run_explain"]
 
@@ -41,18 +43,19 @@ def run_explain(
     """
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = read_text(file)
         pipeline = None if passes is None else parse_pipeline(passes)
         explanation = explain(text, pipeline, file=file)
         _write(explanation, values, function, stdout)
         if html is not None:
-            html.write_text(explanation.html(), encoding="utf-8")
+            with open_to_write(str(html)) as page:
+                page.write(explanation.html())
         source = SourceText(text, file)
         stderr.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
     except MlirError as error:
         stderr.write(f"{error}\n")
         return 1
-    except (PassTextError, OSError, ValueError) as error:
+    except (ArgumentError, OSError) as error:
         stderr.write(f"emu sdy explain: {error}\n")
         return 2
     return 0 if explanation.failure is None else 1

@@ -12,6 +12,7 @@ from emu.sdy.mlir.lexer import SourceText, render
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.tool.arguments import HELP, OptArguments, UsageError, parse_arguments, pass_list
 from emu.sdy.tool.expected import check_expected
+from emu.sdy.tool.files import open_to_write, read_text
 
 __all__ = ["run_opt"]
 
@@ -39,21 +40,14 @@ def run_opt(
         if options.help or options.list_passes:
             stdout.write(HELP if options.help else pass_list())
             return 0
-        text = _read(options.file)
-        if options.output is not None:
-            with open(options.output, "w", encoding="utf-8") as out:
-                return _run(text, options, out, stderr)
-        return _run(text, options, stdout, stderr)
-    except (UsageError, OSError, UnicodeDecodeError) as error:
+        text = read_text(options.file)
+        if options.output is None:
+            return _run(text, options, stdout, stderr)
+        with open_to_write(options.output) as out:
+            return _run(text, options, out, stderr)
+    except (UsageError, OSError) as error:
         stderr.write(f"emu sdy opt: {error}\n")
         return _USAGE
-
-
-def _read(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read()
-    with open(file, encoding="utf-8") as stream:
-        return stream.read()
 
 
 def _run(text: str, options: OptArguments, out: TextIO, err: TextIO) -> int:

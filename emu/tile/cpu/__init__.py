@@ -12,7 +12,8 @@ How it works, in the order in which a kernel meets it: ``analysis`` finds what m
 ``lanes`` reads values at a point; ``combining``, ``scanning``, ``products``, ``atomic``, ``histogram`` are what
 is no arithmetic on single elements; ``emitter`` strings all of it together with the control flow, and ``compiling``
 begins and ends it. ``elementwise``, ``conversions`` and ``mathematics`` write the arithmetic itself. ``native`` turns
-LLVM IR into code, ``kernel`` launches it, on the threads of ``pool``.
+LLVM IR into code, ``kernel`` launches it, on the threads of ``pool``. By ``polling`` and ``watching`` a kernel that
+runs for long lets signals in, ``crash`` says which kernel has crashed.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ _LEFT = call.PAIRS
 
 def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module; ``emu.tile.cpu.compile`` says what is promised."""
+    if options is not None and not isinstance(options, Options):
+        raise TypeError(f"options must be Options, but got {type(options).__name__}")
     with deep():
         verify(module)
         module = simplify(module)
@@ -153,7 +155,7 @@ def _leave(builder: ir.IRBuilder, table: Any, status: Any) -> None:
 
 
 def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir.Function:
-    """Emit what runs programs from a first to before a last."""
+    """Emit what runs programs from a first to before a last, and looks at the clock after some of them."""
     kind = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, _POINTER])
     function = ir.Function(module, kind, "span")
     function.linkage = "internal"
@@ -162,42 +164,56 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     arguments = read(builder, table, call.ARGUMENTS, _POINTER)
     x, y, z = (read(builder, table, n) for n in (call.X, call.Y, call.Z))
     scratch_ = read(builder, table, call.SCRATCH, _POINTER)
-    start, loop, failed, more, next_, due, done = (function.append_basic_block() for _ in range(7))
+    start, loop, failed, more, pause, due, done = (function.append_basic_block() for _ in range(7))
     builder.cbranch(builder.icmp_signed("<", first, last), start, done)
     builder.position_at_end(start)
     plane = builder.udiv(first, x)
     origin = [first, builder.urem(first, x), builder.urem(plane, y), builder.udiv(plane, y)]
+    horizon = builder.add(first, read(builder, told, _LEFT))
+    begun = [horizon, _smaller(builder, horizon, last)]
     builder.branch(loop)
     builder.position_at_end(loop)
-    number, *indices = (builder.phi(r.I64) for _ in range(4))
+    number, *indices, clock, end = (builder.phi(r.I64) for _ in range(6))
     numbers = [builder.trunc(v, r.I32) for v in (*indices, x, y, z)]
     write(builder, table, call.NUMBER, number)
     status = builder.call(program, [arguments, *numbers, scratch_, table])
     builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, more)
     builder.position_at_end(more)
-    left = builder.sub(read(builder, told, _LEFT), r.number(r.I64, 1))
-    write(builder, told, _LEFT, left)
     following = _next_program(builder, number, indices, (x, y))
-    builder.cbranch(builder.icmp_signed(">", left, r.number(r.I64, 0)), next_, due)
+    builder.cbranch(builder.icmp_signed("<", following[0], end), loop, pause)
+    builder.position_at_end(pause)
+    write(builder, told, _LEFT, builder.sub(clock, following[0]))
+    builder.cbranch(builder.icmp_signed("<", following[0], clock), done, due)
     builder.position_at_end(due)
     budget = builder.call(tick, [table, told])
     write(builder, told, _LEFT, budget)
-    stop = function.append_basic_block()
-    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), next_, stop)
+    horizon = builder.add(following[0], budget)
+    later = [horizon, _smaller(builder, horizon, last)]
+    stop, check = function.append_basic_block(), function.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), check, stop)
     builder.position_at_end(stop)
     code = builder.shl(number, r.number(r.I64, CODE_BITS))
     builder.ret(builder.or_(code, r.number(r.I64, LOOP_CODES)))
-    builder.position_at_end(next_)
-    for variable, at_first, later in zip((number, *indices), origin, following, strict=True):
-        variable.add_incoming(at_first, start)
-        variable.add_incoming(later, next_)
+    builder.position_at_end(check)
     builder.cbranch(builder.icmp_signed("<", following[0], last), loop, done)
+    variables = (number, *indices, clock, end)
+    for block, values in (
+        (start, origin + begun),
+        (more, [*following, clock, end]),
+        (check, following + later),
+    ):
+        for variable, value in zip(variables, values, strict=True):
+            variable.add_incoming(value, block)
     builder.position_at_end(failed)
     shifted = builder.shl(number, r.number(r.I64, CODE_BITS))
     builder.ret(builder.or_(shifted, status))
     builder.position_at_end(done)
     builder.ret(r.number(r.I64, 0))
     return function
+
+
+def _smaller(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
 
 
 def _next_program(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from emu.tile.cpu import call, native, pool, watching
+from emu.tile.cpu import call, crash, native, pool, watching
 from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
 from emu.tile.cpu.thread import memory as _memory
 
@@ -76,6 +76,11 @@ class Kernel:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._facts[call.PREPARE] = watching.prepare_address()
         self._facts[call.KERNEL] = watching.enrol(self)
+        note = crash.note(self.name, self.place, self.parameters)
+        self._note = ctypes.create_string_buffer(note)
+        self._facts[call.NOTE] = ctypes.addressof(self._note)
+        self._facts[call.NOTE_BYTES] = len(note)
+        crash.install()
 
     def to_bytes(self) -> bytes:
         """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
@@ -85,8 +90,18 @@ class Kernel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
-        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code."""
-        return cls(*pickle.loads(data))
+        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code.
+
+        Raises:
+            TypeError: ``data`` is no bytes.
+            ValueError: It is not what :meth:`to_bytes` gives.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data must be bytes, but got {type(data).__name__}")
+        try:
+            return cls(*pickle.loads(data))
+        except (pickle.PickleError, EOFError, TypeError, LookupError, AttributeError) as error:
+            raise ValueError(f"data must be what to_bytes() gave, but is not: {error}") from error
 
     def launch(self, arguments: int, x: int = 1, y: int = 1, z: int = 1, threads: int = 1) -> None:
         """Run the programs of a grid, and return when all have ended.

@@ -74,19 +74,21 @@ def new_name(prefix: str) -> str:
         return f"{prefix}.{_next_number}"
 
 
-def to_object(text: str, target: Target | None = None) -> bytes:
+def to_object(text: str, target: Target | None = None, optimise: bool = True) -> bytes:
     """Optimise a module of LLVM IR and compile it to an object file.
 
     Args:
         text: The module. It says itself which operations may be reassociated or contracted.
         target: Default: this machine.
+        optimise: False for code that is to be there soon, and seldom runs.
 
     Returns:
         The object file.
     """
     with _lock:
         machine = _machine(target or host())
-        return bytes(machine.emit_object(_optimised(text, machine)))
+        module = _optimised(text, machine) if optimise else binding.parse_assembly(text)
+        return bytes(machine.emit_object(module))
 
 
 def to_assembly(text: str, target: Target | None = None) -> str:

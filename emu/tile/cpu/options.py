@@ -15,3 +15,12 @@ class Options:
     """
 
     contract: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            TypeError: ``contract`` is no bool.
+        """
+        if not isinstance(self.contract, bool):
+            raise TypeError(f"contract must be a bool, but got {self.contract!r:.80}")

@@ -175,13 +175,11 @@ class LoopPoll:
         self._frame = frame
         self._table, self._tick, self._told = table, tick, told
         self._waits = waits
-        rounds = _HEAVY if _is_heavy(operation) else _LIGHT
-        self._left = frame.variable(r.I64)
-        builder = frame.builder
-        builder.store(r.number(r.I64, rounds), self._left)
-        write(builder, told, call.ASKED, 0)
-        write(builder, told, call.BUDGET, rounds)
-        write(builder, told, call.CALLED, 0)
+        self._rounds = _HEAVY if _is_heavy(operation) else _LIGHT
+        # Both stay in registers: a loop of few rounds pays for nothing else.
+        self._left, self._late = frame.variable(r.I64), frame.variable(r.BIT)
+        frame.builder.store(r.number(r.I64, self._rounds), self._left)
+        frame.builder.store(r.number(r.BIT, 0), self._late)
 
     def repeat(self, head: ir.Block) -> None:
         """Emit the way back to the head of the loop."""
@@ -189,8 +187,16 @@ class LoopPoll:
         builder = frame.builder
         left = builder.sub(builder.load(self._left, typ=r.I64), r.number(r.I64, 1))
         builder.store(left, self._left)
-        tick, again = frame.block("tick"), frame.block("again")
-        builder.cbranch(builder.icmp_signed(">", left, r.number(r.I64, 0)), head, tick)
+        due, first, tick = frame.block("due"), frame.block("first"), frame.block("tick")
+        again = frame.block("again")
+        builder.cbranch(builder.icmp_signed(">", left, r.number(r.I64, 0)), head, due)
+        builder = ir.IRBuilder(due)
+        builder.cbranch(builder.load(self._late, typ=r.BIT), tick, first)
+        builder = ir.IRBuilder(first)
+        builder.store(r.number(r.BIT, 1), self._late)
+        for which, value in ((call.ASKED, 0), (call.BUDGET, self._rounds), (call.CALLED, 0)):
+            write(builder, self._told, which, value)
+        builder.branch(tick)
         frame.start_block(tick)
         builder = frame.builder
         write(builder, self._told, call.LOOP, self.number)
@@ -206,7 +212,9 @@ class LoopPoll:
     def end(self) -> None:
         """Emit what stands behind the loop: who waited says that it no longer does."""
         frame = self._frame
-        said, after = frame.block("said"), frame.block("after")
+        late, said, after = frame.block("late"), frame.block("said"), frame.block("after")
+        frame.builder.cbranch(frame.builder.load(self._late, typ=r.BIT), late, after)
+        frame.start_block(late)
         asked = read(frame.builder, self._told, call.CALLED)
         frame.builder.cbranch(
             frame.builder.icmp_signed("==", asked, r.number(r.I64, 0)), after, said

@@ -16,6 +16,19 @@ _LINE = 64
 All = tuple[Any, int, int, int, int, Any]
 
 
+def _new_key() -> int | None:
+    """Return the key by which native code finds a thread's table; None where there are none."""
+    key = ctypes.c_uint()
+    try:
+        failed = ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None)
+    except (AttributeError, OSError):
+        return None
+    return None if failed else key.value
+
+
+KEY = _new_key()
+
+
 class Memory(threading.local):
     """Scratch, in whole cache lines, and the table that entries read, with what a launch leaves behind.
 
@@ -32,6 +45,8 @@ class Memory(threading.local):
 
     def __init__(self) -> None:
         self.all = self.mine = fresh()
+        if KEY is not None:
+            ctypes.CDLL(None).pthread_setspecific(KEY, ctypes.c_void_p(self.mine[1]))
         self.error: BaseException | None = None
         self.spin: Spin | None = None
         self.job: Job | None = None

@@ -253,7 +253,7 @@ def compile_kernel(module: Module, *, threads: int = 128) -> CudaKernel:
         NotCoveredError: The module has something that is not covered; names it, its place and types.
         TileError: The module breaks a rule of the tile IR.
     """
-    if not (isinstance(threads, int) and 1 <= threads <= _MOST_THREADS) or threads & (threads - 1):
+    if not (type(threads) is int and 1 <= threads <= _MOST_THREADS) or threads & (threads - 1):
         raise ValueError(
             f"threads must be a power of two from 1 to {_MOST_THREADS}, but got {threads}"
         )

@@ -4,7 +4,7 @@ The module that is given stays as it is (but for ``CarryOffsets``, which changes
 nobody can see may vanish: unused loads, the payloads of NaN.
 """
 
-from emu.tile.ir import Module
+from emu.tile.ir import Module, checked_module
 from emu.tile.passes.carry_offsets import CarryOffsets
 from emu.tile.passes.common import CommonSubexpressions
 from emu.tile.passes.dead import DeadCode
@@ -18,6 +18,7 @@ DEFAULT: tuple[Pass, ...] = (Inline(), FoldConstants(), CommonSubexpressions(), 
 
 def simplify(module: Module, passes: tuple[Pass, ...] = DEFAULT) -> Module:
     """Apply passes one after another and return the last's module."""
+    module = checked_module(module)
     for one in passes:
         module = one.apply(module)
     return module

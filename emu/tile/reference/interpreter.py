@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import numbers
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from emu.tile import printing
-from emu.tile.ir import Function, Location, Module, Operation, Region, TileError, Value
+from emu.tile.ir import (
+    Function,
+    Location,
+    Module,
+    Operation,
+    Region,
+    TileError,
+    Value,
+    checked_module,
+)
 from emu.tile.ops import Code
 from emu.tile.reference import along, memory, shapes
 from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
@@ -61,21 +72,38 @@ def run(
         TypeError: The kernel has an argument that is a tile.
         ValueError: The number of arguments is wrong, or an argument is out of its type's range.
     """
-    kernel = module.kernel
-    if len(arguments) != len(kernel.body.arguments):
-        raise ValueError(
-            f"arguments must be {len(kernel.body.arguments)} numbers, but got {len(arguments)}"
-        )
-    values = [
-        argument(given, to.type) for given, to in zip(arguments, kernel.body.arguments, strict=True)
-    ]
-    extents: Triple = (*(int(g) for g in grid), 1, 1, 1)[:3]  # type: ignore[assignment]
+    kernel, extents = checked_module(module).kernel, _extents(grid)
+    if not isinstance(arguments, Sequence) or len(arguments) != len(kernel.body.arguments):
+        got = len(arguments) if isinstance(arguments, Sequence) else repr(arguments)[:80]
+        raise ValueError(f"arguments must be {len(kernel.body.arguments)} numbers, but got {got}")
+    values = []
+    for number, (given, to) in enumerate(zip(arguments, kernel.body.arguments, strict=True)):
+        try:
+            values.append(argument(given, to.type))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"arguments[{number}]: {error}") from None
     with np.errstate(all="ignore"):
         for z, y, x in itertools.product(*(range(e) for e in reversed(extents))):
             Program(module, (x, y, z), extents, write or sys.stdout.write).call(kernel, values)
 
 
-def argument(value: bool | float, type_: Type) -> Array:
+def _extents(grid: Sequence[int]) -> Triple:
+    """Return the extents of a grid along x, y and z.
+
+    Raises:
+        TypeError: It is not a sequence of integers.
+        ValueError: It has more than three, or a negative one.
+    """
+    try:
+        found = tuple(operator.index(g) for g in grid)
+    except TypeError:
+        raise TypeError(f"grid must be up to three integers, but got {grid!r:.80}") from None
+    if len(found) > 3 or any(not 0 <= extent < 1 << 31 for extent in found):
+        raise ValueError(f"grid must be up to three extents in [0, 2**31), but got {grid!r:.80}")
+    return (*found, 1, 1, 1)[:3]  # type: ignore[return-value]
+
+
+def argument(value: Any, type_: Type) -> Array:
     """Return a number as a scalar array of a scalar type.
 
     Raises:
@@ -84,6 +112,9 @@ def argument(value: bool | float, type_: Type) -> Array:
     """
     if isinstance(type_, Tile | Token):
         raise TypeError(f"arguments of kernels must be scalars or pointers, but one is {type_}")
+    is_number = isinstance(value, numbers.Real | np.number | np.bool_)
+    if not is_number:
+        raise TypeError(f"an argument of type {type_} must be a number, but got {value!r:.60}")
     if isinstance(type_, DType) and type_.is_float:
         return to_float(np.asarray(float(value), np.float64), type_)
     dtype = numpy_dtype(type_)

@@ -62,7 +62,10 @@ def parse_module(text: str) -> Module:
 
     Raises:
         ParseError: The text breaks the form; the message says where.
+        TypeError: It is no string.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, but got {type(text).__name__}")
     return Parser(text).module()
 
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from emu.tile.ir import Function, Location, Module, Operation, Region, Value
+from emu.tile.ir import Function, Location, Module, Operation, Region, Value, checked_module
 from emu.tile.types import Type
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -23,7 +23,7 @@ def print_module(module: Module) -> str:
         TypeError: An attribute is neither a truth value, number or string nor a tuple of these.
     """
     printer = Printer()
-    printer.module(module)
+    printer.module(checked_module(module))
     return "\n".join(printer.lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emu.triton import knobs
+from emu.triton.runtime import checks
 from emu.triton.runtime import options as launch_options
 from emu.triton.runtime.arguments import CONSTANT
 from emu.triton.runtime.compiled import CompiledKernel
@@ -42,15 +43,33 @@ class ASTSource:
         self.name = fn.__name__
         self.attrs = attrs or {}
         self.constants: dict[str, Any] = {}
+        if constexprs is not None and not isinstance(constexprs, dict):
+            raise TypeError(f"constexprs must be a dict, but got {checks.named(constexprs)}")
         for name, value in (constexprs or {}).items():
-            where = name[0] if isinstance(name, tuple) else name
-            named = fn.arg_names[where] if isinstance(where, int) else where
-            self.constants[named] = plain_value(value)
+            self.constants[_parameter(fn, name)] = plain_value(value)
+        signature = checks.mapping("signature", signature)
         self.signature: dict[str, Any] = {}
         for name in fn.arg_names:
             if name not in signature and name not in self.constants:
                 raise ValueError(f"signature must have the type of {name}, but got {signature!r}")
             self.signature[name] = CONSTANT if name in self.constants else signature[name]
+
+
+def _parameter(fn: JITFunction[Any], name: Any) -> str:
+    """Return the parameter that a key of the constants names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    where = name[0] if isinstance(name, tuple) and name else name
+    if isinstance(where, int) and -len(fn.arg_names) <= where < len(fn.arg_names):
+        return fn.arg_names[where]
+    if where not in fn.arg_names:
+        raise ValueError(
+            f"constexprs must be of parameters of {fn.__name__} ({', '.join(fn.arg_names)}), but one is "
+            f"of {name!r:.60}"
+        )
+    return str(where)
 
 
 def compile(

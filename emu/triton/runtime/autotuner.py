@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from emu.triton import knobs
-from emu.triton.runtime import cache
+from emu.triton.runtime import cache, checks
 from emu.triton.runtime.arguments import own_look
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
@@ -49,7 +49,13 @@ class Config:
         pre_hook: Callable[[dict[str, Any]], Any] | None = None,
         ir_override: str | None = None,
     ) -> None:
-        self.kwargs = kwargs
+        self.kwargs = checks.mapping("kwargs", kwargs)
+        for name, value in (("num_warps", num_warps), ("num_ctas", num_ctas)):
+            checks.whole(name, value, 1)
+        checks.whole("num_stages", num_stages, 0)
+        if maxnreg is not None:
+            checks.whole("maxnreg", maxnreg, 1)
+        checks.function("pre_hook", pre_hook)
         self.num_warps = num_warps
         self.num_ctas = num_ctas
         self.num_stages = num_stages
@@ -114,10 +120,13 @@ class Autotuner(KernelInterface[Any]):
     ) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self.configs = list(configs) or [Config({})]
-        self.keys = list(key)
-        self.reset_to_zero = list(reset_to_zero or ())
-        self.restore_value = list(restore_value or ())
+        self.configs = checks.items("configs", configs) or [Config({})]
+        for config in self.configs:
+            if not isinstance(config, Config):
+                raise TypeError(f"configs must be Configs, but one is {checks.named(config)}")
+        self.keys = checks.names("key", key)
+        self.reset_to_zero = checks.names("reset_to_zero", reset_to_zero)
+        self.restore_value = checks.names("restore_value", restore_value)
         for name in ("keys", "reset_to_zero", "restore_value"):
             unknown = [n for n in getattr(self, name) if n not in self.arg_names]
             if unknown:
@@ -126,16 +135,26 @@ class Autotuner(KernelInterface[Any]):
                     f"({', '.join(self.arg_names)}), but got {', '.join(map(repr, unknown))}"
                 )
         self.cache: dict[tuple[Any, ...], Config] = {}
-        self.cache_results = cache_results
+        self.cache_results = checks.flag("cache_results", cache_results)
+        for name, hook in (
+            ("pre_hook", pre_hook),
+            ("post_hook", post_hook),
+            ("do_bench", do_bench),
+        ):
+            checks.function(name, hook)
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
         self.pre_hook: Callable[..., Any] = pre_hook or self._reset
         self.post_hook: Callable[..., Any] = post_hook or self._restore
         self.restore_copies: dict[str, Any] = {}
-        pruning = prune_configs_by or {}
-        self.perf_model = pruning.get("perf_model")
+        pruning = checks.mapping("prune_configs_by", prune_configs_by)
+        self.perf_model = checks.function(
+            "perf_model of prune_configs_by", pruning.get("perf_model")
+        )
         self.configs_top_k = pruning.get("top_k", 1.0)
-        self.early_config_prune = pruning.get("early_config_prune")
+        self.early_config_prune = checks.function(
+            "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
+        )
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self._do_bench = do_bench or _bench_of(warmup, rep, use_cuda_graph)
         self.base_fn = fn
@@ -462,7 +481,13 @@ class Heuristics(KernelInterface[Any]):
     ) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self.values = values
+        self.values = checks.mapping("values", values)
+        for name, compute in self.values.items():
+            if not callable(compute):
+                raise TypeError(
+                    f"values must be functions of the arguments, but that of {name} is "
+                    f"{checks.named(compute)}"
+                )
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__module__ = fn.__module__
 

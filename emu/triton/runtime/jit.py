@@ -291,8 +291,8 @@ def jit(fn: Any = None, **settings: Any) -> Any:
         return functools.partial(jit, **settings)
     if isinstance(fn, JITCallable):
         fn = fn.fn
-    if not callable(fn):
-        raise TypeError(f"fn must be a function, but got {type(fn).__name__}")
+    if not callable(fn) or not hasattr(fn, "__code__"):
+        raise TypeError(f"fn must be a function written with def, but got {type(fn).__name__}")
     return JITFunction(fn, **settings)
 
 

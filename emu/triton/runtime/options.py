@@ -80,13 +80,16 @@ def check(kernel: str, options: dict[str, Any]) -> None:
                 f"kernel or an option ({', '.join(sorted(USED))}, num_warps, num_stages and others)"
             )
     threads = options.get("num_threads")
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
+    if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"num_threads must be an int of at least 1, but got {threads!r}")
     warps = options.get("num_warps", 4)
     if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
         raise ValueError(f"num_warps must be a power of 2, but got {warps!r}")
+    debug = options.get("debug")
+    if debug is not None and debug is not False and debug is not True:
+        raise TypeError(f"debug must be a bool, but got {type(debug).__name__} {debug!r:.60}")
     backend = options.get("backend", BACKENDS[0])
-    if backend is not None and backend not in BACKENDS:
+    if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
         raise ValueError(f"backend must be one of {BACKENDS}, but got {backend!r}")
 
 

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from emu.triton.runtime import checks
+from emu.triton.runtime.arguments import dtype_name
+
 
 class MockTensor:
     """What stands for a tensor of a dtype where a kernel is only compiled.
@@ -17,7 +20,9 @@ class MockTensor:
 
     def __init__(self, dtype: Any, shape: Sequence[int] | None = None) -> None:
         self.dtype = dtype
-        self.shape = list(shape) if shape is not None else [1]
+        self.shape = [1] if shape is None else checks.items("shape", shape)
+        for extent in self.shape:
+            checks.whole("extents of shape", extent, 0)
 
     @staticmethod
     def wrap_dtype(arg: Any) -> Any:
@@ -112,6 +117,8 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
             return tensor
     if not hasattr(tensor, "data_ptr"):
         raise TypeError(f"tensor must be one, but got {type(tensor).__name__}")
+    if dtype_name(dtype, None) is None:
+        raise TypeError(f"dtype must be one that kernels know, but got {checks.named(dtype)}")
     return TensorWrapper(tensor, dtype)
 
 

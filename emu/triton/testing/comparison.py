@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from emu.triton.runtime import checks
 
 __all__ = ["assert_close"]
 
@@ -28,15 +31,49 @@ def assert_close(
     Raises:
         AssertionError: Shapes differ, or an element is further away.
     """
-    dtype = getattr(x, "dtype", None)
-    if dtype is None:
-        dtype = np.asarray(x).dtype
-    absolute = 1e-2 if atol is None else atol(dtype) if callable(atol) else atol
-    relative = 0.0 if rtol is None else rtol(dtype) if callable(rtol) else rtol
-    one, other = _plain(x), _plain(y)
+    one, other = _numbers("x", x), _numbers("y", y)
+    dtype = getattr(x, "dtype", one.dtype)
+    absolute = _tolerance("atol", atol, dtype, 1e-2)
+    relative = _tolerance("rtol", rtol, dtype, 0.0)
     np.testing.assert_allclose(
         one, other, atol=absolute, rtol=relative, equal_nan=True, err_msg=err_msg
     )
+
+
+def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = _plain(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be numbers, but got {checks.named(value)}: {error}") from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must be numbers, but got {checks.named(value)}")
+    return array
+
+
+def _tolerance(name: str, given: Any, dtype: Any, default: float) -> float:
+    """Return a tolerance, of a function what it gives for a dtype.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is negative, or NaN.
+    """
+    value = default if given is None else given
+    if isinstance(given, type) or isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a number or a function, but got {checks.named(given)}")
+    if callable(value):
+        try:
+            value = value(dtype)
+        except TypeError as error:
+            raise TypeError(f"{name} must take a dtype, but: {error}") from error
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number or a function, but got {checks.named(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must fit into a float, but got {value}") from None
+    if not number >= 0:
+        raise ValueError(f"{name} must be at least 0, but got {value}")
+    return number
 
 
 def _plain(value: Any) -> np.ndarray[Any, Any]:

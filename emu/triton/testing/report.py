@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from emu.triton.runtime import checks
+
 __all__ = ["Benchmark", "Mark", "perf_report"]
 
 
@@ -51,6 +53,24 @@ class Benchmark:
         y_log: bool = False,
         styles: Sequence[tuple[str, str]] | None = None,
     ) -> None:
+        x_names, line_names = (
+            checks.names("x_names", x_names),
+            checks.names("line_names", line_names),
+        )
+        x_vals, line_vals = checks.items("x_vals", x_vals), checks.items("line_vals", line_vals)
+        if not x_names:
+            raise ValueError("x_names must name at least one argument, but is empty")
+        for name, text in (
+            ("line_arg", line_arg),
+            ("plot_name", plot_name),
+            ("xlabel", xlabel),
+            ("ylabel", ylabel),
+        ):
+            if not isinstance(text, str):
+                raise TypeError(f"{name} must be a string, but got {checks.named(text)}")
+        args = checks.mapping("args", args)
+        if styles is not None:
+            styles = checks.items("styles", styles)
         if len(line_names) != len(line_vals):
             raise ValueError(
                 f"line_names must have one name for each of the {len(line_vals)} line_vals, but got "

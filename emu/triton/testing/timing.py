@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from emu.triton.runtime import checks
 
 __all__ = ["do_bench", "do_bench_cudagraph", "do_bench_proton"]
 
@@ -43,6 +46,12 @@ def do_bench(
         ValueError: An argument breaks a rule; nothing was run.
     """
     _check(warmup, rep, quantiles, return_mode)
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, but got {checks.named(fn)}")
+    cleared = checks.items("grad_to_none", grad_to_none) if grad_to_none is not None else []
+    for tensor in cleared:
+        if not hasattr(tensor, "grad"):
+            raise TypeError(f"grad_to_none must be tensors, but one is {checks.named(tensor)}")
     synchronize = _synchronize()
     fn()
     synchronize()
@@ -51,7 +60,6 @@ def do_bench(
         fn()
     synchronize()
     estimate = max((time.perf_counter() - start) / 5 * 1e3, 1e-5)
-    cleared = list(grad_to_none) if grad_to_none is not None else ()
     for _ in range(max(1, int(warmup / estimate))):
         fn()
     clock = time.perf_counter
@@ -96,15 +104,19 @@ def _synchronize() -> Callable[[], None]:
     return synchronize
 
 
-def _check(warmup: float, rep: float, quantiles: Sequence[float] | None, return_mode: str) -> None:
-    if return_mode not in _MODES:
+def _check(warmup: Any, rep: Any, quantiles: Any, return_mode: Any) -> None:
+    if not isinstance(return_mode, str) or return_mode not in _MODES:
         raise ValueError(f"return_mode must be one of {_MODES}, but got {return_mode!r}")
     for name, value in (("warmup", warmup), ("rep", rep)):
-        if not value >= 0:
-            raise ValueError(f"{name} must be at least 0 ms, but got {value!r}")
-    for quantile in quantiles or ():
-        if not 0 <= quantile <= 1:
-            raise ValueError(f"quantiles must be in [0, 1], but got {quantile!r}")
+        if not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
+            raise ValueError(f"{name} must be a number of at least 0 (ms), but got {value!r:.80}")
+    if quantiles is None:
+        return
+    if isinstance(quantiles, (str, bytes)) or not isinstance(quantiles, Sequence):
+        raise TypeError(f"quantiles must be a list of numbers, but got {quantiles!r:.80}")
+    for quantile in quantiles:
+        if not isinstance(quantile, numbers.Real) or not 0 <= float(quantile) <= 1:
+            raise ValueError(f"quantiles must be in [0, 1], but got {quantile!r:.80}")
 
 
 def _quantile(ordered: list[float], quantile: float) -> float:

@@ -27,6 +27,10 @@ _ONCE = (  # said once a process
 _ONLY_OURS = (  # where Shardy's are wrong
     "the collectives for this reshard end at",
     "offsets of shards along sub-axes are computed",
+    "partial results of ",
+    "each partial sum starts from ",
+    "each device makes the same random bits",
+    "each device updates its shard at the place",
 )
 CRASHED = "crashed"
 
@@ -43,7 +47,8 @@ def ours(text: str, pipeline: str, *, locations: bool = False, generic: bool = F
             run_pass(_as_of_jaxlib(each), module, session)
         answer = [True, to_text(module, locations=locations, generic=generic)]
     except (MlirError, PassFailed) as error:
-        answer = [False, str(error)]
+        crashed = "internal error: " in str(error)  # what a pass did not expect
+        answer = [False, f"{CRASHED}: {error}" if crashed else str(error)]
     except Exception as error:  # noqa: BLE001  # a crash is a difference, with its piece
         answer = [False, f"{CRASHED}: {type(error).__name__}: {error}"]
     finally:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 import emu.sdy
 
+CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance" / "sdy"
 PASS = "chlo-legalize-to-stablehlo"
 
 
@@ -111,6 +117,21 @@ def test_shardings_are_kept() -> None:
     )
     emu.sdy.run(module, PASS)
     assert f"stablehlo.multiply %arg0, %arg0 {sharding}" in str(module)
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
+def test_the_numbers_are_those_of_jaxlibs_pass() -> None:
+    """In a process of its own: where JAX was imported, each later fork warns."""
+    done = subprocess.run(
+        [sys.executable, str(CONFORMANCE / "chlo.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(CONFORMANCE.parents[2])},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    compared = [line for line in done.stdout.splitlines() if not line.endswith("stays")]
+    assert len(compared) >= 60
 
 
 @pytest.mark.parametrize("name", ["erf", "erf_inv", "lgamma", "digamma", "bessel_i1e"])

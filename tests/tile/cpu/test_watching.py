@@ -54,27 +54,31 @@ def launch(kernel, flags, programs=1, threads=1):
 
 
 @pytest.fixture
-def _alarm(monkeypatch):
-    """Let a test handle SIGALRM, and take every launch for one that is worth threads."""
+def in_a_moment(monkeypatch):
+    """Have a handler called once a kernel runs for long; every launch is taken to be worth threads."""
     monkeypatch.setattr(pool, "WORTH_THREADS_NS", 0)
     before = signal.getsignal(signal.SIGALRM)
-    yield
+
+    def arm(handler):
+        signal.signal(signal.SIGALRM, handler)
+
+        def publish(spins):  # a kernel has asked: it runs
+            monkeypatch.setattr(watching, "publish", lambda spins: None)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+        monkeypatch.setattr(watching, "publish", publish)
+
+    yield arm
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
-
-
-def in_a_moment(handler):
-    signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
 
 
 def raise_stop(number, frame):
     raise Stop("enough")
 
 
-@pytest.mark.usefixtures("_alarm")
 @pytest.mark.parametrize("code", [Code.LOAD, Code.ATOMIC_RMW, Code.ATOMIC_CAS])
-def test_what_a_signals_handler_raises_ends_a_kernel_that_spins(code):
+def test_what_a_signals_handler_raises_ends_a_kernel_that_spins(in_a_moment, code):
     kernel, flags = spinning(code), np.zeros(4, np.int32)
     in_a_moment(raise_stop)
     with pytest.raises(Stop, match="enough") as caught:
@@ -87,8 +91,7 @@ def test_what_a_signals_handler_raises_ends_a_kernel_that_spins(code):
     assert launch(kernel, flags) == 1  # the thread's memory is as good as new
 
 
-@pytest.mark.usefixtures("_alarm")
-def test_an_interrupt_without_text_is_given_one():
+def test_an_interrupt_without_text_is_given_one(in_a_moment):
     def interrupt(number, frame):
         raise KeyboardInterrupt
 
@@ -97,9 +100,8 @@ def test_an_interrupt_without_text_is_given_one():
         launch(spinning(), np.zeros(1, np.int32))
 
 
-@pytest.mark.usefixtures("_alarm")
 @pytest.mark.parametrize("threads", [2, 4])
-def test_it_ends_the_programs_of_all_threads_and_the_pool_works_on(threads):
+def test_it_ends_the_programs_of_all_threads_and_the_pool_works_on(in_a_moment, threads):
     kernel, flags = spinning(), np.ones(64, np.int32)
     assert launch(kernel, flags, 64, threads) == 64
     for waiting in (slice(1, None), slice(40, 41), slice(1, 2)):
@@ -113,8 +115,7 @@ def test_it_ends_the_programs_of_all_threads_and_the_pool_works_on(threads):
         assert launch(kernel, flags, 64, threads) == 64
 
 
-@pytest.mark.usefixtures("_alarm")
-def test_a_handler_that_raises_nothing_lets_the_kernel_go_on_and_may_launch_another():
+def test_a_handler_that_raises_nothing_lets_the_kernel_go_on_and_may_launch_another(in_a_moment):
     kernel, inner, flags = spinning(), spinning(Code.ATOMIC_RMW), np.zeros(1, np.int32)
     seen = []
 
@@ -131,8 +132,7 @@ def test_a_handler_that_raises_nothing_lets_the_kernel_go_on_and_may_launch_anot
     assert memory.all is memory.mine
 
 
-@pytest.mark.usefixtures("_alarm")
-def test_a_launch_of_many_programs_can_be_ended():
+def test_a_launch_of_many_programs_can_be_ended(in_a_moment):
     k = Kernel()
     b = k.builder
     out = k.pointer(np.zeros(1, np.int32))

@@ -72,7 +72,7 @@ def test_quantiles_are_interpolated():
     [
         ({"return_mode": "best"}, "return_mode must be one of"),
         ({"quantiles": [1.5]}, r"quantiles must be in \[0, 1\], but got 1.5"),
-        ({"rep": -1}, "rep must be at least 0 ms"),
+        ({"rep": -1}, "rep must be a number of at least 0"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(arguments, message):

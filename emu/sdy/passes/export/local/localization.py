@@ -41,6 +41,7 @@ __all__ = ["Axes", "CannotLocalize", "Localization", "Options", "axes_of", "is_r
 
 _CAST = "builtin.unrealized_conversion_cast"
 _DEVICE_TO_DEVICE = 1
+_MOST_DEVICES = 1 << 20
 
 Axes = Sequence[AxisRef]
 
@@ -265,6 +266,11 @@ class Localization:
         ``"x":(1)2`` of an axis of size 4 is the bit of weight 2. Until July 2026
         Shardy took them from the minor end; told so, we do as it did.
         """
+        if mesh.total_size > _MOST_DEVICES:
+            raise CannotLocalize(
+                f"a mesh must have at most {_MOST_DEVICES} devices, since tables have an entry "
+                f"for each, but got {mesh.total_size}"
+            )
         right = _shard_indices(mesh, axes, from_major=True)
         if self.options.fix_sub_axis_offsets:
             return right

@@ -1,0 +1,98 @@
+"""Checks of arguments that are looked at once: when a kernel is decorated, or a measurement described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def named(value: Any) -> str:
+    """Return a value for the text of an error."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a value that cannot be shown is still a value
+        text = "one that cannot be shown"
+    return f"{type(value).__name__} {text[:80]}"
+
+
+def names(what: str, value: Any) -> list[str]:
+    """Return a sequence of names as a list; None and ``()`` give none.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if value is None:
+        return []
+    found = items(what, value)
+    for one in found:
+        if not isinstance(one, str):
+            raise TypeError(f"{what} must be a list of names, but has {named(one)}")
+    return found
+
+
+def items(what: str, value: Any) -> list[Any]:
+    """Return a sequence as a list.
+
+    Raises:
+        TypeError: It is none.
+    """
+    try:
+        if not isinstance(value, (str, bytes, bytearray)):
+            return list(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{what} must be a list, but got {named(value)}")
+
+
+def mapping(what: str, value: Any) -> dict[str, Any]:
+    """Return a dictionary with names as keys; of None an empty one.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise TypeError(f"{what} must be a dict by name, but got {named(value)}")
+    return dict(value)
+
+
+def function(what: str, value: Any) -> Any:
+    """Return a function, or None.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(f"{what} must be a function, but got {named(value)}")
+    return value
+
+
+def flag(what: str, value: Any) -> bool:
+    """Return a flag; 0 and 1 will do.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if type(value).__name__ not in ("bool", "bool_", "int") or value not in (0, 1):
+        raise TypeError(f"{what} must be a bool, but got {named(value)}")
+    return bool(value)
+
+
+def whole(what: str, value: Any, least: int) -> int:
+    """Return an integer of at least some.
+
+    Raises:
+        TypeError: It is none.
+        ValueError: It is less.
+    """
+    try:
+        number = int(value.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(f"{what} must be an integer, but got {named(value)}") from None
+    if number < least:
+        raise ValueError(f"{what} must be at least {least}, but got {number}")
+    return number
+
+
+__all__ = ["flag", "function", "items", "mapping", "named", "names", "whole"]
