@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -79,6 +80,8 @@ def register() -> None:
     torch.cuda.nccl.version = lambda: NCCL_VERSION  # type: ignore[assignment, unused-ignore]
     torch._C._get_accelerator = _accelerator(torch._C._get_accelerator)
     replaced = _replace(module.init_process_group)
+    # NCCL would hang where torch guesses a wrong device for a barrier; ours needs none.
+    warnings.filterwarnings("ignore", r"barrier\(\): using the device under current context")
     both: tuple[Any, Any] = (module, dist)
     for owner in both:
         owner.ProcessGroupNCCL = NcclProcessGroup
