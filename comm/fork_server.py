@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
@@ -47,7 +48,8 @@ class ForkServer:
             target=_main_of, args=(_Lazy(make),), name=f"emu-pe-{pe}"
         )
         try:
-            process.start()
+            with _no_typed_main():
+                process.start()
         except (EOFError, OSError) as error:
             how = self.how_it_ended()
             if how is None:
@@ -98,6 +100,21 @@ def _no_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _no_typed_main() -> Iterator[None]:
+    """Hide that the main module came from standard input: new processes would look for that file."""
+    main = vars(sys.modules["__main__"])
+    file = main.get("__file__")
+    if file is None or os.path.exists(file):
+        yield
+        return
+    del main["__file__"]
+    try:
+        yield
+    finally:
+        main["__file__"] = file
 
 
 class _Lazy:

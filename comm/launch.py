@@ -42,7 +42,7 @@ from emu.comm.errors import (
 from emu.comm.fork_server import ForkServer, signal_name
 from emu.comm.input import NONE, Input
 from emu.comm.launch_arguments import check_launch
-from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, Layout
+from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED, Layout
 from emu.comm.link_model import Link
 from emu.comm.monitor import describe_all
 from emu.comm.outcome import read_error, summary_of, text_of
@@ -314,6 +314,7 @@ class _Launch:
         if lost is not None:
             self._lose_server(lost)
             return
+        had_begun = self._segment.block(pe)[B_STATE] != NOT_STARTED
         self._segment.block(pe)[B_STATE] = DEAD
         ended_by_us = process.exitcode is None or process.exitcode in range(256)
         if pe in self._killed or (
@@ -321,6 +322,11 @@ class _Launch:
         ):
             return  # stopped before it could say anything
         how = _how_it_died(process.exitcode, self._segment.free_bytes())
+        if process.exitcode == 1 and not had_begun:
+            how += (
+                ": it could not load the script again, and has printed why; a script must call "
+                'emu.launch under `if __name__ == "__main__":`'
+            )
         stack = crash_stack(self._segment, pe)
         where = f"; it was in (innermost call first)\n{stack}\n" if stack else ". "
         others = describe_all(self._segment, frozenset({pe}))
