@@ -89,14 +89,15 @@ class Progress:
         self._tell_of_threads(seen, now)
         if any(self._is_apart(s) for s in seen):
             self._moved = self._busy = now
-        if not self._anyone_waits(seen, now):
+        waits = self._anyone_waits(seen, now)
+        if not waits:
             self._busy = now  # a program may sleep for as long as it likes
         if now - self._moved < self._timeout / 2:
             return False
         self._ask(computing, now)
         if now - max(self._moved, self._busy) >= self._timeout:
             return True
-        if now - self._moved < self._timeout:
+        if not waits or now - self._moved < self._timeout:
             return False
         if self._all_wait(computing, now):
             return True

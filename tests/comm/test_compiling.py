@@ -25,7 +25,8 @@ from emu.comm.layout import (
     RUNNING,
     Layout,
 )
-from emu.comm.monitor import Progress, describe
+from emu.comm.monitor import describe
+from emu.comm.progress import Progress
 from emu.comm.segment import Segment
 from emu.comm.stop import PEER_FAILED, publish_stop
 from emu.kernels import cache_files
