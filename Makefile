@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 TESTS  ?= tests
+MARK   ?= not slow
 BENCH  ?= .
 
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ PIP := $(BIN)/python -m pip
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) BENCH=$(BENCH)"
+	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) MARK=$(MARK) BENCH=$(BENCH)"
 
 # Stamps: an install is repeated only when pyproject.toml is newer than the last one.
 $(VENV)/.created:
@@ -36,8 +37,8 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 demo: $(VENV)/.installed ## install emu and run two checked programs on 8 PEs
 	$(BIN)/emu demo
 
-test: $(VENV)/.installed-test ## install what the tests need and run them
-	$(BIN)/pytest -n auto --maxprocesses 4 $(TESTS)
+test: $(VENV)/.installed-test ## install what the tests need and run them (MARK=slow: the thorough ones)
+	$(BIN)/pytest -n auto --maxprocesses 4 -m "$(MARK)" $(TESTS)
 
 lint: $(VENV)/.installed-dev ## check style, types, the layers and the reference pages
 	$(BIN)/ruff check .

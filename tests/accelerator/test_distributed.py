@@ -519,6 +519,7 @@ def run_dying_rank() -> None:
     dist.all_reduce(torch.ones(1, device="cuda"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "error", "text"),
     [

@@ -489,6 +489,7 @@ def test_on_two_devices_it_gives_what_one_process_gives(on_two: dict[str, str], 
     assert name not in on_two, on_two[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_FOUR)
 def test_on_four_devices_it_gives_what_one_process_gives(
     on_four: dict[str, str], name: str

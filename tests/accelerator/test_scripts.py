@@ -28,6 +28,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["language_model", "image_classifier"])
 def test_a_script_for_several_gpus_runs_as_it_is(name: str, tmp_path: Path) -> None:
     done = run("-n", 2, "--no-prefix", SCRIPTS / f"{name}.py", tmp_path / "checkpoint.pt")

@@ -66,6 +66,7 @@ def test_two_multiprocessing_peers_in_one_run(tmp_path):
     assert all(row["ratio"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--without", "not installed"])
 def test_a_missing_peer_leaves_null_and_says_so(tmp_path, how):
     arguments = ["--only", "put_add/4 KiB"]

@@ -158,6 +158,7 @@ def test_the_example_runs_as_it_says(example, command):
     assert done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_pes", [1, 3])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_example_runs_on_other_numbers_of_pes_or_says_what_it_needs(example, n_pes, command):

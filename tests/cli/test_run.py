@@ -295,6 +295,7 @@ def test_an_import_that_fails_in_a_module_is_the_modules_error(command):
 ECHO = "import sys, emu\nprint(emu.world().my_pe, sys.stdin.read().split())\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "readers"),
     [
@@ -430,6 +431,7 @@ def test_standard_input_for_a_pe_that_is_not_there_is_a_usage_error(command, val
 # --- the cache of compiled kernels ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_kernels_that_are_compiled_are_announced_once(command):
     cache = command.folder / "cache"
     command.environment["EMU_CACHE_DIR"] = str(cache)

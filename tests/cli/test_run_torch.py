@@ -147,6 +147,7 @@ print(torch.ones(2, device="npu:0").device, torch.ones(2).cuda().device)
 
 
 @with_torch
+@pytest.mark.slow
 def test_children_of_every_kind_see_the_devices(command):
     script = f"""
 import multiprocessing, subprocess, sys

@@ -152,6 +152,7 @@ def alone_in(name: str) -> None:
     world.barrier()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", WAITING_LOOPS, ids=lambda loop: loop.__name__)
 def test_a_loop_that_only_looks_is_a_wait(loop: object) -> None:
     name = loop.__name__  # type: ignore[attr-defined]
@@ -345,6 +346,7 @@ GOING_ON = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", GOING_ON, ids=lambda program: program.__name__)
 def test_what_would_end_is_never_stopped(program: object) -> None:
     name = program.__name__  # type: ignore[attr-defined]
@@ -352,6 +354,7 @@ def test_what_would_end_is_never_stopped(program: object) -> None:
     assert emu.launch(run, n_pes, args=(name, 3.0), timeout=1) == [name] * n_pes
 
 
+@pytest.mark.slow
 def test_what_may_end_by_itself_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "emu.comm"):
         emu.launch(run, 2, args=("gives_up_after_a_time", 7.0), timeout=1)
@@ -480,6 +483,7 @@ if emu.world().my_pe == 1:
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_says_which_thread_holds_the_run(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

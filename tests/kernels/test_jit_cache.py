@@ -104,6 +104,7 @@ def test_an_edit_in_a_room_that_kernels_cannot_know_compiles_nothing_again(packa
     assert run(package) == [22, 1, 0]
 
 
+@pytest.mark.slow
 def test_eight_processes_that_compile_at_once_leave_one_usable_entry_a_kernel(package):
     results = [finish(process) for process in [start(package) for _ in range(8)]]
     assert [value for value, _, _ in results] == [22] * 8
@@ -130,6 +131,7 @@ def damaged(whole, damage):
     return b"not a pickle at all"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     ["other", *(f"cut at {percent}" for percent in (0, 50, 99))]

@@ -30,6 +30,7 @@ print(json.dumps([loaded, missing]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_doctor_warm_compiles_all() -> None:
     done = subprocess.run(

@@ -13,6 +13,8 @@ from emu import mc2
 from emu.comm.errors import ArgumentError, CommError, DeadlockError, ServerError
 from emu.mc2 import Hccl
 
+pytestmark = pytest.mark.slow
+
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 

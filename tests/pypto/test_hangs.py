@@ -9,6 +9,8 @@ import emu
 import emu.pypto as p
 from emu.comm.errors import DeadlockError
 
+pytestmark = pytest.mark.slow
+
 d = p.distributed
 ADD, SET = p.AtomicType.ADD, p.AtomicType.SET
 FP32 = p.DT_FP32

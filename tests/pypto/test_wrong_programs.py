@@ -279,6 +279,7 @@ def test_unchanged_programs_are_right(seed: int) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_programs_with_one_wrong_change(seed: int) -> None:
     ends = campaign(seed, 8)

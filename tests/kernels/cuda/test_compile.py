@@ -16,6 +16,8 @@ from emu.kernels.cuda import atomics, matmul_kernels, quant_kernels, tiles
 from emu.kernels.cuda.device import SIMULATED
 from emu.kernels.cuda.geometry import FEW, MANY, WIDEST
 
+pytestmark = pytest.mark.slow
+
 SM_80, SM_90 = (8, 0), (9, 0)
 # Two devices a kernel would double the time: what walks few axes is compiled for one of them, what
 # walks many for the other.

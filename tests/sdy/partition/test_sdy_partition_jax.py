@@ -88,6 +88,7 @@ def convert(file: Path, passes: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("passes", "reasons"),
@@ -132,6 +133,7 @@ def test_permutation_factors_are_resolved_before_reshards_become_collectives(
     assert convert(file, PIPELINE) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -70,6 +70,7 @@ FOR_HASWELL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("haswell")
 @pytest.mark.parametrize("program", FOR_HASWELL, ids=str)
 def test_programs_do_the_same_on_a_cpu_without_avx512(program: Program) -> None:

@@ -14,6 +14,8 @@ from tile_cases import CASES
 
 from emu.tile.cuda import CudaKernel, compile_kernel
 
+pytestmark = pytest.mark.slow
+
 
 def load(name: str, path: Path) -> Any:
     if name not in sys.modules:

@@ -126,3 +126,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
 def pytest_sessionfinish() -> None:
     while _helpers:
         _helpers.popitem()[1].close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Simulating a device is slow."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)

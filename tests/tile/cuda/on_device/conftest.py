@@ -27,3 +27,10 @@ pytest_sessionfinish = _helpers.pytest_sessionfinish
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.fixturenames.append("device")
     metafunc.parametrize("device", ["gpu" if cuda.is_available() else "simulated"])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Simulating a device is slow."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
