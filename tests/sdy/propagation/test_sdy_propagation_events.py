@@ -219,11 +219,15 @@ def test_a_listener_changes_nothing_and_hears_all(seed, make):
 @given(seeds)
 def test_axes_are_only_appended(seed):
     module, recorder = imported(seed), Recorder()
+    run_pass(AggressivePropagate(), module, Session(verify_each=False, listener=recorder))
     # Of a value that an operation takes twice, the later operand's axes replace the earlier
     # one's, which may be fewer: so it is in Shardy, too (seed 89387).
-    assume(all(len(set(op.operands)) == len(op.operands) for op in module.walk()))
-    run_pass(AggressivePropagate(), module, Session(verify_each=False, listener=recorder))
+    twice = {
+        value for op in module.walk() for value in op.operands if list(op.operands).count(value) > 1
+    }
     for key, first in recorder.first.items():
+        if key[0] in twice:
+            continue
         for old, new in zip(first.dims, recorder.last[key].dims, strict=True):
             assert list_prefix(old.axes, new.axes) is not Prefix.NONE
 
