@@ -161,7 +161,7 @@ def check_index(kind: str, index: int) -> int:
             f"invalid device ordinal: {kind} device must be in [0, {count}), but got {index} (the "
             "environment's EMU_DEVICES, or the number of PEs, says how many there are)"
         )
-    return index
+    return int(index)  # a bool counts as 0 or 1
 
 
 def resolve(device: Any) -> torch.device:
