@@ -92,7 +92,7 @@ def _symbol() -> str:
 
 def _text(before: int) -> str:
     """Return the LLVM IR of the handler."""
-    return "\n".join((_DECLARATIONS, _PUT, _fill(), _chain(before), _handler()))
+    return "\n".join((_DECLARATIONS, _PUT, _value(), _fill(), _chain(before), _handler()))
 
 
 _DECLARATIONS = f"""\
@@ -191,8 +191,8 @@ def _word(name: str, base: str, number: int) -> str:
 """
 
 
-def _fill() -> str:
-    """Write the text of a kernel into the buffer, with its gaps filled; gives its length."""
+def _value() -> str:
+    """Give the number that stands for a gap."""
     return f"""\
 define internal i64 @value(i32 %which, ptr %table, ptr %info) {{
 entry:
@@ -235,6 +235,12 @@ argument:
   %given = load i64, ptr %place
   ret i64 %given
 }}
+"""
+
+
+def _fill() -> str:
+    """Write the text of a kernel into the buffer, with its gaps filled; gives its length."""
+    return f"""\
 define internal i64 @fill(ptr %text, i64 %count, i32 %signal, ptr %info, ptr %table) {{
 entry:
   br label %next
