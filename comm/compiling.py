@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from emu.comm.layout import B_COMPILING, B_COMPILING_COUNT, READING
+from emu.comm.layout import B_COMPILING, B_COMPILING_COUNT, B_READING
 from emu.comm.segment import Segment
 from emu.comm.stop import check_stopped
 from emu.kernels import cache_files
@@ -36,12 +36,12 @@ def report_to(segment: Segment, pe: int) -> None:
 
 def compiles(segment: Segment, pe: int) -> bool:
     """Say whether PE ``pe`` compiles a kernel, or waits for another that does."""
-    return int(segment.block(pe)[B_COMPILING]) % READING > 0
+    return int(segment.block(pe)[B_COMPILING]) > 0
 
 
 def reads_input(segment: Segment, pe: int) -> bool:
     """Say whether PE ``pe`` waits for standard input."""
-    return int(segment.block(pe)[B_COMPILING]) >= READING
+    return int(segment.block(pe)[B_READING]) > 0
 
 
 class Watch:

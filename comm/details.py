@@ -34,7 +34,7 @@ def any_provider() -> bool:
 def publishable(description: dict[str, Any]) -> str:
     """Return a description as JSON that fits the room for it, with the providers' lines.
 
-    What does not fit goes from the end: lines first, then slots, then the text of the call.
+    What does not fit goes from the end: lines first, then slots, then the texts.
     """
     description = dict(description)
     lines = [_cut(line) for line in _collect()]
@@ -49,8 +49,10 @@ def publishable(description: dict[str, Any]) -> str:
         slots.pop()
         description["more"] = description.get("more", 0) + 1
         text = json.dumps(description)
-    if len(text) > TEXT_BYTES:
-        text = json.dumps({**description, "call": _cut(str(description.get("call", "")))})
+    for name, least in (("text", 1), ("call", MAX_LINE)):
+        while len(text) > TEXT_BYTES and len(description.get(name, "")) > least:
+            description[name] = description[name][: len(description[name]) * 3 // 4]
+            text = json.dumps(description)
     return text
 
 

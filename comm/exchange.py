@@ -39,7 +39,6 @@ from emu.comm.agreement import (
     mismatch,
     pass_barrier,
 )
-from emu.comm.errors import ArgumentError
 from emu.comm.layout import LINE
 from emu.comm.signals import DONE, barrier_arrive
 from emu.kernels.address import array_data, as_pointer, move_bytes
@@ -466,8 +465,6 @@ class Exchange:
         """Write the header, stage the first pieces, meet, and look whether all mean the same."""
         half = self._parity()
         rank = len(call.shape) if call.dtype is not None else UNKNOWN
-        if rank > MAX_RANK:
-            raise ArgumentError(f"array must have at most {MAX_RANK} axes, but got {rank}")
         code = CODES[call.dtype] if call.dtype is not None else UNKNOWN
         header = self._header[half]
         header[:COMPARED] = 0

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import resource_tracker
 from typing import Any
 
 from emu.comm import serving
@@ -32,7 +32,7 @@ class ForkServer:
         resource_tracker.ensure_running()  # first: it unblocks SIGINT
         with _no_interrupt():  # a Ctrl-C while it loads is the launcher's; PEs ignore it anyway
             serving.ensure_running()
-        self.pid = _server_pid()
+        self.pid = serving.server_pid()
 
     def pipe(self) -> tuple[Any, Any]:
         """Return the two ends of a pipe for one PE's result."""
@@ -85,11 +85,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _server_pid() -> int | None:
-    # There is no public way to it; the attribute is the same on 3.8 to 3.14.
-    return getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from emu.comm.layout import B_COMPILING, READING
+from emu.comm.layout import B_READING
 from emu.comm.segment import Segment
 
 ALL, NONE = "all", "none"
@@ -175,11 +175,11 @@ class _Reads(io.FileIO):
 
     def readinto(self, buffer: Any) -> int:
         """Read, as the base class does."""
-        self._block[B_COMPILING] += READING
+        self._block[B_READING] = 1
         try:
             return super().readinto(buffer)
         finally:
-            self._block[B_COMPILING] -= READING
+            self._block[B_READING] = 0
 
 
 def open_input(given: Any, segment: Segment, pe: int) -> None:

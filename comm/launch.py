@@ -218,7 +218,6 @@ class _Launch:
             self._connections.append(receive)
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
-
         self._input.begin()
 
     def _start_of(

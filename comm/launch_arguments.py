@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import numbers
 import operator
@@ -66,15 +65,20 @@ def check_launch(fn: Callable[..., Any], n_pes: int, default_timeout: float, **r
 
 
 def _integer(name: str, value: Any, most: int, rule: str) -> int:
-    number = 0
-    if not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
-        try:
-            number = operator.index(value)
-        except TypeError:  # an array that is no scalar
-            number = 0
-    if not 1 <= number <= most:
+    number = _whole(value)
+    if number is None or not 1 <= number <= most:
         raise ArgumentError(f"{name} must be {rule}, but got {value!r}")
     return number
+
+
+def _whole(value: Any) -> int | None:
+    """Return an integer, and None for all else; booleans are none."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def _seconds(value: Any) -> float:
@@ -100,11 +104,8 @@ def _flag(name: str, value: Any) -> bool:
 def _stdin(value: Any, n_pes: int) -> int | str:
     if isinstance(value, str) and value in (ALL, NONE):
         return value
-    number = -1
-    if not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
-        with contextlib.suppress(TypeError):  # an array that is no scalar
-            number = operator.index(value)
-    if not 0 <= number < n_pes:
+    number = _whole(value)
+    if number is None or not 0 <= number < n_pes:
         raise ArgumentError(
             f"stdin must be a PE in [0, {n_pes}), 'all' or 'none', but got {value!r}"
         )

@@ -34,8 +34,6 @@ BLOCK_BYTES = 512
 B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
 B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
-READING = 1 << 32
-"""What B_COMPILING is higher by while the PE reads standard input."""
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
 B_SPINS, B_YIELDS, B_SLICE_S, B_SLICE_NS = 21, 22, 23, 24
 B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
@@ -43,6 +41,7 @@ B_LINKS, B_LINK_BANDWIDTH, B_LINK_LATENCY = 28, 29, 30  # 0: no link; float64 a 
 B_WORKS = 32  # calls that changed memory
 B_CALLS, B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND, B_CALL_SEEN = 33, 34, 35, 36, 37
 """Calls in a row that only looked; of the last one: which word, operation * 16 + bytes, what was there."""
+B_READING = 38  # 1 while the PE reads standard input
 B_ANSWERS, B_SAME, B_PLACE_LENGTH = 40, 41, 42
 
 # --- PE states

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import json
 import os
 import threading
 import time
@@ -28,6 +27,7 @@ import numpy as np
 from numba import types
 
 from emu.comm import routes, tasks, turns
+from emu.comm.details import publishable
 from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.kernel_launch import AREA_BYTES, Kernel, Launch
 from emu.comm.layout import LINE
@@ -268,7 +268,7 @@ class Server:
             try:
                 while outcome == 0:
                     check_stopped(self.group.segment)
-                    text = json.dumps({"call": call, "text": self.status(target)})
+                    text = publishable({"call": call, "text": self.status(target)})
                     self.group.segment.write_text(int(self._worlds[my]), text)
                     outcome = turns.await_turn(me, areas, my, target, True)
             except BaseException:

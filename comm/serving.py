@@ -61,6 +61,12 @@ def ensure_running() -> None:
                 _forget_name(folder)
 
 
+def server_pid() -> int | None:
+    """Return the process number of the server, if one was started."""
+    pid: int | None = _server()._forkserver_pid
+    return pid
+
+
 def _server() -> Any:
     # There is no public way to it; its attributes are the same on 3.8 to 3.14.
     return vars(forkserver)["_forkserver"]

@@ -5,10 +5,10 @@ A PE in such a loop announces itself to the launcher as one that waits, as long 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from emu.comm.layout import B_WAITING, B_WAITS, TEXT_BYTES
+from emu.comm import details
+from emu.comm.layout import B_WAITING, B_WAITS
 
 if TYPE_CHECKING:
     from emu.comm.world import World
@@ -19,15 +19,11 @@ _announced = False
 def wait(world: World, call: str, text: str) -> None:
     """Announce that this PE waits, in what, and for what."""
     global _announced
-    block = world.segment.block(world.my_pe)
     if _announced:
         return
     _announced = True
-    room = TEXT_BYTES - len(json.dumps({"call": call, "text": ""})) - 1
-    while len(json.dumps(text)) > room:
-        text = text[: len(text) * 3 // 4]
-    world.segment.write_text(world.my_pe, json.dumps({"call": call, "text": text}))
-    block[B_WAITING] += 1
+    world.segment.write_text(world.my_pe, details.publishable({"call": call, "text": text}))
+    world.segment.block(world.my_pe)[B_WAITING] += 1
 
 
 def go_on(world: World) -> None:

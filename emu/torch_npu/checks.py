@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -31,10 +30,7 @@ def integer(name: str, value: Any) -> int:
     Raises:
         ArgumentError: It is not integral.
     """
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"{name} must be an integer, but got {value!r}") from None
+    return check.integer(name, value)
 
 
 def flag(name: str, value: Any) -> bool:
