@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,19 +40,15 @@ demo: $(VENV)/.installed ## install emu and run two checked programs on 8 PEs
 test: $(VENV)/.installed-test ## install what the tests need and run them (MARK=slow: the thorough ones)
 	$(BIN)/pytest -n auto --maxprocesses 4 -m "$(MARK)" $(TESTS)
 
-lint: $(VENV)/.installed-dev ## check style, types, the layers and the reference pages
+lint: $(VENV)/.installed-dev ## check style, types and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python docs/make_reference.py --check
 
 bench: $(VENV)/.installed-dev ## run the benchmarks once each, in this environment (BENCH: a regular expression)
 	cd asv_benchmarks && $(abspath $(BIN))/asv machine --yes
 	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --bench "$(BENCH)" --environment existing:$(abspath $(BIN))/python
-
-docs: $(VENV)/.installed ## write docs/reference/ again from the docstrings
-	$(BIN)/python docs/make_reference.py
 
 clean: ## remove the environment, caches and build outputs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \

@@ -25,7 +25,13 @@ HUGE = 2 << 20
 # --- header: int64 words
 H_MAGIC, H_ABORT, H_HIGH_WATER, H_TABLE_LOCK, H_RECOVERED, H_RECOVERED_FROM = 0, 8, 16, 24, 32, 33
 H_LINK_BANDWIDTH, H_LINK_LATENCY = 40, 41  # float64: bytes a second, 0 for no link; seconds
-H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = 48, 49, 50, 51, 52  # comm/table.py
+H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = (
+    48,
+    49,
+    50,
+    51,
+    52,
+)  # comm/memory/table.py
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, lines 2 and 3 are constant,

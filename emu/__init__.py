@@ -11,34 +11,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from emu.comm.array import SymmetricArray as SymmetricArray
     from emu.comm.errors import CommError as CommError
     from emu.comm.errors import DeadlockError as DeadlockError
     from emu.comm.errors import PEDiedError as PEDiedError
     from emu.comm.errors import PeerFailedError as PeerFailedError
     from emu.comm.errors import SymmetricMemoryError as SymmetricMemoryError
-    from emu.comm.launch import launch as launch
     from emu.comm.link_model import Link as Link
     from emu.comm.ops import AtomicOp as AtomicOp
     from emu.comm.ops import Cmp as Cmp
-    from emu.comm.world import Group as Group
-    from emu.comm.world import World as World
-    from emu.comm.world import world as world
+    from emu.comm.process.launch import launch as launch
+    from emu.comm.world.array import SymmetricArray as SymmetricArray
+    from emu.comm.world.world import Group as Group
+    from emu.comm.world.world import World as World
+    from emu.comm.world.world import world as world
 
 _HOME = {
     "AtomicOp": "emu.comm.ops",
     "Cmp": "emu.comm.ops",
     "CommError": "emu.comm.errors",
     "DeadlockError": "emu.comm.errors",
-    "Group": "emu.comm.world",
+    "Group": "emu.comm.world.world",
     "Link": "emu.comm.link_model",
     "PEDiedError": "emu.comm.errors",
     "PeerFailedError": "emu.comm.errors",
-    "SymmetricArray": "emu.comm.array",
+    "SymmetricArray": "emu.comm.world.array",
     "SymmetricMemoryError": "emu.comm.errors",
-    "World": "emu.comm.world",
-    "launch": "emu.comm.launch",
-    "world": "emu.comm.world",
+    "World": "emu.comm.world.world",
+    "launch": "emu.comm.process.launch",
+    "world": "emu.comm.world.world",
 }
 
 __all__ = [

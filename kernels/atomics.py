@@ -34,7 +34,7 @@ at multiples of their size, as all but packed records do; this is only seen wher
 For a function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
 update of emu, delete what it cached.
 
-**At raw addresses**, for kernels that PEs share (:mod:`emu.kernels.address` says why): the names that end
+**At raw addresses**, for kernels that PEs share (:mod:`emu.kernels.core.address` says why): the names that end
 in a width take an address (``int64``), which must be aligned to it; nothing checks that.
 """
 
@@ -49,8 +49,8 @@ from numba import extending, types
 from numba.core.errors import TypingError
 from numba.np import arrayobj
 
-from emu.kernels.dtypes import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
-from emu.kernels.jit import intrinsic
+from emu.kernels.core.dtypes import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from emu.kernels.core.jit import intrinsic
 
 _ORDER = "seq_cst"
 

@@ -2,7 +2,7 @@
 
 Everything passes through fp32, a block at a time that stays in the L1 cache: fp32 holds each value
 of a narrower dtype exactly, and an fp64 value on its way to fewer than 22 bits of mantissa is cut to
-fp32 in the manner that leaves the second rounding right (``emu.kernels.dtypes.f64_to_f32_odd``).
+fp32 in the manner that leaves the second rounding right (``emu.kernels.core.dtypes.f64_to_f32_odd``).
 """
 
 from __future__ import annotations
@@ -12,21 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emu.kernels import dtypes
-from emu.kernels.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
-from emu.kernels.arguments import check
-from emu.kernels.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
+from emu.kernels.core import dtypes
+from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
+from emu.kernels.core.checks import check
+from emu.kernels.core.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
+from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.grids import copy_row
-from emu.kernels.jit import carray, jit
-from emu.kernels.strided import (
-    Array,
-    data,
-    is_operand,
-    output,
-    plane_offset,
-    walk_arrays,
-)
+from emu.kernels.strided.copy_add import copy_row
+from emu.kernels.strided.operands import Array, data, is_operand, output, plane_offset, walk_arrays
 
 _BLOCK = 1024
 _LONG = 1 << 14  # elements that need not be in the L1 cache

@@ -24,10 +24,11 @@ import ml_dtypes
 import numba
 import numpy as np
 
-from emu.kernels import threads as pool
-from emu.kernels.address import aligned_data, array_data
-from emu.kernels.arguments import check, shown
-from emu.kernels.dtypes import BF16, F16, F32, F64, I8, I32
+from emu.kernels.core import threads as pool
+from emu.kernels.core.address import aligned_data, array_data
+from emu.kernels.core.checks import check, shown
+from emu.kernels.core.dtypes import BF16, F16, F32, F64, I8, I32
+from emu.kernels.core.jit import entry, entry_signature, is_stored, jit
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm.blocks import (
     BLOCK_STEPS,
@@ -41,7 +42,6 @@ from emu.kernels.gemm.blocks import (
     scratch_bytes,
 )
 from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, ROWS
-from emu.kernels.jit import entry, entry_signature, is_stored, jit
 
 Array = np.ndarray[Any, Any]
 

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emu.kernels.arguments import check, shown
-from emu.kernels.dtypes import BF16, BFLOAT16, F16, F32
-from emu.kernels.errors import ArgumentError
-from emu.kernels.quant_rows import (
+from emu.kernels.core.checks import check, shown
+from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32
+from emu.kernels.elementwise.quant_rows import (
     BLOCK,
     DIVIDE,
     MULTIPLY,
@@ -25,8 +24,9 @@ from emu.kernels.quant_rows import (
     scale_arrays,
     scaled_walk,
 )
+from emu.kernels.errors import ArgumentError
 from emu.kernels.quant_scatter import quant_scatter
-from emu.kernels.strided import Array, data, is_operand, output, walk
+from emu.kernels.strided.operands import Array, data, is_operand, output, walk
 
 __all__ = ["dequantize", "dynamic_quantize", "quant_scatter", "quantize"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from emu.kernels.address import aligned_data, array_data, as_pointer
-from emu.kernels.dtypes import BF16, BFLOAT16, F16
-from emu.kernels.jit import carray, jit
-from emu.kernels.quant_rows import (
+from emu.kernels.core.address import aligned_data, array_data, as_pointer
+from emu.kernels.core.dtypes import BF16, BFLOAT16, F16
+from emu.kernels.core.jit import carray, jit
+from emu.kernels.elementwise.quant_rows import (
     DIVIDE,
     SCRATCH_BYTES,
     as_fp32,
@@ -15,14 +15,14 @@ from emu.kernels.quant_rows import (
     scale_rows,
     scaled_walk,
 )
-from emu.kernels.scatter_rules import (
+from emu.kernels.elementwise.scatter_rules import (
     check_channels,
     check_scatter,
     colliding,
     refuse_index,
     refuse_overlap,
 )
-from emu.kernels.strided import Array, is_operand, is_target
+from emu.kernels.strided.operands import Array, is_operand, is_target
 
 _KINDS = {BFLOAT16: BF16, np.dtype(np.float16): F16}
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.address import as_pointer, move_bytes
-from emu.kernels.dtypes import (
+from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.dtypes import (
     BFLOAT16,
     DTYPES,
     bf16_to_f32,
@@ -28,7 +28,7 @@ from emu.kernels.dtypes import (
     f32_to_bf16,
     f32_to_f16,
 )
-from emu.kernels.jit import carray, jit
+from emu.kernels.core.jit import carray, jit
 
 SUM, PROD, MAX, MIN, AVG = range(5)
 OPS: dict[str, int] = {"sum": SUM, "prod": PROD, "max": MAX, "min": MIN, "avg": AVG}
@@ -36,7 +36,7 @@ OPS: dict[str, int] = {"sum": SUM, "prod": PROD, "max": MAX, "min": MIN, "avg": 
 
 CODES: dict[np.dtype[Any], int] = {dtype: code for code, dtype in enumerate(DTYPES)}
 """Every dtype of the symmetric heap with its number here: unlike the arithmetic kinds of
-``emu.kernels.dtypes.KINDS`` these tell signed from unsigned, as a maximum must."""
+``emu.kernels.core.dtypes.KINDS`` these tell signed from unsigned, as a maximum must."""
 
 # Numba freezes these into the code.
 _BOOL = CODES[np.dtype(np.bool_)]

@@ -13,8 +13,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from emu.kernels.address import emit_prefetch, move_bytes
-from emu.kernels.jit import intrinsic, jit
+from emu.kernels.core.address import emit_prefetch, move_bytes
+from emu.kernels.core.jit import intrinsic, jit
 
 _VECTOR, _STEP, _LINE = 32, 128, 64
 _AHEAD = 4096  # bytes that the prefetches run ahead of the loads: a page, whose lookup is slow too

@@ -21,14 +21,21 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.kernels.address import array_data
-from emu.kernels.calls import UNKNOWN, Table, call_add, call_set, layout_is_known, ranges_meet
-from emu.kernels.dtypes import KINDS
+from emu.kernels.core.address import array_data
+from emu.kernels.core.dtypes import KINDS
+from emu.kernels.core.jit import entry, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.grids import add_grid, copy_grid, plan_words
-from emu.kernels.jit import entry, jit
-from emu.kernels.overlap import lies_apart, shares_memory
-from emu.kernels.plans import WIDTH, Plan, add_plan, copy_plan
+from emu.kernels.strided.access_plan import WIDTH, Plan, add_plan, copy_plan
+from emu.kernels.strided.copy_add import add_grid, copy_grid, plan_words
+from emu.kernels.strided.fastpath import (
+    UNKNOWN,
+    Table,
+    call_add,
+    call_set,
+    layout_is_known,
+    ranges_meet,
+)
+from emu.kernels.strided.overlap import lies_apart, shares_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +86,7 @@ def _add(kind: int, target: int, source: int, plan: int, apart: int, aligned: in
 
 
 def _not_yet(target: int, source: int, table: int) -> int:
-    """Stand in for the kernels of ``emu.kernels.calls`` until a first tile has loaded them."""
+    """Stand in for the kernels of ``emu.kernels.strided.fastpath`` until a first tile has loaded them."""
     return UNKNOWN
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from emu.comm.heap import register
 from emu.comm.layout import Layout
 from emu.comm.link_model import Link
-from emu.comm.linked import make_world
-from emu.comm.segment import Segment
-from emu.comm.world import World
+from emu.comm.memory.heap import register
+from emu.comm.memory.segment import Segment
+from emu.comm.world.linked import make_world
+from emu.comm.world.world import World
 
 
 def pytest_configure() -> None:

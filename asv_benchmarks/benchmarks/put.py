@@ -14,10 +14,10 @@ class Local:
     param_names = ("nbytes",)
 
     def setup(self, nbytes):
-        from emu.comm.heap import register
         from emu.comm.layout import Layout
-        from emu.comm.segment import Segment
-        from emu.comm.world import World
+        from emu.comm.memory.heap import register
+        from emu.comm.memory.segment import Segment
+        from emu.comm.world.world import World
 
         self.segment = Segment.create(Layout(n_pes=1, heap_bytes=64 << 20))
         self.world = World(self.segment, register(self.segment, 0, 1), 0, poison=False)

@@ -120,7 +120,7 @@ def ping_pong(calls: int, pinned: int) -> Span:
 def _ping_pong_kernel() -> Any:
     import numba
 
-    from emu.comm.signals import SET, atomic, wait_word
+    from emu.comm.sync.signals import SET, atomic, wait_word
 
     @numba.njit
     def exchange(me, other, offset, address, first, turn, calls):

@@ -14,8 +14,8 @@ import json
 import sys
 from typing import Any
 
-from emu.kernels import jit
-from emu.kernels.warm import STEPS
+from emu.kernels.core import jit
+from emu.kernels.precompile import STEPS
 
 
 def main() -> None:

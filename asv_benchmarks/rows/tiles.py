@@ -33,10 +33,10 @@ def plain(array: Array) -> Array:
 @contextmanager
 def world_of_one(heap_bytes: int = 64 << 20) -> Iterator[Any]:
     """Make a world of one PE in this process."""
-    from emu.comm.heap import register
     from emu.comm.layout import Layout
-    from emu.comm.segment import Segment
-    from emu.comm.world import World
+    from emu.comm.memory.heap import register
+    from emu.comm.memory.segment import Segment
+    from emu.comm.world.world import World
 
     segment = Segment.create(Layout(n_pes=1, heap_bytes=heap_bytes))
     try:

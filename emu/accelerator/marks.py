@@ -122,7 +122,7 @@ def device_count() -> int:
     if given.isdecimal() and int(given) > 0:
         return int(given)
     from emu.comm.errors import CommError
-    from emu.comm.world import world
+    from emu.comm.world.world import world
 
     try:
         return world().n_pes

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
-from emu.comm.world import Group, world
-from emu.kernels.dtypes import BFLOAT16
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import Group, world
+from emu.kernels.core.dtypes import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 Tensor = Array | SymmetricArray

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.comm.kernel_launch import Place
-from emu.comm.server import Server
-from emu.comm.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
+from emu.comm.server.comm_kernel import Place
+from emu.comm.server.server import Server
+from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
-from emu.kernels.address import array_data
+from emu.kernels.core.address import array_data
 from emu.mc2.arguments import as_dtype, integer, local, shown
 
 Array = np.ndarray[Any, Any]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
-from emu.comm.world import Group
-from emu.kernels.dtypes import BFLOAT16, DTYPES
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import Group
+from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.mc2.arguments import integer, local, shown
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
 from emu.mc2.hccl import Hccl

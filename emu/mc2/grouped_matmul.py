@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
-from emu.comm.world import Group
+from emu.comm.world.world import Group
+from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import Packed, matmul
-from emu.kernels.rows import scale_product
 from emu.mc2 import scratch
 from emu.mc2.arguments import as_dtype, find_group, flag
 from emu.mc2.expert_exchange import (

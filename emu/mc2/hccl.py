@@ -2,7 +2,7 @@
 
 An operator makes one ``Hccl`` a call, on every rank. It *prepares* its communication tasks, *commits*
 them turn by turn as their inputs become ready, computes in the meantime, and *waits* for a turn
-before it uses what the turn brought. The communication server of the PE (:mod:`emu.comm.server`)
+before it uses what the turn brought. The communication server of the PE (:mod:`emu.comm.server.server`)
 does the rest at the same time::
 
     with Hccl(group) as hccl:
@@ -21,9 +21,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError, ServerError, SymmetricMemoryError
-from emu.comm.kernel_launch import (
+from emu.comm.server.comm_kernel import (
     MAX_ARGUMENTS,
     Kernel,
     Launch,
@@ -32,8 +31,8 @@ from emu.comm.kernel_launch import (
     tiling_bytes,
     write_launch,
 )
-from emu.comm.server import Server, Turn, server_of
-from emu.comm.tasks import LAUNCH, NAMES, PREPARE, operator_tag
+from emu.comm.server.server import Server, Turn, server_of
+from emu.comm.server.tasks import LAUNCH, NAMES, PREPARE, operator_tag
 from emu.comm.tiling import (
     HcclCommand,
     HcclReduceOp,
@@ -42,7 +41,8 @@ from emu.comm.tiling import (
     Version,
     WaitPolicy,
 )
-from emu.comm.world import Group, world
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import Group, world
 from emu.mc2.arguments import flag, integer, shown
 from emu.mc2.call import MAX_COUNT, Call, data_type, place
 
@@ -76,7 +76,7 @@ class Hccl:
     A turn is done when its output is there on this rank and no rank reads its input any more.
 
     With tiling data whose ``preparePosition`` is 0 the host has prepared the one task of the kernel: its
-    handle is 0, and there is nothing to prepare (:mod:`emu.comm.kernel_launch`).
+    handle is 0, and there is nothing to prepare (:mod:`emu.comm.server.comm_kernel`).
 
     Attributes:
         operator: What reports call the operator whose kernel this is, with all that must be the same on every

@@ -8,7 +8,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
-from emu.kernels.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.matmul import Packed, matmul
 from emu.kernels.quant import dequantize
 from emu.mc2 import scratch

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.kernels.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import BFLOAT16
 from emu.mc2.arguments import real, shown
 
 _DTYPES: dict[str, np.dtype[Any]] = {

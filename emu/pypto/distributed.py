@@ -35,7 +35,7 @@ from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
 
 if TYPE_CHECKING:
-    from emu.comm.array import SymmetricArray
+    from emu.comm.world.array import SymmetricArray
 
 Pred = Sequence[Tensor] | None
 SET, ADD = AtomicType.SET, AtomicType.ADD

@@ -29,9 +29,9 @@ from emu.pypto.errors import ArgumentError, GraphError, show
 from emu.pypto.symbolic import as_flag, as_int
 
 if TYPE_CHECKING:
-    from emu.comm.array import SymmetricArray
     from emu.comm.ops import Cmp
-    from emu.comm.world import World
+    from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.world import World
 
 Schedule = Literal["program", "random"]
 Word = tuple["SymmetricArray", int, "Cmp", int]
@@ -179,7 +179,7 @@ class Graph:
         self._hooked = True
         everyone = _world()
         if everyone is not None:
-            from emu.comm.details import add_provider
+            from emu.comm.world.details import add_provider
             from emu.pypto.hangs import pending_lines
 
             everyone.on_finish(self.drain)
@@ -332,7 +332,7 @@ class Graph:
         words = [word for wait in waits for word in wait.words()]
         if not words:
             raise GraphError(f"{self._open} ops are pending and none can run: this is a bug of emu")
-        from emu.comm.world import world
+        from emu.comm.world.world import world
 
         # Waits name what they wait for in the language of the program; World adds words and values.
         text = "; ".join(wait.describe() for wait in waits[:3])
@@ -393,7 +393,7 @@ def new_scope(
 def _world() -> World | None:
     """Return the World, or None in a process that is no PE, where local ops work all the same."""
     from emu.comm.errors import CommError
-    from emu.comm.world import world
+    from emu.comm.world.world import world
 
     try:
         return world()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emu.comm.monitor import last_writer
 from emu.comm.ops import Cmp
+from emu.comm.watchdog.monitor import last_writer
 from emu.pypto.symbolic import Shape
 
 if TYPE_CHECKING:
-    from emu.comm.array import SymmetricArray
-    from emu.comm.world import Group
+    from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.world import Group
     from emu.pypto.graph import Graph, Node
     from emu.pypto.shmem import Memory
     from emu.pypto.waits import BarrierWait, TileWait

@@ -28,8 +28,8 @@ from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
 
 if TYPE_CHECKING:
-    from emu.comm.array import SymmetricArray
-    from emu.comm.world import Group
+    from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.world import Group
 
 MAX_ELEMENTS = 2**31 - 1
 INT32 = np.dtype(np.int32)

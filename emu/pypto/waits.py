@@ -8,7 +8,7 @@ from emu.comm.ops import Cmp
 from emu.pypto.graph import Word
 
 if TYPE_CHECKING:
-    from emu.comm.array import SymmetricArray
+    from emu.comm.world.array import SymmetricArray
     from emu.pypto.shmem import Memory
 
 _SIGNS = {Cmp.EQ: "==", Cmp.NE: "!=", Cmp.LT: "<", Cmp.LE: "<=", Cmp.GT: ">", Cmp.GE: ">="}

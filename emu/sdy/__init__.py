@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from emu.mlir import parse, to_text
+    from emu.mlir.arguments import ArgumentError
+    from emu.mlir.diagnostics import MlirError, PassFailed
     from emu.sdy.jax import from_jax
-    from emu.sdy.mlir import parse, to_text
-    from emu.sdy.mlir.arguments import ArgumentError
-    from emu.sdy.mlir.diagnostics import MlirError, PassFailed
     from emu.sdy.passes.run import run
     from emu.sdy.provenance import Explanation, ValueReport, explain
     from emu.sdy.rules import register as register_rule
@@ -38,17 +38,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ArgumentError": ("emu.sdy.mlir.arguments", "ArgumentError"),
+    "ArgumentError": ("emu.mlir.arguments", "ArgumentError"),
     "Explanation": ("emu.sdy.provenance", "Explanation"),
-    "MlirError": ("emu.sdy.mlir.diagnostics", "MlirError"),
-    "PassFailed": ("emu.sdy.mlir.diagnostics", "PassFailed"),
+    "MlirError": ("emu.mlir.diagnostics", "MlirError"),
+    "PassFailed": ("emu.mlir.diagnostics", "PassFailed"),
     "ValueReport": ("emu.sdy.provenance", "ValueReport"),
     "explain": ("emu.sdy.provenance", "explain"),
     "from_jax": ("emu.sdy.jax", "from_jax"),
-    "parse": ("emu.sdy.mlir", "parse"),
+    "parse": ("emu.mlir", "parse"),
     "register_rule": ("emu.sdy.rules", "register"),
     "run": ("emu.sdy.passes.run", "run"),
-    "to_text": ("emu.sdy.mlir", "to_text"),
+    "to_text": ("emu.mlir", "to_text"),
 }
 
 

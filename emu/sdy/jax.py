@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from emu.sdy.mlir import parse
-from emu.sdy.mlir.arguments import ArgumentError, check_flag, check_text, shown
+from emu.mlir import parse
+from emu.mlir.arguments import ArgumentError, check_flag, check_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emu.sdy.mlir.ir import Operation
+    from emu.mlir.ir import Operation
 
 __all__ = ["from_jax", "legalized_text"]
 

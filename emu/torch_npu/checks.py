@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from emu.accelerator.arrays import Array
-from emu.comm.arguments import check
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 
 
 def renamed(error: Exception, names: Mapping[str, str]) -> ArgumentError:

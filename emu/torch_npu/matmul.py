@@ -11,9 +11,9 @@ import numpy as np
 from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
+from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import matmul
 from emu.kernels.quant import quantize
-from emu.kernels.rows import scale_product
 from emu.torch_npu.checks import of_dtype, of_shape, only
 
 _INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
+from emu.comm.world.array import SymmetricArray
 from emu.kernels.errors import ArgumentError as KernelArgumentError
 from emu.torch_npu.checks import renamed
 

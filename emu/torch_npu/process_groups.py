@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from emu.comm.arguments import check
 from emu.comm.errors import ArgumentError, UnknownGroupError
-from emu.comm.world import Group, world
+from emu.comm.world.checks import check
+from emu.comm.world.world import Group, world
 from emu.torch_npu.checks import integer
 
 _NAME_CHARACTERS = 128

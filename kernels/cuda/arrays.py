@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from emu.kernels.arguments import check, shown
+from emu.kernels.core.checks import check, shown
 from emu.kernels.cuda.device import SIMULATED, require_device
 from emu.kernels.errors import ArgumentError
 

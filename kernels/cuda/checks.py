@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
+from emu.kernels.core.dtypes import KINDS
 from emu.kernels.cuda.arrays import DeviceArray
-from emu.kernels.dtypes import KINDS
 from emu.kernels.errors import ArgumentError
-from emu.kernels.overlap import lies_apart, shares_memory
+from emu.kernels.strided.overlap import lies_apart, shares_memory
 
 MAX_RANK = 8
 _OVERLAP_WORK = 1 << 20  # steps of NumPy's solver, and elements compared one by one

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.arguments import check
+from emu.kernels.core.checks import check
+from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.cuda.arrays import DeviceArray, empty, place
 from emu.kernels.cuda.checks import check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import launch, sm_count
@@ -24,7 +25,6 @@ from emu.kernels.cuda.matmul_kernels import (
     TILINGS,
     Tiling,
 )
-from emu.kernels.dtypes import BFLOAT16
 from emu.kernels.errors import ArgumentError
 
 _KINDS = {

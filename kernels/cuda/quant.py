@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.arguments import check, shown
+from emu.kernels.core.checks import check, shown
 from emu.kernels.cuda.arrays import DeviceArray, empty, place, to_device
 from emu.kernels.cuda.checks import MAX_RANK, check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import cover, launch
@@ -30,8 +30,8 @@ from emu.kernels.cuda.quant_kernels import (
     SCATTER_KERNELS,
     VALUE_KINDS,
 )
+from emu.kernels.elementwise.scatter_rules import check_channels, check_scatter
 from emu.kernels.errors import ArgumentError
-from emu.kernels.scatter_rules import check_channels, check_scatter
 
 _INT8 = np.dtype(np.int8)
 

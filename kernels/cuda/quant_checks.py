@@ -8,8 +8,8 @@ import numpy as np
 
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.cuda.quant_kernels import CHANNEL_KINDS, VALUE_KINDS
+from emu.kernels.elementwise.scatter_rules import colliding, refuse_index, refuse_overlap
 from emu.kernels.errors import ArgumentError
-from emu.kernels.scatter_rules import colliding, refuse_index, refuse_overlap
 
 
 def check_values(name: str, dtype: np.dtype[Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.cuda.device import device_function, kernel
 from emu.kernels.cuda.geometry import (
     few_offsets,
@@ -43,7 +44,6 @@ from emu.kernels.cuda.primitives import (
     store_64,
     store_128,
 )
-from emu.kernels.dtypes import BFLOAT16
 
 LANES = 8
 """Numbers that a thread handles at a time where it can."""

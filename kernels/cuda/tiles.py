@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from emu.kernels.arguments import check
+from emu.kernels.core.checks import check
+from emu.kernels.core.dtypes import BF16, BOOL, F16, F32, F64, KINDS
 from emu.kernels.cuda import lanes
 from emu.kernels.cuda.arrays import place
 from emu.kernels.cuda.checks import check_tile
@@ -35,7 +36,6 @@ from emu.kernels.cuda.primitives import (
     store_64,
     store_128,
 )
-from emu.kernels.dtypes import BF16, BOOL, F16, F32, F64, KINDS
 
 
 @device_function

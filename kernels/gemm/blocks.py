@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.address import as_pointer, move_bytes
-from emu.kernels.dtypes import (
+from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.dtypes import (
     F16,
     F32,
     F64,
@@ -37,6 +37,7 @@ from emu.kernels.dtypes import (
     f32_to_bf16,
     f32_to_f16,
 )
+from emu.kernels.core.jit import carray, jit
 from emu.kernels.gemm.microkernel import (
     COLUMNS_32,
     COLUMNS_64,
@@ -57,7 +58,6 @@ from emu.kernels.gemm.microkernel import (
 from emu.kernels.gemm.packing import pack_panels, pack_rows
 from emu.kernels.gemm.packing_int8 import SHIFTED, pack_panels_int8, pack_rows_int8
 from emu.kernels.gemm.vector import times_columns
-from emu.kernels.jit import carray, jit
 
 BLOCK_ROWS = 96 // ROWS * ROWS
 BLOCK_STEPS = 256

@@ -31,7 +31,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 
-from emu.kernels.jit import intrinsic
+from emu.kernels.core.jit import intrinsic
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 

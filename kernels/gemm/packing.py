@@ -16,10 +16,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from emu.kernels.address import as_pointer, move_bytes
-from emu.kernels.dtypes import BF16, F16, F32, F64, bf16_to_f32, f16_to_f32
+from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.dtypes import BF16, F16, F32, F64, bf16_to_f32, f16_to_f32
+from emu.kernels.core.jit import carray, intrinsic, jit
 from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, LAYOUT
-from emu.kernels.jit import carray, intrinsic, jit
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 

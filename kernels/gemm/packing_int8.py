@@ -16,10 +16,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from emu.kernels.address import as_pointer
+from emu.kernels.core.address import as_pointer
+from emu.kernels.core.jit import carray, intrinsic, jit
 from emu.kernels.gemm.microkernel import COLUMNS_32, GROUP
 from emu.kernels.gemm.packing import SIDE, turn_rows
-from emu.kernels.jit import carray, intrinsic, jit
 
 _I8, _I32 = ir.IntType(8), ir.IntType(32)
 _BITS = 32 // GROUP

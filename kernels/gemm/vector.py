@@ -13,13 +13,13 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from emu.kernels.address import as_pointer
-from emu.kernels.dtypes import F64
+from emu.kernels.core.address import as_pointer
+from emu.kernels.core.dtypes import F64
+from emu.kernels.core.jit import carray, intrinsic, jit
 from emu.kernels.gemm.microkernel import F32 as F32_ELEMENT
 from emu.kernels.gemm.microkernel import F64 as F64_ELEMENT
 from emu.kernels.gemm.microkernel import Element, broadcast
 from emu.kernels.gemm.packing import SIDE, turn_rows
-from emu.kernels.jit import carray, intrinsic, jit
 
 _I64 = ir.IntType(64)
 _GROUPS = 2  # a chain of 8 multiply-adds waits for each; two of them hide some of that

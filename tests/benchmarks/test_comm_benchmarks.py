@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import emu
-from emu.comm.heap import register
 from emu.comm.layout import Layout
-from emu.comm.segment import Segment
-from emu.comm.world import World
+from emu.comm.memory.heap import register
+from emu.comm.memory.segment import Segment
+from emu.comm.world.world import World
 
 pytestmark = pytest.mark.benchmark(max_time=0.05, min_rounds=3, warmup=False)
 

@@ -27,7 +27,7 @@ from emu.comm.errors import (
     SymmetricMemoryError,
 )
 from emu.comm.layout import Layout
-from emu.comm.segment import Segment
+from emu.comm.memory.segment import Segment
 
 
 class Leave(SystemExit):
@@ -481,7 +481,7 @@ def test_a_crash_shows_where_the_pe_was(how: str) -> None:
     last = "os.abort()" if how == "abort" else "ctypes.string_at(0)"
     assert f" in crash_deep: {last}" in report
     assert f"{__file__}:" in report
-    assert "comm/pe.py" not in report  # how every PE begins says nothing
+    assert "comm/process/pe.py" not in report  # how every PE begins says nothing
     assert "When that happened:\n  PE 0 " in report
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CollectiveMismatchError
-from emu.comm.world import Group
-from emu.kernels.dtypes import DTYPES
+from emu.comm.world.world import Group
+from emu.kernels.core.dtypes import DTYPES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 PES = [1, 2, 3, 8]

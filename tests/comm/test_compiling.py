@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 import emu
-from emu.comm import compiling
-from emu.comm.compiling import report_to
 from emu.comm.errors import PeerFailedError, StoppedError
 from emu.comm.layout import (
     B_COMPILING,
@@ -25,11 +23,13 @@ from emu.comm.layout import (
     RUNNING,
     Layout,
 )
-from emu.comm.monitor import describe
-from emu.comm.progress import Progress
-from emu.comm.segment import Segment
-from emu.comm.stop import PEER_FAILED, publish_stop
-from emu.kernels import cache_files
+from emu.comm.memory.segment import Segment
+from emu.comm.memory.stop import PEER_FAILED, publish_stop
+from emu.comm.watchdog import compiling
+from emu.comm.watchdog.compiling import report_to
+from emu.comm.watchdog.monitor import describe
+from emu.comm.watchdog.progress import Progress
+from emu.kernels.core import cache_files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,13 +108,13 @@ print(y.sum())
 
 TWICE = """
 import os, emu
-from emu.comm import entries, signals
+from emu.comm.sync import entry_points, signals
 
 def look():
     world = emu.world()
-    before = signals.barrier_arrive.stats.cache_hits, type(entries.barrier_arrive).__name__
+    before = signals.barrier_arrive.stats.cache_hits, type(entry_points.barrier_arrive).__name__
     world.barrier()
-    return os.getppid(), type(before[1]).__name__ and before[1], type(entries.barrier_arrive).__name__
+    return os.getppid(), type(before[1]).__name__ and before[1], type(entry_points.barrier_arrive).__name__
 
 def nothing():
     return os.getppid()
@@ -146,8 +146,8 @@ def work():
 if __name__ == "__main__":
     print(emu.launch(work, 3, timeout=0.5))
 """
-    name = hashlib.sha256(b"emu.comm.signals.put_short").hexdigest()[:24]
-    from emu.kernels.jit import cache_dir
+    name = hashlib.sha256(b"emu.comm.sync.signals.put_short").hexdigest()[:24]
+    from emu.kernels.core.jit import cache_dir
 
     folder = tmp_path / "cache" / cache_dir("emu.comm").name
     folder.mkdir(parents=True, mode=0o700)
@@ -189,7 +189,7 @@ def test_a_pe_notes_that_it_compiles(listening):
     progress = Progress(listening, [os.getpid(), os.getpid()], 1e-9)
     progress.stalled()
     assert progress.stalled()
-    with cache_files.alone("0" * 32, "lock", "emu.comm.signals.put_dense"):
+    with cache_files.alone("0" * 32, "lock", "emu.comm.sync.signals.put_dense"):
         assert compiling.compiles(listening, 1)
         assert not compiling.compiles(listening, 0)
         assert describe(listening, 1) == "PE 1 is compiling a kernel"
@@ -206,7 +206,7 @@ def test_only_kernels_of_the_machine_are_announced(listening, monkeypatch):
     with cache_files.alone("0" * 32, "lock", "a kernel of the user's"):
         watch.look()
     assert not watch.anything_compiled()
-    with cache_files.alone("0" * 32, "lock", "emu.kernels.grids.copy_grid"):
+    with cache_files.alone("0" * 32, "lock", "emu.kernels.strided.copy_add.copy_grid"):
         for _ in range(3):
             watch.look()
     assert said == [1]

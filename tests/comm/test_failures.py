@@ -16,7 +16,7 @@ import pytest
 import emu
 from emu.comm.errors import DeadlockError, PEDiedError
 from emu.comm.layout import H_ABORT
-from emu.comm.monitor import look
+from emu.comm.watchdog.monitor import look
 
 ROUNDS = int(os.environ.get("EMU_FAILURE_ROUNDS", "2"))
 """How often the kill, hang and two-launcher tests run; 20 before a release."""
@@ -87,7 +87,7 @@ def wait_for_ever() -> None:
 
 
 def die_holding_a_lock() -> None:
-    from emu.comm import locks
+    from emu.comm.sync import locks
 
     world = emu.world()
     tile = world.alloc((4, 4), np.float32, name="tile")
@@ -178,10 +178,10 @@ def test_a_lock_of_a_dead_pe_is_recovered_and_told() -> None:
 
 def test_recovery_of_a_lock_word() -> None:
     """The lock of a PE that the launcher has declared dead is taken over, and counted."""
-    from emu.comm import locks
-    from emu.comm.heap import register
     from emu.comm.layout import B_STATE, DEAD, H_RECOVERED, H_RECOVERED_FROM, Layout
-    from emu.comm.segment import Segment
+    from emu.comm.memory.heap import register
+    from emu.comm.memory.segment import Segment
+    from emu.comm.sync import locks
 
     segment = Segment.create(Layout(n_pes=2, heap_bytes=1 << 20))
     mine, other = register(segment, 0, 2), register(segment, 1, 2)

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import emu
-from emu.comm import linked
-from emu.comm.clock import clock_ns, sleep_to
 from emu.comm.errors import ArgumentError, DeadlockError, PeerFailedError, StoppedError
-from emu.comm.heap import register
 from emu.comm.layout import B_WAITS, Layout
-from emu.comm.link import Link, reserve, reserve_from, sleep_slice, sleep_until
-from emu.comm.linked import LinkedGroup, LinkedWorld, await_deadline
-from emu.comm.segment import Segment
-from emu.comm.stop import INTERRUPTED, publish_stop
-from emu.comm.world import Group, World
-from emu.kernels.jit import jit
+from emu.comm.memory.heap import register
+from emu.comm.memory.segment import Segment
+from emu.comm.memory.stop import INTERRUPTED, publish_stop
+from emu.comm.sync.clock import clock_ns, sleep_to
+from emu.comm.sync.link import Link, reserve, reserve_from, sleep_slice, sleep_until
+from emu.comm.world import linked
+from emu.comm.world.linked import LinkedGroup, LinkedWorld, await_deadline
+from emu.comm.world.world import Group, World
+from emu.kernels.core.jit import jit
 
 MS, S = 1_000_000, 1_000_000_000
 SLOW = Link(bandwidth=1e8, latency=0.002)

@@ -15,8 +15,8 @@ import pytest
 
 import emu
 from emu.comm.errors import DeadlockError
-from emu.comm.polling import Looker
-from emu.comm.progress import digest
+from emu.comm.watchdog.polling import Looker
+from emu.comm.watchdog.progress import digest
 
 Words = emu.SymmetricArray
 
@@ -397,7 +397,7 @@ def a_failed_compare_swap() -> tuple[int, int]:
         assert world.swap(words, 2**32 - 1, 0) == 2**32 - 1
         assert world.fetch_add(words, 0, 0) == 2**32 - 1
     world.barrier()
-    from emu.comm.monitor import last_writer
+    from emu.comm.watchdog.monitor import last_writer
 
     assert last_writer(world.segment, 0, words.offset) == "PE 0 (SET)"
     world.barrier()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.comm import serving
+from emu.comm.process import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError
-from emu.comm.world import World
+from emu.comm.world.world import World
 
 Worlds = Callable[..., list[World]]
 INTS = [np.int32, np.int64, np.uint32, np.uint64]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import emu
-from emu.comm.world import World
+from emu.comm.world.world import World
 
 Worlds = Callable[..., list[World]]
 ADD = emu.AtomicOp.ADD

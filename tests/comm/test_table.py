@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import emu
 from emu.comm.errors import SymmetricMemoryError
 from emu.comm.layout import ALLOCATIONS, H_TABLE_GOOD
-from emu.comm.table import Table
-from emu.comm.world import Group, World
+from emu.comm.memory.table import Table
+from emu.comm.world.world import Group, World
 
 Worlds = Callable[..., list[World]]
 HEAP = 1 << 16
@@ -227,10 +227,10 @@ def test_a_full_table_says_so_and_goes_on(worlds: Worlds) -> None:
 SMALL = """
     import numpy as np
     from emu.comm.errors import SymmetricMemoryError
-    from emu.comm.heap import register
+    from emu.comm.memory.heap import register
     from emu.comm.layout import Layout
-    from emu.comm.linked import make_world
-    from emu.comm.segment import Segment
+    from emu.comm.world.linked import make_world
+    from emu.comm.memory.segment import Segment
 
     segment = Segment.create(Layout(n_pes=2, heap_bytes=1 << 30))
     blocks = [register(segment, pe, 1) for pe in range(2)]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import emu
 from emu.comm.errors import ArgumentError, SymmetricMemoryError
-from emu.comm.world import World
-from emu.kernels.dtypes import DTYPES
+from emu.comm.world.world import World
+from emu.kernels.core.dtypes import DTYPES
 
 Worlds = Callable[..., list[World]]
 relaxed = settings(

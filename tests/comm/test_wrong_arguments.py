@@ -16,10 +16,10 @@ import pytest
 from fuzzing import Fuzzer, Target
 
 import emu
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError, StoppedError, SymmetricMemoryError
-from emu.comm.stop import INTERRUPTED, publish_stop
-from emu.comm.world import Group, World
+from emu.comm.memory.stop import INTERRUPTED, publish_stop
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import Group, World
 
 Worlds = Callable[..., list[World]]
 Arguments_ = Callable[[], dict[str, Any]]

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from emu.kernels.arguments import Arguments, check, shown
+from emu.kernels.core.checks import Arguments, check, shown
 from emu.kernels.errors import ArgumentError
 
 

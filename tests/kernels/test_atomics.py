@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
 from emu.kernels import atomics
-from emu.kernels.jit import jit
+from emu.kernels.core.jit import jit
 
 
 @jit()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.kernels import cache_files, cache_folder
+from emu.kernels.core import cache_files, cache_folder
 from emu.kernels.errors import CacheFolderError, CacheWarning
 
 DIGEST = "0" * 32
@@ -269,7 +269,7 @@ import numpy as np
 from emu.kernels.stream import stream_bytes
 a, b = np.zeros(512, np.uint8), np.ones(512, np.uint8)
 stream_bytes(a.ctypes.data, b.ctypes.data, 512)
-from emu.kernels import cache_folder
+from emu.kernels.core import cache_folder
 print(a.sum(), len(list(cache_folder._places()[0].rglob("*.nbc"))) > 0, cache_folder._places()[0])
 """
 

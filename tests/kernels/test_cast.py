@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.kernels.cast import cast
-from emu.kernels.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOATS
+from emu.kernels.core.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOATS
 from emu.kernels.errors import ArgumentError
 
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from emu.kernels import dtypes
-from emu.kernels.jit import jit
+from emu.kernels.core import dtypes
+from emu.kernels.core.jit import jit
 
 F16, BF16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)

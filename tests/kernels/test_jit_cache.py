@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 HELPER = """
-from emu.kernels.jit import jit
+from emu.kernels.core.jit import jit
 
 
 @jit()
@@ -20,7 +20,7 @@ def helper(x):
     return x + 1
 """
 CALLER = """
-from emu.kernels.jit import jit
+from emu.kernels.core.jit import jit
 from emu.kernels.probe_helper import helper
 
 
@@ -44,8 +44,10 @@ def package(tmp_path):
     kernels = tmp_path / "src" / "emu" / "kernels"
     kernels.mkdir(parents=True)
     shutil.copy(ROOT / "emu" / "__init__.py", kernels.parent)
-    for name in ("cache_files.py", "cache_folder.py", "errors.py", "jit.py"):
-        shutil.copy(ROOT / "emu" / "kernels" / name, kernels)
+    (kernels / "core").mkdir()
+    for name in ("cache_files.py", "cache_folder.py", "jit.py"):
+        shutil.copy(ROOT / "kernels" / "core" / name, kernels / "core")
+    shutil.copy(ROOT / "kernels" / "errors.py", kernels)
     (kernels / "probe_helper.py").write_text(HELPER)
     (kernels / "probe_caller.py").write_text(CALLER)
     return tmp_path

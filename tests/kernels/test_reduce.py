@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emu.kernels.dtypes import BFLOAT16, DTYPES
+from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.kernels.reduce import BLOCK, CODES, OPS, SCRATCH_BYTES, reduce_run, supports
 from emu.kernels.stream import stream_bytes
 

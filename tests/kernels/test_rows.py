@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emu.kernels.elementwise.rows import scale_product, weighted_row_sum
 from emu.kernels.errors import ArgumentError
-from emu.kernels.rows import scale_product, weighted_row_sum
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 VALUES = [np.dtype(np.float16), BF16, np.dtype(np.float32)]

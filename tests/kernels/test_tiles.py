@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from emu.kernels.address import array_data
-from emu.kernels.calls import layout_is_known
-from emu.kernels.dtypes import BFLOAT16, KINDS
+from emu.kernels.core.address import array_data
+from emu.kernels.core.dtypes import BFLOAT16, KINDS
 from emu.kernels.errors import ArgumentError
+from emu.kernels.strided.fastpath import layout_is_known
 from emu.kernels.tiles import FLOAT8, add_tile, set_tile
 
 DTYPES = pytest.mark.parametrize("dtype", KINDS, ids=str)

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from emu.kernels.warm import STEPS
+from emu.kernels.precompile import STEPS
 
 # Counts what the cache has, and has not, while every step runs.
 PROBE = """
 import json
-from emu.kernels import jit
-from emu.kernels.warm import STEPS
+from emu.kernels.core import jit
+from emu.kernels.precompile import STEPS
 
 load, loaded, missing = jit._DigestCache.load_overload, [], []
 

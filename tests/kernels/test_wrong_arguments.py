@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from fuzzing import Fuzzer, Target
 
-from emu.kernels import cast, matmul, quant, rows, tiles
+from emu.kernels import cast, matmul, quant, tiles
+from emu.kernels.elementwise import rows
 from emu.kernels.errors import ArgumentError
 
 CALLS = int(os.environ.get("EMU_FUZZ_CALLS", "4000"))

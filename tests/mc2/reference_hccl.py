@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from emu.comm.array import SymmetricArray
-from emu.comm.world import world
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import world
 
 NAMES = ("sum", "prod", "max", "min")
 

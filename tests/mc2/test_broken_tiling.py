@@ -14,7 +14,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, ServerError
-from emu.comm.kernel_launch import AREA_BYTES, Launch, Place, read_kernel, write_launch
+from emu.comm.server.comm_kernel import AREA_BYTES, Launch, Place, read_kernel, write_launch
 from emu.comm.tiling import HcclCommand, HcclDataType, make_mc2msg
 from emu.mc2 import Hccl
 

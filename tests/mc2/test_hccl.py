@@ -284,7 +284,7 @@ def test_windows_are_memory_that_all_ranks_share():
 
 def versions_of_kernels():
     random_kernels(5, 4)
-    from emu.comm.server import _KERNELS
+    from emu.comm.server.server import _KERNELS
 
     return {kernel.__name__: len(kernel.overloads) for kernel, _ in _KERNELS}
 

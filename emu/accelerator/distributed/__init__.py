@@ -2,7 +2,7 @@
 
 :func:`register` gives torch the two backends; after it ``init_process_group("nccl")`` in a PE makes a
 process group whose ranks are the PEs of the launch, and the collectives of :mod:`torch.distributed`
-run on :class:`emu.comm.world.World`. It needs no address and no port.
+run on :class:`emu.comm.world.world.World`. It needs no address and no port.
 
 An asynchronous collective is kept back until its result is asked for (:mod:`.works`), so a script that
 forgets a ``wait`` sees old data here too. Messages between two ranks are in

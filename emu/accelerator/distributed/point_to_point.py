@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.array import SymmetricArray
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
-from emu.comm.world import Group
-from emu.kernels.dtypes import DTYPES
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import Group
+from emu.kernels.core.dtypes import DTYPES
 
 Array = np.ndarray[Any, Any]
 

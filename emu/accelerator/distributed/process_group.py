@@ -25,7 +25,7 @@ from emu.accelerator.distributed.works import (
 )
 from emu.accelerator.marks import device_of
 from emu.comm.errors import ArgumentError
-from emu.comm.world import Group, world
+from emu.comm.world.world import Group, world
 
 Tensor = torch.Tensor
 Tensors = Sequence[torch.Tensor]

@@ -19,8 +19,8 @@ import numpy as np
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistStoreError
 
-from emu.comm.array import SymmetricArray
-from emu.comm.world import World
+from emu.comm.world.array import SymmetricArray
+from emu.comm.world.world import World
 
 _LOCK, _END = 0, 1  # words of PE 0: who changes the store, where its log ends
 _CHUNK = 1 << 16  # bytes that are allocated at once for the log

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from emu.sdy.mlir.attributes import Attribute
+from emu.mlir.attributes import Attribute
 
 __all__ = [
     "AllToAllParam",

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
+from emu.mlir.diagnostics import UNKNOWN, Location
+from emu.mlir.ir import Block, Operation, Region, Value
+from emu.mlir.types import IntegerType, Type
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -16,10 +20,6 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
-from emu.sdy.mlir.diagnostics import UNKNOWN, Location
-from emu.sdy.mlir.ir import Block, Operation, Region, Value
-from emu.sdy.mlir.types import IntegerType, Type
 
 __all__ = [
     "make_all_gather",

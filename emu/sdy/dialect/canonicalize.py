@@ -10,6 +10,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from emu.mlir.attributes import DenseElementsAttr
+from emu.mlir.diagnostics import Location, fused
+from emu.mlir.ir import Operation, Value
+from emu.mlir.registry import definition
+from emu.mlir.transforms.inlining import can_inline, inline_before
+from emu.mlir.transforms.rewriting import Pattern, PatternSet, Rewrite, Rewriter
 from emu.sdy.dialect.attributes import (
     AllToAllParamList,
     AxisRef,
@@ -37,12 +43,6 @@ from emu.sdy.dialect.shardings import (
     get_sharding,
     is_equivalent,
 )
-from emu.sdy.mlir.attributes import DenseElementsAttr
-from emu.sdy.mlir.diagnostics import Location, fused
-from emu.sdy.mlir.inlining import can_inline, inline_before
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.registry import definition
-from emu.sdy.mlir.rewriting import Pattern, PatternSet, Rewrite, Rewriter
 
 __all__ = ["COLLECTIVE", "RESHARD", "canonicalization_patterns"]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from typing import cast
 
+from emu.mlir.attributes import DenseArrayAttr
+from emu.mlir.ir import Operation, Value
+from emu.mlir.transforms.rewriting import Rewriter
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.shardings import find_mesh
-from emu.sdy.mlir.attributes import DenseArrayAttr
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.rewriting import Rewriter
-from emu.sdy.mlir.types import TensorType, Type
 
 __all__ = ["equal_reshard"]
 

@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Use, Value
+from emu.mlir.registry import definition
 from emu.sdy.dialect.attributes import ManualAxes, TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.names import SHARDING
 from emu.sdy.dialect.tensors import add_free_axes, erase_manual_axes, open_shardings_with
-from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Use, Value
-from emu.sdy.mlir.registry import definition
 
 __all__ = [
     "DATA_FLOW_OPS",

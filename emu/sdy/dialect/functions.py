@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, SymbolRefAttr, TypeAttr
+from emu.mlir.diagnostics import Diagnostics, PassFailed
+from emu.mlir.ir import Operation
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.meshes import Scope, first_mesh_or_name
 from emu.sdy.dialect.names import MAIN, ORIGINAL_FUNC_NAME, SHARDING
 from emu.sdy.dialect.tensors import tensor_rank
-from emu.sdy.mlir.attributes import (
-    ArrayAttr,
-    Attribute,
-    DictAttr,
-    StringAttr,
-    SymbolRefAttr,
-    TypeAttr,
-)
-from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import FunctionType
 
 __all__ = [
     "callee_name",

@@ -1,7 +1,7 @@
 """Which mesh a sharding is bound to, and which one several have in common.
 
 Meshes are symbols of the module. Who asks often should make one
-`emu.sdy.mlir.symbols.SymbolTable` and ask with it: that is a look into a dict,
+`emu.mlir.symbols.SymbolTable` and ask with it: that is a look into a dict,
 whereas asking with an operation walks up to its module and along its symbols.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from emu.mlir import symbols
+from emu.mlir.ir import Operation
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.attributes import Mesh, TensorSharding, TensorShardingPerValue
-from emu.sdy.mlir import symbols
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.symbols import SymbolTable
 
 __all__ = [
     "common_mesh",

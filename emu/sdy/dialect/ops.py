@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, RawAttr, StringAttr
+from emu.mlir.dialects.constants import print_constant
+from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.registry import OpDefinition, attribute_parsers, closed_dialects, define, definition
+from emu.mlir.text.lexer import SourceText
+from emu.mlir.text.type_parser import TypeReader
+from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.dialect.attributes import (
     PropagationDirection,
     SdyAttribute,
@@ -26,29 +33,10 @@ from emu.sdy.dialect.parsing import (
 )
 from emu.sdy.dialect.parsing_rules import RULE_READERS
 from emu.sdy.dialect.printing import stripped, stripped_list
-from emu.sdy.mlir.attributes import (
-    Attribute,
-    DenseElementsAttr,
-    IntegerAttr,
-    RawAttr,
-    StringAttr,
-)
-from emu.sdy.mlir.constants import print_constant
-from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.lexer import SourceText
-from emu.sdy.mlir.parsing_types import TypeReader
-from emu.sdy.mlir.registry import (
-    OpDefinition,
-    attribute_parsers,
-    closed_dialects,
-    define,
-    definition,
-)
-from emu.sdy.mlir.types import IntegerType, TensorType, Type
 
 if TYPE_CHECKING:
-    from emu.sdy.mlir.parser import Parser
-    from emu.sdy.mlir.printer import Printer
+    from emu.mlir.text.parser import Parser
+    from emu.mlir.text.printer import Printer
 
 __all__ = [
     "allowed_direction",

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from emu.mlir.attributes import StringAttr, SymbolRefAttr
+from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -35,11 +37,9 @@ from emu.sdy.dialect.attributes import (
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
-from emu.sdy.mlir.attributes import StringAttr, SymbolRefAttr
-from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
 if TYPE_CHECKING:
-    from emu.sdy.mlir.parser import Parser
+    from emu.mlir.text.parser import Parser
 
 __all__ = [
     "ATTRIBUTE_READERS",

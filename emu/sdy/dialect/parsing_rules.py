@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
 from emu.sdy.dialect.parsing import also, maybe_whole
 from emu.sdy.dialect.printing import factor_symbol
-from emu.sdy.mlir.diagnostics import Diagnostic, MlirError, Severity
 
 if TYPE_CHECKING:
-    from emu.sdy.mlir.parser import Parser
+    from emu.mlir.text.parser import Parser
 
 __all__ = ["RULE_READERS", "parse_rule"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from emu.mlir.text.attribute_printer import quoted, symbol_text
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -33,7 +34,6 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.mlir.printing_attributes import quoted, symbol_text
 
 __all__ = ["attribute_text", "factor_symbol", "stripped", "stripped_list"]
 

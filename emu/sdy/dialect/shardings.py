@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import overload
 
+from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.dialect.attributes import (
     Mesh,
     OpShardingRule,
@@ -79,7 +80,6 @@ from emu.sdy.dialect.tensors import (
     static_shape,
     tensor_rank,
 )
-from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
 
 __all__ = [
     "add_free_axes",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
+from emu.mlir.ir import Value
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import (
     AxisRef,
     DimensionSharding,
     Mesh,
     TensorSharding,
 )
-from emu.sdy.mlir.ir import Value
-from emu.sdy.mlir.types import TensorType, Type
 
 __all__ = [
     "add_free_axes",

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.dataflow import is_data_flow_op
 from emu.sdy.dialect.functions import func_result_sharding, set_func_result_sharding
 from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding, set_shardings
-from emu.sdy.mlir.attributes import ArrayAttr, Attribute, DictAttr
-from emu.sdy.mlir.ir import Operation, Value
 
 __all__ = [
     "FunctionResult",

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from emu.sdy.mlir.arguments import ArgumentError, check
-from emu.sdy.mlir.collection import paused_collection
-from emu.sdy.mlir.diagnostics import Diagnostics, MlirError, PassFailed
-from emu.sdy.mlir.symbols import indexed
+from emu.mlir.arguments import ArgumentError, check
+from emu.mlir.diagnostics import Diagnostics, MlirError, PassFailed
+from emu.mlir.gc_pause import paused_collection
+from emu.mlir.symbols import indexed
 
 if TYPE_CHECKING:
-    from emu.sdy.mlir.ir import Operation
+    from emu.mlir.ir import Operation
     from emu.sdy.propagation.events import Listener
 
 __all__ = [
@@ -163,7 +163,7 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
             session.diagnostics.error(module.location, message)
             raise PassFailed(message) from error
         if session.verify_each and not isinstance(each, Pipeline):
-            from emu.sdy.mlir.verify import verify
+            from emu.mlir.verify import verify
 
             if not verify(module, session.diagnostics):
                 raise PassFailed(f"the module is wrong after {each.name}")

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
-from emu.sdy.dialect.canonicalize import canonicalization_patterns
-from emu.sdy.mlir.attributes import (
+from emu.mlir.attributes import (
     ArrayAttr,
     Attribute,
     DialectAttr,
@@ -18,11 +16,13 @@ from emu.sdy.mlir.attributes import (
     StringAttr,
     SymbolRefAttr,
 )
-from emu.sdy.mlir.cse import eliminate_common_subexpressions
-from emu.sdy.mlir.diagnostics import UNKNOWN, PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition, known_dialects
-from emu.sdy.mlir.rewriting import rewrite_greedily
+from emu.mlir.diagnostics import UNKNOWN, PassFailed
+from emu.mlir.ir import Operation
+from emu.mlir.registry import definition, known_dialects
+from emu.mlir.transforms.cse import eliminate_common_subexpressions
+from emu.mlir.transforms.rewriting import rewrite_greedily
+from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.canonicalize import canonicalization_patterns
 from emu.sdy.passes.base import ModulePass, Session, register
 
 __all__ = ["Canonicalize", "Cse", "StripDebuginfo", "SymbolDce"]

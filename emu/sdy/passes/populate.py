@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.mlir.ir import Operation
+from emu.mlir.ir import Operation
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.rules import get_or_create
 

@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from emu.mlir.diagnostics import Diagnostics, PassFailed
+from emu.mlir.ir import Operation
+from emu.mlir.types import TensorType, TupleType, UnrankedTensorType
 from emu.sdy.dialect.shardings import remove_sharding_rules
-from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import TensorType, TupleType, UnrankedTensorType
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.dump import SaveModule
-from emu.sdy.propagation.debugging import SourceTracker
+from emu.sdy.passes.save_module import SaveModule
 from emu.sdy.propagation.driver import Driver
+from emu.sdy.propagation.event_emitter import Teller
 from emu.sdy.propagation.groups import ShardingGroups
+from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.propagation.priorities import ROUNDS, UserPriorities, everywhere
 from emu.sdy.propagation.steps import StrategyName
-from emu.sdy.propagation.telling import Teller
 
 __all__ = [
     "AggressivePropagate",

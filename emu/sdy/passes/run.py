@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emu.sdy.mlir.arguments import check_flag, check_module
-from emu.sdy.mlir.diagnostics import Diagnostic, PassFailed
-from emu.sdy.mlir.ir import Operation
+from emu.mlir.arguments import check_flag, check_module
+from emu.mlir.diagnostics import Diagnostic, PassFailed
+from emu.mlir.ir import Operation
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import passes_of
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 
-from emu.sdy.mlir.arguments import ArgumentError, check, check_text, shown
+from emu.mlir.arguments import ArgumentError, check, check_text, shown
 from emu.sdy.passes.base import Pass, registered
 
 __all__ = [

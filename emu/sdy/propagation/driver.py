@@ -10,7 +10,7 @@ it is Shardy's, that is that of MLIR's greedy rewrite driver with these settings
 one iteration, operations first met in program order, the worklist a stack, what
 is queued again on top of it together with the operations around it. Operations
 without uses or effects are erased when they come up. See
-`emu.sdy.mlir.rewriting` for the rules of the worklist.
+`emu.mlir.transforms.rewriting` for the rules of the worklist.
 
 What a function returns is tied to the shardings of its results, for the main
 function, before the first visit and after the last one; other functions are
@@ -27,6 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from emu.mlir.diagnostics import Diagnostics, PassFailed
+from emu.mlir.effects import is_trivially_dead
+from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
+from emu.mlir.registry import definition
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.transforms.rewriting import Rewriter
 from emu.sdy.dialect.attributes import (
     OpShardingRule,
     TensorSharding,
@@ -53,16 +59,10 @@ from emu.sdy.dialect.names import SHARDING, SHARDING_RULE
 from emu.sdy.dialect.ops import allowed_direction
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
 from emu.sdy.dialect.tensors import static_shape
-from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
-from emu.sdy.mlir.effects import is_trivially_dead
-from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
-from emu.sdy.mlir.registry import definition
-from emu.sdy.mlir.rewriting import Rewriter
-from emu.sdy.mlir.symbols import SymbolTable
+from emu.sdy.propagation.callers import SymbolUsers
 from emu.sdy.propagation.groups import ShardingGroups
 from emu.sdy.propagation.priorities import EVERYWHERE, DirectionOf, code
 from emu.sdy.propagation.steps import Change, Outcome, Setting, Steps, StrategyName
-from emu.sdy.propagation.users import SymbolUsers
 from emu.sdy.rules import get_or_create, identity_rule, is_elementwise
 
 __all__ = ["Driver", "Observer", "Visit"]

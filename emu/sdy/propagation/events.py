@@ -11,13 +11,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from emu.mlir.ir import Operation, Value
     from emu.sdy.dialect.attributes import (
         AxisRef,
         OpShardingRule,
         PropagationDirection,
         TensorSharding,
     )
-    from emu.sdy.mlir.ir import Operation, Value
 
 __all__ = ["Cut", "CutReason", "Listener", "SeedEvent", "StepEvent"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emu.mlir.attributes import IntegerAttr
+from emu.mlir.diagnostics import Diagnostics, PassFailed
+from emu.mlir.ir import BlockArgument, Operation, Value
+from emu.mlir.transforms.rewriting import Rewriter
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.shardings import get_sharding, owning_op, set_sharding
-from emu.sdy.mlir.attributes import IntegerAttr
-from emu.sdy.mlir.diagnostics import Diagnostics, PassFailed
-from emu.sdy.mlir.ir import BlockArgument, Operation, Value
-from emu.sdy.mlir.rewriting import Rewriter
 
 __all__ = ["Grouped", "ShardingGroups"]
 

@@ -22,6 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from emu.mlir.attributes import StringAttr
+from emu.mlir.ir import Operation, Value
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.attributes import (
     AxisRef,
     DimensionSharding,
@@ -35,9 +38,6 @@ from emu.sdy.dialect.dataflow import edge_of_target
 from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.tensors import is_scalar
 from emu.sdy.dialect.walker import FunctionResult, Place, transform_sharding, transform_shardings
-from emu.sdy.mlir.attributes import StringAttr
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.symbols import SymbolTable
 
 __all__ = [
     "EVERYWHERE",

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.attributes import (
     Mesh,
     OpShardingRule,
@@ -25,7 +26,6 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
-from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.propagation.aggressive import propagate_aggressive
 from emu.sdy.propagation.basic import StepContext, Strategy, propagate_basic
 from emu.sdy.propagation.priorities import directions

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from emu.mlir import parse
+from emu.mlir.arguments import ArgumentError, check, check_module, check_text
+from emu.mlir.diagnostics import Diagnostic, Location, PassFailed
+from emu.mlir.gc_pause import paused_collection
+from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
+from emu.mlir.text.naming import Names
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.mlir import parse
-from emu.sdy.mlir.arguments import ArgumentError, check, check_module, check_text
-from emu.sdy.mlir.collection import paused_collection
-from emu.sdy.mlir.diagnostics import Diagnostic, Location, PassFailed
-from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult, Value
-from emu.sdy.mlir.naming import Names
-from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import passes_of
 from emu.sdy.provenance import names as names_

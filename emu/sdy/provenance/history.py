@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect import axes as axes_
 from emu.sdy.dialect.attributes import AxisRef, DimMapping, TensorMapping, TensorSharding
 from emu.sdy.dialect.shardings import shardable_value
 from emu.sdy.dialect.walker import FunctionResult
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.propagation.events import Cut, SeedEvent, StepEvent
 
 __all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection", "what"]

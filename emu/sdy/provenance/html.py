@@ -6,11 +6,11 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.printing import stripped
-from emu.sdy.mlir.types import TensorType
 from emu.sdy.propagation.events import StepEvent
 from emu.sdy.provenance.history import Holder, what
 from emu.sdy.provenance.names import place_of
@@ -18,7 +18,7 @@ from emu.sdy.provenance.page import PAGE
 from emu.sdy.provenance.text import value_text
 
 if TYPE_CHECKING:
-    from emu.sdy.mlir.ir import Operation
+    from emu.mlir.ir import Operation
     from emu.sdy.provenance.explanation import Explanation, ValueReport
 
 __all__ = ["page"]

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from emu.sdy.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
-from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
+from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
+from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
 __all__ = [
     "ValueName",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.printing import factor_symbol, stripped
 from emu.sdy.dialect.walker import FunctionResult
-from emu.sdy.mlir.types import TensorType
 from emu.sdy.provenance.names import name_of, place_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+from emu.mlir.ir import Operation
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import DimMapping, FactorType, OpShardingRule, TensorMapping
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.rules.reading import rank, shape
 
 __all__ = ["Dims", "RuleBuilder", "RuleFunction", "identity_rule", "pointwise_rule"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import attribute, integer, shape
-from emu.sdy.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
+from emu.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
 
 __all__ = ["RULES"]
 

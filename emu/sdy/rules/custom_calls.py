@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import shape
 

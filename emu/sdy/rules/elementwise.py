@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from emu.mlir.ir import Operation
+from emu.mlir.types import is_static_tensor
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import is_static_tensor
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import integer, integers, shape
 

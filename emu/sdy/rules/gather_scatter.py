@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from emu.mlir.ir import BlockArgument, Operation, Value
+from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import BlockArgument, Operation, Value
-from emu.sdy.mlir.types import IntegerType, TensorType
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import attribute, shape
-from emu.sdy.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
+from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 
 __all__ = ["RULES", "scatter_reduction"]
 

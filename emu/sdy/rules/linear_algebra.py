@@ -6,11 +6,11 @@ are batch dimensions.
 
 from __future__ import annotations
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.rules.builder import Dims, RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import attribute, boolean, integer, integers, shape
-from emu.sdy.stablehlo.attributes import Transpose
+from emu.stablehlo.attributes import Transpose
 
 __all__ = ["RULES"]
 

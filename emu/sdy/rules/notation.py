@@ -12,8 +12,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.rules.reading import shape
 
 __all__ = ["einsum_rule"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition
+from emu.mlir.ir import Operation
+from emu.mlir.registry import definition
 from emu.sdy.rules.reading import shape
 
 __all__ = ["is_elementwise"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from emu.sdy.mlir.attributes import (
+from emu.mlir.attributes import (
     Attribute,
     BoolAttr,
     DenseArrayAttr,
@@ -12,8 +12,8 @@ from emu.sdy.mlir.attributes import (
     IntegerAttr,
     StringAttr,
 )
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import IntegerType, TensorType, Type
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import IntegerType, TensorType, Type
 
 __all__ = ["DYNAMIC", "attribute", "boolean", "integer", "integers", "rank", "shape", "string"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import integers, shape
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
+from emu.mlir.arguments import ArgumentError, check_flag, check_text, shown
+from emu.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
+from emu.mlir.ir import Operation
+from emu.mlir.registry import definition, load_dialects
 from emu.sdy.dialect.attributes import OpShardingRule
-from emu.sdy.mlir.arguments import ArgumentError, check_flag, check_text, shown
-from emu.sdy.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import definition, load_dialects
 from emu.sdy.rules import (
     collectives,
     contraction,

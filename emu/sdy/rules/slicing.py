@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.rules.builder import Dims, RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import integer, integers, shape
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emu.tile.cpu.kernel import Kernel, ProgramAssertionError
 from emu.tile.cpu.options import Options
+from emu.tile.cpu.run.kernel import Kernel, ProgramAssertionError
 
 if TYPE_CHECKING:
     from emu.tile.ir import Module

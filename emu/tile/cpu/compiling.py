@@ -8,15 +8,15 @@ from typing import Any
 from llvmlite import ir
 
 from emu.tile.cpu import call, native
-from emu.tile.cpu import registers as r
 from emu.tile.cpu.depth import deep
-from emu.tile.cpu.diagnosis import Diagnosis
-from emu.tile.cpu.emitter import Emitter
-from emu.tile.cpu.frame import Frame
-from emu.tile.cpu.kernel import Kernel
+from emu.tile.cpu.emit.diagnosis import Diagnosis
+from emu.tile.cpu.emit.emitter import Emitter
+from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.polling import Polls, emit_tick, read, write
+from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.options import Options
-from emu.tile.cpu.polling import Polls, emit_tick, read, write
 from emu.tile.cpu.reports import CODE_BITS, LOOP_CODES, Loop
+from emu.tile.cpu.run.kernel import Kernel
 from emu.tile.ir import Function, Module
 from emu.tile.packing import slot
 from emu.tile.passes import CarryOffsets, simplify

@@ -5,7 +5,7 @@ digest of the compiler's own sources. It is written by an atomic rename; a file 
 damaged counts as none. What was not used for 30 days is removed. A kernel is compiled by one process at
 a time: PEs that all meet an unknown one wait for the first of them and load its code.
 
-Set ``EMU_CACHE_DIR`` to move the cache; ``emu.kernels.cache_folder`` says which folders are trusted.
+Set ``EMU_CACHE_DIR`` to move the cache; ``emu.kernels.core.cache_folder`` says which folders are trusted.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from emu.kernels import cache_files, cache_folder
-from emu.kernels.cache_files import UNUSED_AFTER_S, remove_unused_folders, source_digest
+from emu.kernels.core import cache_files, cache_folder
+from emu.kernels.core.cache_files import UNUSED_AFTER_S, remove_unused_folders, source_digest
 
 _DAY_S = 24 * 3600.0
 _DIGEST_BYTES = 32

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from fuzzing import Fuzzer, Target
 
-from emu import cli
 from emu.comm import tiling
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import Array, Mc2Msg, TilingData, Version
+from emu.commands import main
 
 SEED = 20261122
 LISTING = Path(__file__).with_name("seed_listing.txt").read_text()
@@ -410,7 +410,7 @@ def test_random_bytes_are_detected_or_refused() -> None:
 def run_tiling(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Run ``emu tiling``; return its status and what it wrote to standard error."""
     try:
-        status = cli.main(["tiling", *arguments])
+        status = main.main(["tiling", *arguments])
     except SystemExit as stop:
         status = int(stop.code or 0)
     return status, capsys.readouterr().err

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.sdy.tool.opt import run_opt
+from emu.commands.sdy.opt import run_opt
 
 ROOT = "shardy/dialect/sdy"
 NEWER_IR = ("collective_", "edge_sharding_", "func_data_flow_edge_")

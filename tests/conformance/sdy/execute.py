@@ -28,15 +28,15 @@ import ml_dtypes
 import numpy as np
 
 import emu.sdy
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation
+from emu.mlir.types import FunctionType, TensorType
 from emu.sdy.dialect.attributes import Mesh, TensorSharding
 from emu.sdy.dialect.shardings import (
     func_arg_sharding,
     func_result_sharding,
     set_func_result_sharding,
 )
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import FunctionType, TensorType
 
 DTYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,

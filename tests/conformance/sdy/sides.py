@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from oracle import Answer
 
-from emu.sdy.mlir import inlining, parse, to_text
-from emu.sdy.mlir.diagnostics import MlirError, PassFailed
+from emu.mlir import parse, to_text
+from emu.mlir.diagnostics import MlirError, PassFailed
+from emu.mlir.transforms import inlining
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.text import parse_pipeline

@@ -6,15 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from emu.sdy.mlir.attributes import (
-    Attribute,
-    BoolAttr,
-    DenseArrayAttr,
-    IntegerAttr,
-    StringAttr,
-)
-from emu.sdy.mlir.ir import Block, Operation, Region, Value
-from emu.sdy.mlir.types import FloatType, IntegerType, TensorType, Type
+from emu.mlir.attributes import Attribute, BoolAttr, DenseArrayAttr, IntegerAttr, StringAttr
+from emu.mlir.ir import Block, Operation, Region, Value
+from emu.mlir.types import FloatType, IntegerType, TensorType, Type
 from emu.sdy.rules import sharding_rule
 
 I64 = IntegerType(64)

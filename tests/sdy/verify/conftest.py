@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from emu.sdy.mlir import parse
-from emu.sdy.mlir.diagnostics import FileLoc, MlirError
+from emu.mlir import parse
+from emu.mlir.diagnostics import FileLoc, MlirError
 
 Complaint = tuple[int, str]
 """A line of the text and a message about it."""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from emu.tile.cpu import elementwise, native
+from emu.tile.cpu import native
+from emu.tile.cpu.numeric import elementwise
 from emu.tile.ops import COMPARISONS, Code
 from emu.tile.types import I1, Pointer, ScalarType
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 
 from emu.tile import cpu
-from emu.tile.cpu.thread import memory
+from emu.tile.cpu.run.thread import memory
 from emu.tile.ir import Module
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from emu.tile.cpu import elementwise, native
+from emu.tile.cpu import native
+from emu.tile.cpu.numeric import elementwise
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, UNARY, Code
 from emu.tile.reference.elementwise import ELEMENTWISE

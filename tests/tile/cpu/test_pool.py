@@ -12,7 +12,7 @@ from cpu_runner import pack
 from tile_harness import Kernel
 
 from emu.tile import cpu
-from emu.tile.cpu import pool
+from emu.tile.cpu.run import pool
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import I32
 

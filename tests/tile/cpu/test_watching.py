@@ -13,8 +13,8 @@ from cpu_runner import pack
 from tile_harness import Kernel
 
 from emu.tile import cpu
-from emu.tile.cpu import pool, watching
-from emu.tile.cpu.thread import memory
+from emu.tile.cpu.run import pool, watching
+from emu.tile.cpu.run.thread import memory
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import I32
 

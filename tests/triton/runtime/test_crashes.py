@@ -59,7 +59,7 @@ def check(text: str, address: str = "0x1238") -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_crash_names_the_kernel_its_program_and_arguments(threads: int) -> None:
     ended = run(
-        f"from emu.tile.cpu import pool\npool.WORTH_THREADS_NS = 0\n{IMPORT}crash({threads})"
+        f"from emu.tile.cpu.run import pool\npool.WORTH_THREADS_NS = 0\n{IMPORT}crash({threads})"
     )
     assert ended.returncode == -signal.SIGSEGV
     check(ended.stderr)

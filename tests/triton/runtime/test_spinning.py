@@ -43,7 +43,7 @@ SCRIPT = """
 import sys
 import numpy as np
 sys.path.insert(0, {folder!r})
-from emu.tile.cpu import watching
+from emu.tile.cpu.run import watching
 from test_spinning import wait_for
 watching.publish = lambda spins: print("spins", flush=True)
 wait_for[({programs},)](np.zeros(8, np.int32), 3, 1, num_threads={threads})

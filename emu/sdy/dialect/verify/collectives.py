@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from emu.mlir.ir import BlockArgument, Operation, OpResult
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -27,7 +28,6 @@ from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding, is_e
 from emu.sdy.dialect.tensors import tensor_rank
 from emu.sdy.dialect.verify.problems import Problem, axis_text
 from emu.sdy.dialect.verify.shardings import AxisLists, mesh_of, sharding_problem
-from emu.sdy.mlir.ir import BlockArgument, Operation, OpResult
 
 __all__ = [
     "MISSING_OPERAND_SHARDING_ALLOWED",

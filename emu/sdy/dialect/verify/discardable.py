@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from emu.mlir.attributes import ArrayAttr, Attribute, TypeAttr
+from emu.mlir.diagnostics import Diagnostics
+from emu.mlir.ir import Operation
+from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import (
     OpShardingRule,
     PropagationEdges,
@@ -19,10 +23,6 @@ from emu.sdy.dialect.verify.problems import Problem, report
 from emu.sdy.dialect.verify.propagation_edges import edges_problem
 from emu.sdy.dialect.verify.rules import sharding_rule_problem
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem, shardings_problem
-from emu.sdy.mlir.attributes import ArrayAttr, Attribute, TypeAttr
-from emu.sdy.mlir.diagnostics import Diagnostics
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import FunctionType
 
 __all__ = ["verify_argument", "verify_operation", "verify_result"]
 

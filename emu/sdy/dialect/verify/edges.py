@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from emu.mlir.attributes import IntegerAttr
+from emu.mlir.ir import BlockArgument, Operation
 from emu.sdy.dialect.attributes import PropagationDirection, TensorSharding
 from emu.sdy.dialect.dataflow import DATA_FLOW_OPS
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of, shape_of, sharding_problem
-from emu.sdy.mlir.attributes import IntegerAttr
-from emu.sdy.mlir.ir import BlockArgument, Operation
 
 __all__ = ["data_flow_edge_problem", "func_data_flow_edge_problem", "propagation_barrier_problem"]
 

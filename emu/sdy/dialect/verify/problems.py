@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from emu.mlir.diagnostics import Diagnostics, Location
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import AxisRef
-from emu.sdy.mlir.diagnostics import Diagnostics, Location
-from emu.sdy.mlir.ir import Operation
 
 __all__ = ["Check", "Problem", "axis_text", "report", "value_prefix", "verifier"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import EdgeNodeType, EdgeValueRef, Mesh, PropagationEdges
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of
 from emu.sdy.dialect.wellformed import propagation_edges_problem
-from emu.sdy.mlir.ir import Operation
 
 __all__ = ["edges_problem"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from emu.mlir.ir import Operation
+from emu.mlir.types import DialectType, TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, ManualAxes, Mesh, TensorShardingPerValue
 from emu.sdy.dialect.verify.problems import Problem, axis_text
 from emu.sdy.dialect.verify.shardings import (
@@ -13,8 +15,6 @@ from emu.sdy.dialect.verify.shardings import (
     shape_of,
     shardings_problem,
 )
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import DialectType, TensorType, Type
 
 __all__ = ["manual_axes_problem", "manual_computation_problem", "named_computation_problem"]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
+from emu.mlir.dialects.builtin_verifiers import symbol_problem
+from emu.mlir.ir import Operation
+from emu.mlir.registry import AttributeVerifiers, attribute_verifiers, extend
 from emu.sdy.dialect import ops as _ops  # noqa: F401  # defines what is extended here
 from emu.sdy.dialect.attributes import (
     AllToAllParamList,
@@ -17,10 +21,6 @@ from emu.sdy.dialect.verify.problems import Check, Problem, verifier
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
 from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
-from emu.sdy.mlir.builtin_rules import symbol_problem
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.registry import AttributeVerifiers, attribute_verifiers, extend
 
 __all__ = ["register_verifiers"]
 

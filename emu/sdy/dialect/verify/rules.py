@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from emu.mlir.ir import Operation
+from emu.mlir.types import Type, is_static_tensor
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
 from emu.sdy.dialect.verify.problems import Problem, value_prefix
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import Type, is_static_tensor
 
 __all__ = ["factor_symbol", "sharding_rule_problem"]
 

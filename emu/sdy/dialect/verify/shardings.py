@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from emu.mlir.ir import Operation
+from emu.mlir.symbols import lookup
+from emu.mlir.types import DialectType, TensorType, TupleType, Type, UnrankedTensorType
 from emu.sdy.dialect.attributes import (
     AxisRef,
     DimensionSharding,
@@ -17,9 +20,6 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import axis_key, can_merge
 from emu.sdy.dialect.verify.problems import Problem, axis_text, value_prefix
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.symbols import lookup
-from emu.sdy.mlir.types import DialectType, TensorType, TupleType, Type, UnrankedTensorType
 
 __all__ = [
     "AxisLists",

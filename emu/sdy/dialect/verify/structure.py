@@ -11,18 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emu.mlir.attributes import Attribute, DenseElementsAttr, DictAttr, IntegerAttr, RawAttr
+from emu.mlir.ir import Operation
+from emu.mlir.types import DialectType, IntegerType, TensorType, Type, UnrankedTensorType
 from emu.sdy.dialect.attributes import PropagationDirection
 from emu.sdy.dialect.verify.problems import Check, Problem
 from emu.sdy.dialect.verify.shardings import is_shaped, shape_of
-from emu.sdy.mlir.attributes import (
-    Attribute,
-    DenseElementsAttr,
-    DictAttr,
-    IntegerAttr,
-    RawAttr,
-)
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.types import DialectType, IntegerType, TensorType, Type, UnrankedTensorType
 
 __all__ = [
     "Form",

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from emu.sdy.mlir.attributes import DenseElementsAttr
-from emu.sdy.mlir.floats import bits_of, byte_width
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
+from emu.mlir.attributes import DenseElementsAttr
+from emu.mlir.floats import bits_of, byte_width
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
 from emu.sdy.passes.export.local.builder import Builder, integers_attribute, tensor
 
 __all__ = ["Expression", "Formulas"]

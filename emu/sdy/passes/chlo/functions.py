@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from emu.sdy.mlir.floats import FORMATS
-from emu.sdy.mlir.types import ComplexType, FloatType, IntegerType, Type
+from emu.mlir.floats import FORMATS
+from emu.mlir.types import ComplexType, FloatType, IntegerType, Type
 from emu.sdy.passes.chlo.expressions import Expression, Formulas
 
 __all__ = ["FUNCTIONS", "Function"]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import ComplexType, FloatType, TensorType, is_static_tensor
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import ComplexType, FloatType, TensorType, is_static_tensor
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from emu.sdy.mlir.attributes import (
+from emu.mlir.attributes import (
     Attribute,
     BoolAttr,
     DenseArrayAttr,
@@ -12,22 +12,15 @@ from emu.sdy.mlir.attributes import (
     FloatAttr,
     IntegerAttr,
 )
-from emu.sdy.mlir.dense import element_bytes
-from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.types import (
-    ComplexType,
-    FloatType,
-    IntegerType,
-    TensorType,
-    Type,
-    is_static_tensor,
-)
+from emu.mlir.dense import element_bytes
+from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type, is_static_tensor
 from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.sdy.passes.export.local.builder import I1, Builder, integer_attribute, tensor
-from emu.sdy.stablehlo.attributes import ComparisonDirection, ComparisonType
-from emu.sdy.stablehlo.elementwise import BINARY
-from emu.sdy.stablehlo.syntax import I32, array_of_ints
+from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
+from emu.stablehlo.elementwise import BINARY
+from emu.stablehlo.syntax import I32, array_of_ints
 
 __all__ = ["legalized_structure"]
 

@@ -12,6 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import Attribute
+from emu.mlir.ir import Operation, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import Type
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size, sub_axis
 from emu.sdy.dialect.dataflow import (
@@ -33,10 +37,6 @@ from emu.sdy.dialect.shardings import (
     set_shardings,
     static_shape,
 )
-from emu.sdy.mlir.attributes import Attribute
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import Type
 from emu.sdy.passes.base import ModulePass, Session, register
 
 __all__ = [

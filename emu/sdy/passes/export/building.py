@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emu.sdy.mlir.diagnostics import Location
-from emu.sdy.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
+from emu.mlir.diagnostics import Location
+from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
 __all__ = ["Place", "location_of", "replace_other_uses"]
 

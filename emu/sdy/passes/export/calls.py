@@ -7,6 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import Attribute, StringAttr, SymbolRefAttr, TypeAttr
+from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
@@ -23,10 +27,6 @@ from emu.sdy.dialect.shardings import (
     set_shardings,
     sharding_per_value,
 )
-from emu.sdy.mlir.attributes import Attribute, StringAttr, SymbolRefAttr, TypeAttr
-from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import FunctionType
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.passes.export.data_flow import shardings_of_edges

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import Attribute
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
@@ -21,8 +23,6 @@ from emu.sdy.dialect.shardings import (
     remove_sharding_rules,
 )
 from emu.sdy.dialect.walker import Place, transform_shardings
-from emu.sdy.mlir.attributes import Attribute
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.passes.base import FunctionPass, ModulePass, Session, register
 
 __all__ = [

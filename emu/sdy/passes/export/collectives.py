@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.diagnostics import Location, PassFailed
+from emu.mlir.ir import Operation, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.text.printer import to_text
+from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.builders import (
     make_all_gather,
@@ -18,11 +23,6 @@ from emu.sdy.dialect.shardings import (
     is_equivalent,
     sharding_bypassing_barriers,
 )
-from emu.sdy.mlir.diagnostics import Location, PassFailed
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.printer import to_text
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.collective_plan import Step, plan
 from emu.sdy.passes.export.conversion import Conversion

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import Attribute
+from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.types import Type
 from emu.sdy.dialect.tensors import is_scalar
-from emu.sdy.mlir.attributes import Attribute
-from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.types import Type
 from emu.sdy.passes.base import FunctionPass, Session, register
 
 __all__ = ["ConstantOrScalarMerger"]

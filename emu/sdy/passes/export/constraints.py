@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.builders import make_reshard
-from emu.sdy.mlir.ir import Operation
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.conversion import Conversion
 

@@ -7,7 +7,7 @@ depend on, is that of replacing everything at the end, first operation first.
 
 from __future__ import annotations
 
-from emu.sdy.mlir.ir import Operation, Value
+from emu.mlir.ir import Operation, Value
 
 __all__ = ["Conversion"]
 

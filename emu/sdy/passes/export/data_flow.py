@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import PropagationEdges, TensorSharding
 from emu.sdy.dialect.dataflow import (
     data_flow_edge_of,
@@ -22,8 +24,6 @@ from emu.sdy.dialect.names import (
     SHARDING_ORIGINS,
 )
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, tensor_rank
-from emu.sdy.mlir.attributes import ArrayAttr, Attribute, DictAttr
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.base import FunctionPass, Session, register
 
 __all__ = ["SinkDataFlowEdges", "SinkFuncDataFlowEdges", "shardings_of_edges"]

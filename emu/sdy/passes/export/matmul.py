@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.shardings import get_sharding, set_shardings
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.base import FunctionPass, Session, register
 
 __all__ = ["RemoveAllGatherReduceScatterForCMV1"]

@@ -18,6 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.text.printer import to_text
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import ListOfAxisRefLists, TensorSharding
 from emu.sdy.dialect.functions import function_type
 from emu.sdy.dialect.meshes import find_mesh
@@ -28,11 +33,6 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
     shardable_value,
 )
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.printer import to_text
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.building import Place, location_of
 from emu.sdy.passes.export.permutation import is_local_slice_dim
@@ -47,10 +47,10 @@ from emu.sdy.passes.export.tensor_ops import (
     tensor_type,
 )
 from emu.sdy.passes.export.type_conversion import TypeConversion
-from emu.sdy.stablehlo.attributes import DotDimensionNumbers
-from emu.sdy.stablehlo.implied import implied_types
-from emu.sdy.stablehlo.inference import Invalid
-from emu.sdy.stablehlo.syntax import I32, array_of_ints, ints
+from emu.stablehlo.attributes import DotDimensionNumbers
+from emu.stablehlo.implied import implied_types
+from emu.stablehlo.inference import Invalid
+from emu.stablehlo.syntax import I32, array_of_ints, ints
 
 __all__ = ["PadForDivisibility"]
 

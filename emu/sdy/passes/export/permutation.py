@@ -21,6 +21,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import DenseElementsAttr
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Block, Operation, Value
+from emu.mlir.registry import definition
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import TensorType, is_static_tensor
 from emu.sdy.dialect.attributes import AxisRef, Mesh, OpShardingRule, TensorSharding
 from emu.sdy.dialect.builders import (
     make_manual_computation,
@@ -35,12 +41,6 @@ from emu.sdy.dialect.shardings import (
     get_shardings,
     set_sharding,
 )
-from emu.sdy.mlir.attributes import DenseElementsAttr
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Block, Operation, Value
-from emu.sdy.mlir.registry import definition
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import TensorType, is_static_tensor
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.passes.export.reshards.insertion import Rewrite
@@ -53,7 +53,7 @@ from emu.sdy.passes.export.tensor_ops import (
 )
 from emu.sdy.propagation.projection import project
 from emu.sdy.rules import get_or_create
-from emu.sdy.stablehlo.syntax import I64, ints
+from emu.stablehlo.syntax import I64, ints
 
 __all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
 

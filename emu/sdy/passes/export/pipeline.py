@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.sdy.passes.base import Pass, Pipeline, register
-from emu.sdy.passes.dump import SaveModule
 from emu.sdy.passes.export.boundaries import (
     RemoveSubAxesInInputOutputShardings,
     UpdateNonDivisibleInputOutputShardings,
@@ -25,6 +24,7 @@ from emu.sdy.passes.export.data_flow import SinkDataFlowEdges
 from emu.sdy.passes.export.matmul import RemoveAllGatherReduceScatterForCMV1
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
 from emu.sdy.passes.generic import Canonicalize
+from emu.sdy.passes.save_module import SaveModule
 
 __all__ = ["ExportPipeline"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
-from emu.sdy.mlir.dense import element_bytes
-from emu.sdy.mlir.diagnostics import Location
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import IntegerType, TensorType, Type
-from emu.sdy.stablehlo.attributes import ComparisonDirection
-from emu.sdy.stablehlo.syntax import I32, I64, array_of_ints
+from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
+from emu.mlir.dense import element_bytes
+from emu.mlir.diagnostics import Location
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import IntegerType, TensorType, Type
+from emu.stablehlo.attributes import ComparisonDirection
+from emu.stablehlo.syntax import I32, I64, array_of_ints
 
 __all__ = [
     "make_compare_less",

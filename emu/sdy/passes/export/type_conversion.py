@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import Type
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import Type
 from emu.sdy.passes.export.building import Place, location_of
 
 __all__ = ["CAST", "TypeConversion"]

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.attributes import Attribute, StringAttr, SymbolRefAttr
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation, Region
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.functions import (
     callee_name,
     clone_function_recursively,
@@ -16,10 +20,6 @@ from emu.sdy.dialect.functions import (
     original_func_name,
     walk_calls,
 )
-from emu.sdy.mlir.attributes import Attribute, StringAttr, SymbolRefAttr
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation, Region
-from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.data_flow_edges import add_edges_of
 

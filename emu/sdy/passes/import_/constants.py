@@ -13,6 +13,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar
 
+from emu.mlir.attributes import StringAttr
+from emu.mlir.effects import is_effect_free
+from emu.mlir.ir import Operation, OpResult, Region, Value
+from emu.mlir.registry import definition
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.functions import (
     callee_name,
     clone_function_recursively,
@@ -21,11 +26,6 @@ from emu.sdy.dialect.functions import (
     original_func_name,
 )
 from emu.sdy.dialect.tensors import is_scalar
-from emu.sdy.mlir.attributes import StringAttr
-from emu.sdy.mlir.effects import is_effect_free
-from emu.sdy.mlir.ir import Operation, OpResult, Region, Value
-from emu.sdy.mlir.registry import definition
-from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.calls import set_callee
 from emu.sdy.rules import is_elementwise

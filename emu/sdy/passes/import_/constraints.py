@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.dataflow import edge_of_target
 from emu.sdy.dialect.shardings import (
@@ -21,10 +22,9 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
     shardable_value,
 )
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.data_flow_edges import insert_after_value, replace_uses_except
-from emu.sdy.propagation.debugging import SourceTracker
+from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.rules import get_or_create
 
 __all__ = ["ApplyShardingConstraints"]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.diagnostics import Location
+from emu.mlir.ir import BlockArgument, Operation, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import is_static_tensor
 from emu.sdy.dialect.attributes import TensorShardingPerValue
 from emu.sdy.dialect.dataflow import edge_owners, is_data_flow_op
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.mlir.diagnostics import Location
-from emu.sdy.mlir.ir import BlockArgument, Operation, Value
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import is_static_tensor
 from emu.sdy.passes.base import ModulePass, Session, register
 
 __all__ = [

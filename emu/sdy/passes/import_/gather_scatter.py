@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from emu.sdy.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
-from emu.sdy.mlir.diagnostics import Location
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.rewriting import Pattern, PatternSet, Rewriter, rewrite_greedily
-from emu.sdy.mlir.types import IntegerType, TensorType
+from emu.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
+from emu.mlir.diagnostics import Location
+from emu.mlir.ir import Operation, Value
+from emu.mlir.transforms.rewriting import Pattern, PatternSet, Rewriter, rewrite_greedily
+from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
+from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 
 __all__ = ["ExplicitGatherScatterBatching"]
 

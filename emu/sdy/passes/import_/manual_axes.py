@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import TensorType, UnrankedTensorType
 from emu.sdy.dialect.attributes import (
     AxisRef,
     ManualAxes,
@@ -15,10 +19,6 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge
 from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import TensorType, UnrankedTensorType
 from emu.sdy.passes.base import ModulePass, Session, register
 
 __all__ = ["ManualAxesCleanup"]

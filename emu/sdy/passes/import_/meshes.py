@@ -6,20 +6,14 @@ import struct
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from emu.mlir.attributes import ArrayAttr, DenseElementsAttr, DictAttr, IntegerAttr, StringAttr
+from emu.mlir.diagnostics import Location
+from emu.mlir.ir import Operation
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.meshes import get_mesh, inline_mesh
 from emu.sdy.dialect.walker import Place, transform_shardings
-from emu.sdy.mlir.attributes import (
-    ArrayAttr,
-    DenseElementsAttr,
-    DictAttr,
-    IntegerAttr,
-    StringAttr,
-)
-from emu.sdy.mlir.diagnostics import Location
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.sdy.passes.base import Pass, Pipeline, register
-from emu.sdy.passes.dump import SaveModule
 from emu.sdy.passes.generic import SymbolDce
 from emu.sdy.passes.import_.calls import PropagateShardingFromFuncToCall
 from emu.sdy.passes.import_.constants import ConstantOrScalarSplitter
@@ -17,6 +16,7 @@ from emu.sdy.passes.import_.gather_scatter import ExplicitGatherScatterBatching
 from emu.sdy.passes.import_.manual_axes import ManualAxesCleanup
 from emu.sdy.passes.import_.meshes import LiftInlinedMeshes, RemoveSizeOneAxes
 from emu.sdy.passes.import_.sharding_groups import ShardingGroupImport
+from emu.sdy.passes.save_module import SaveModule
 
 __all__ = ["ImportPipeline", "import_passes"]
 

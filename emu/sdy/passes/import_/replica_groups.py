@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from emu.mlir.attributes import DialectAttr
+from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import Mesh, MeshAxis
-from emu.sdy.mlir.attributes import DialectAttr
-from emu.sdy.mlir.ir import Operation
 
 __all__ = ["ReplicaGroups", "StablehloMesh", "replica_groups_of"]
 

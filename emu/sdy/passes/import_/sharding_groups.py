@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.mlir.attributes import IntegerAttr
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import IntegerType, TensorType
+from emu.mlir.attributes import IntegerAttr
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import ModulePass, Session, register
 
 __all__ = ["ShardingGroupImport"]

@@ -35,7 +35,7 @@ class Helper:
     def __init__(self, device: str) -> None:
         env = dict(os.environ)
         root = str(Path(emu.__file__).parents[1])
-        shared = str(Path(__file__).parents[3] / "shared")
+        shared = str(Path(__file__).parents[3] / "support")
         env["PYTHONPATH"] = os.pathsep.join([root, shared, *filter(None, [env.get("PYTHONPATH")])])
         if device != "gpu":
             env["NUMBA_ENABLE_CUDASIM"] = "1"

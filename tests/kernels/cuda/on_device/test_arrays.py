@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numba import cuda
 
+from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.cuda.arrays import empty, place, to_device
-from emu.kernels.dtypes import DTYPES
 from emu.kernels.errors import ArgumentError
 
 EVERY = [*DTYPES, np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(np.complex64)]

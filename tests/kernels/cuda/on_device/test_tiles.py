@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.cuda.arrays import empty, to_device
 from emu.kernels.cuda.device import CudaUnavailableError
 from emu.kernels.cuda.geometry import walks
 from emu.kernels.cuda.tiles import UNITS, add_tile, atomic_add_tile, set_tile
-from emu.kernels.dtypes import DTYPES
 from emu.kernels.errors import ArgumentError
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

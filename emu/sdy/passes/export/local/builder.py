@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
-from emu.sdy.mlir.dense import element_bytes
-from emu.sdy.mlir.diagnostics import Location
-from emu.sdy.mlir.ir import Operation, Region, Value
-from emu.sdy.mlir.types import IntegerType, TensorType, Type
+from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
+from emu.mlir.dense import element_bytes
+from emu.mlir.diagnostics import Location
+from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.passes.export.building import Place
-from emu.sdy.stablehlo.attributes import ComparisonDirection
-from emu.sdy.stablehlo.syntax import I64, array_of_ints
+from emu.stablehlo.attributes import ComparisonDirection
+from emu.stablehlo.syntax import I64, array_of_ints
 
 __all__ = ["I1", "I64", "Builder", "integer_attribute", "integers_attribute", "tensor"]
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from emu.mlir.attributes import Attribute, UnitAttr
+from emu.mlir.ir import Operation, OpResult, Value
+from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -20,9 +23,6 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
-from emu.sdy.mlir.attributes import Attribute, UnitAttr
-from emu.sdy.mlir.ir import Operation, OpResult, Value
-from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.export.local.builder import (
     Builder,
     integer_attribute,
@@ -32,7 +32,7 @@ from emu.sdy.passes.export.local.builder import (
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
 from emu.sdy.passes.export.local.sums import combined_by, why_not_added
 from emu.sdy.rules.reading import attribute
-from emu.sdy.stablehlo.syntax import array_of_ints
+from emu.stablehlo.syntax import array_of_ints
 
 __all__ = [
     "dynamic_slice_along",

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from emu.mlir.attributes import Attribute, DenseElementsAttr
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import AxisRef, AxisRefList, ListOfAxisRefLists, Mesh
 from emu.sdy.dialect.axes import sort_and_merge, total_size
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.export.local.builder import Builder, integer_attribute
 from emu.sdy.passes.export.local.localization import (
     Axes,
@@ -24,7 +24,7 @@ from emu.sdy.passes.export.local.localization import (
 )
 from emu.sdy.passes.export.local.sums import is_zero
 from emu.sdy.rules.reading import attribute, integer
-from emu.sdy.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
+from emu.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
 
 __all__ = [
     "check_all_reduce",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation
-from emu.sdy.mlir.printer import to_text
-from emu.sdy.mlir.registry import is_defined
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation
+from emu.mlir.registry import is_defined
+from emu.mlir.text.printer import to_text
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.export.local import (
     collectives,

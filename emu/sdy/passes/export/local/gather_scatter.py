@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emu.mlir.attributes import Attribute, BoolAttr
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import total_size
-from emu.sdy.mlir.attributes import Attribute, BoolAttr
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.export.local.builder import I1, Builder, tensor
 from emu.sdy.passes.export.local.contraction import check_all_reduce
 from emu.sdy.passes.export.local.identities import identity
@@ -30,8 +30,8 @@ from emu.sdy.passes.export.local.localization import (
 )
 from emu.sdy.rules.gather_scatter import scatter_reduction
 from emu.sdy.rules.reading import attribute, integers
-from emu.sdy.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
-from emu.sdy.stablehlo.syntax import array_of_ints
+from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
+from emu.stablehlo.syntax import array_of_ints
 
 __all__ = ["localize_gather", "localize_scatter"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from emu.sdy.mlir.attributes import DenseElementsAttr
-from emu.sdy.mlir.dense import element_bytes
-from emu.sdy.mlir.floats import FORMATS, bits_of
-from emu.sdy.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
+from emu.mlir.attributes import DenseElementsAttr
+from emu.mlir.dense import element_bytes
+from emu.mlir.floats import FORMATS, bits_of
+from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
 
 __all__ = ["identity"]
 

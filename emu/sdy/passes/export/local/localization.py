@@ -18,6 +18,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from emu.mlir.attributes import ArrayAttr, Attribute, SymbolRefAttr
+from emu.mlir.diagnostics import Diagnostics
+from emu.mlir.ir import BlockArgument, Operation, Value
+from emu.mlir.symbols import SymbolTable
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import replica_groups, total_size
 from emu.sdy.dialect.dataflow import (
@@ -28,14 +33,9 @@ from emu.sdy.dialect.dataflow import (
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.shardings import func_arg_sharding, get_sharding
 from emu.sdy.dialect.tensors import local_type
-from emu.sdy.mlir.attributes import ArrayAttr, Attribute, SymbolRefAttr
-from emu.sdy.mlir.diagnostics import Diagnostics
-from emu.sdy.mlir.ir import BlockArgument, Operation, Value
-from emu.sdy.mlir.symbols import SymbolTable
-from emu.sdy.mlir.types import TensorType, Type
 from emu.sdy.passes.export.building import Place, location_of
 from emu.sdy.passes.export.local.builder import integers_attribute
-from emu.sdy.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
+from emu.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
 
 __all__ = ["Axes", "CannotLocalize", "Localization", "Options", "axes_of", "is_replicated"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import total_size
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import TensorType
 from emu.sdy.passes.export.local.builder import Builder, integer_attribute, tensor
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along, gathered_along
 from emu.sdy.passes.export.local.localization import (
@@ -18,8 +18,8 @@ from emu.sdy.passes.export.local.localization import (
     is_replicated,
 )
 from emu.sdy.rules.reading import integer, integers
-from emu.sdy.stablehlo.contraction import padding
-from emu.sdy.stablehlo.syntax import array_of_ints
+from emu.stablehlo.contraction import padding
+from emu.stablehlo.syntax import array_of_ints
 
 __all__ = [
     "localize_concatenate",

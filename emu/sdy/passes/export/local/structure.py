@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from emu.mlir.attributes import Attribute, DenseElementsAttr, TypeAttr
+from emu.mlir.ir import Operation, Value
+from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.shardings import func_arg_sharding, func_result_sharding, function_type
-from emu.sdy.mlir.attributes import Attribute, DenseElementsAttr, TypeAttr
-from emu.sdy.mlir.ir import Operation, Value
-from emu.sdy.mlir.types import FunctionType
 from emu.sdy.passes.export.building import Place
 from emu.sdy.passes.export.local.builder import Builder
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along

@@ -8,10 +8,10 @@ since each device starts from it.
 
 from __future__ import annotations
 
-from emu.sdy.mlir.attributes import DenseElementsAttr
-from emu.sdy.mlir.floats import value_of
-from emu.sdy.mlir.ir import Operation, OpResult, Value
-from emu.sdy.mlir.types import FloatType, IntegerType, TensorType
+from emu.mlir.attributes import DenseElementsAttr
+from emu.mlir.floats import value_of
+from emu.mlir.ir import Operation, OpResult, Value
+from emu.mlir.types import FloatType, IntegerType, TensorType
 
 __all__ = ["combined_by", "is_zero", "why_not_added"]
 

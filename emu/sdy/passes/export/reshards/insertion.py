@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from emu.mlir.ir import Operation, Use, Value
+from emu.mlir.registry import definition
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.attributes import AxisRef, Mesh, OpShardingRule, TensorSharding
 from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.dataflow import (
@@ -35,9 +38,6 @@ from emu.sdy.dialect.shardings import (
     sharding_bypassing_barriers,
     static_shape,
 )
-from emu.sdy.mlir.ir import Operation, Use, Value
-from emu.sdy.mlir.registry import definition
-from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
 from emu.sdy.passes.export.reshards.common_axes import (

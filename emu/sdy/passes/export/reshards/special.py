@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import (
     AxisRef,
     Mesh,
@@ -16,7 +17,6 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import lists_overlap
 from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.shardings import set_sharding, static_shape
-from emu.sdy.mlir.ir import Operation, Value
 from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.propagation.projection import (
     Axes,

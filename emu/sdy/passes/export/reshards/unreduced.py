@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation, Use, Value
+from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge, suffix_without_overlap
 from emu.sdy.dialect.builders import (
@@ -19,9 +22,6 @@ from emu.sdy.dialect.builders import (
     make_sharded_to_unreduced,
 )
 from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
-from emu.sdy.mlir.diagnostics import PassFailed
-from emu.sdy.mlir.ir import Operation, Use, Value
-from emu.sdy.mlir.symbols import SymbolTable
 from emu.sdy.passes.base import Session
 from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix

@@ -1,0 +1,316 @@
+"""The symmetric heap: who has which part of the shared segment.
+
+Allocation is symmetric but needs no barrier. The table lies in the control region, under a lock;
+an entry is found by (group, key), where the key of a plain ``alloc`` is its number in the group.
+Whoever comes first makes the entry, for all heaps at once, with the memory already clear; the others
+find it and check that they mean the same. ``free`` counts down, and the last member's call gives the
+memory back. So memory can never be used before it is valid on the target or after it has gone.
+
+Memory is taken when touched. Where ``/dev/shm`` has not plenty of room, pages are taken at allocation,
+so that the lack of memory is an error there rather than a SIGBUS later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError, SymmetricMemoryError
+from emu.comm.layout import (
+    ALLOCATIONS,
+    B_BLOCKS,
+    B_HEAPS,
+    B_LINK_BANDWIDTH,
+    B_LINK_LATENCY,
+    B_LINKS,
+    B_LOCKS,
+    B_N_PES,
+    B_PE,
+    B_PID,
+    B_SEGMENT,
+    B_SLICE_NS,
+    B_SLICE_S,
+    B_SPINS,
+    B_STATE,
+    B_STRIDE,
+    B_WRITERS,
+    B_YIELDS,
+    BLOCK_BYTES,
+    H_HIGH_WATER,
+    H_LINK_BANDWIDTH,
+    H_RESERVED,
+    H_TABLE_LOCK,
+    KEY_BYTES,
+    LINE,
+    MAX_RANK,
+    PAGE,
+    RUNNING,
+    round_up,
+)
+from emu.comm.memory.segment import Segment
+from emu.comm.memory.table import Table, digest
+from emu.comm.sync import locks
+from emu.kernels.core.dtypes import BFLOAT16, DTYPES
+
+SLICE_NS = 50_000_000
+"""Longest sleep before a waiter returns to Python."""
+
+_PLENTY = 4
+"""Take pages at allocation unless there is room for this many times all that was ever allocated."""
+
+
+def register(segment: Segment, pe: int, cores: int) -> int:
+    """Fill PE ``pe``'s block for this process and return its address, the ``me`` of every kernel."""
+    layout, block, base = segment.layout, segment.block(pe), segment.address
+    alone, link = layout.n_pes <= cores, segment.link
+    for index, value in {
+        B_PE: pe,
+        B_N_PES: layout.n_pes,
+        B_SEGMENT: base,
+        B_HEAPS: base + layout.heaps,
+        B_STRIDE: layout.stride,
+        B_SPINS: 2000 if alone else 0,
+        B_YIELDS: 4,
+        B_SLICE_S: 0,
+        B_SLICE_NS: SLICE_NS,
+        B_BLOCKS: base + layout.blocks,
+        B_LOCKS: base + layout.locks,
+        B_WRITERS: base + layout.writers,
+        B_LINKS: base + layout.links if link else 0,
+        B_LINK_BANDWIDTH: segment.header[H_LINK_BANDWIDTH],  # the bits of a float64
+        B_LINK_LATENCY: link.latency_ns if link else 0,
+        B_PID: os.getpid(),
+        B_STATE: RUNNING,
+    }.items():
+        block[index] = value
+    return base + layout.blocks + pe * BLOCK_BYTES
+
+
+class Heap:
+    """One PE's handle on the allocation table."""
+
+    def __init__(self, segment: Segment, me: int, pe: int, *, poison: bool) -> None:
+        self.segment = segment
+        self._me = me
+        self._pe = pe
+        self._poison = poison
+        self._table = Table(segment)
+        self._threads = threading.RLock()
+
+    @contextlib.contextmanager
+    def table_lock(self) -> Iterator[None]:
+        """Hold the lock of the tables (allocations and groups)."""
+        address = self.segment.address + 8 * H_TABLE_LOCK
+        with self._threads:
+            locks.acquire(self._me, address)
+            try:
+                self._table.check()
+                yield
+            finally:
+                locks.release(address)
+
+    def allocate(
+        self,
+        group: int,
+        members: tuple[int, ...],
+        key: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        name: str,
+        *,
+        poison: bool = True,
+    ) -> int:
+        """Find or make the allocation (group, key); return its index in the table.
+
+        Raises:
+            ArgumentError: Rank or key too large.
+            SymmetricMemoryError: Members disagree, or there is no room.
+        """
+        if len(shape) > MAX_RANK:
+            raise ArgumentError(f"shape must have at most {MAX_RANK} axes, but got {shape}")
+        if len(key.encode()) > KEY_BYTES:
+            raise ArgumentError(f"key must have at most {KEY_BYTES} bytes, but got {key!r}")
+        found = digest(group, key)
+        with self.table_lock():
+            index = self._table.find(found)
+            if index is not None:
+                self._check_agreement(index, shape, dtype, name)
+                return index
+            nbytes = math.prod(shape) * dtype.itemsize
+            offset = self._find_room(nbytes)
+            self._reserve(members, offset, nbytes)
+            self._fill(members, offset, nbytes, dtype, poison and self._poison)
+            fields = {
+                "offset": offset,
+                "nbytes": nbytes,
+                "group": group,
+                "refs": len(members),
+                "dtype": DTYPES.index(dtype),
+                "rank": len(shape),
+                "creator": self._pe,
+                "shape": (*shape, *(0,) * (MAX_RANK - len(shape))),
+                "key": key.encode(),
+                "name": name.encode()[:64],
+            }
+            return self._table.add(found, fields)
+
+    def _check_agreement(
+        self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+    ) -> None:
+        entry = self._table.entries[index]
+        there = tuple(int(n) for n in entry["shape"][: entry["rank"]])
+        if there != shape or DTYPES[entry["dtype"]] != dtype:
+            raise SymmetricMemoryError(
+                f"symmetric allocation {name or entry['key'].decode()!r} must be the same on every "
+                f"PE of the group, but PE {int(entry['creator'])} asked for shape {there} "
+                f"{DTYPES[entry['dtype']]} and PE {self._pe} for shape {shape} {dtype}"
+            )
+
+    def _find_room(self, nbytes: int) -> int:
+        """First fit: the lowest offset where ``nbytes`` are free. No bytes take no room."""
+        table = self._table
+        if table.full:
+            raise SymmetricMemoryError(
+                f"a world holds at most {ALLOCATIONS} symmetric allocations, and all of them are in "
+                "use; free some, or allocate one large array and use parts of it"
+            )
+        if not nbytes:
+            return 0
+        align = LINE if nbytes < PAGE else PAGE
+        offset = table.gap(nbytes, align)
+        if offset is None:
+            aligned = any(end - start >= nbytes for start, end in table.gaps())
+            hint = f" (at an offset that is a multiple of {PAGE})" if aligned else ""
+            raise SymmetricMemoryError(
+                f"the symmetric heap has no {nbytes} bytes left in one piece{hint}: "
+                f"{table.describe()}; free arrays or launch with a larger heap_size"
+            )
+        return offset
+
+    # --- pages -----------------------------------------------------------------------------
+
+    def _reserve(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
+        """Make a full /dev/shm an error here instead of a SIGBUS at the first touch.
+
+        Where there is plenty, pages come when they are touched. Where not, those of all arrays are
+        taken first, and from then on those of each new one.
+        """
+        if not nbytes or not hasattr(os, "posix_fallocate"):
+            return
+        segment, header = self.segment, self.segment.header
+        layout, free = segment.layout, segment.free_bytes()
+        backed = max(0, segment.backed_bytes() - layout.control_bytes)
+        high = max(int(header[H_HIGH_WATER]), offset + nbytes)
+        if round_up(high, PAGE) * layout.n_pes * _PLENTY <= free + backed:
+            header[H_RESERVED] = 0
+            return
+        total = nbytes * len(members)
+        try:
+            if total > free + self._already_backed(members, offset, nbytes):
+                raise OSError("it would not fit")
+            if not header[H_RESERVED]:
+                for index in self._table.used():
+                    entry = self._table.entries[index]
+                    there = self._members(int(entry["group"]))
+                    self._back(there, int(entry["offset"]), int(entry["nbytes"]))
+                header[H_RESERVED] = 1
+            self._back(members, offset, nbytes)
+        except OSError as error:
+            self._give_back(members, offset, nbytes)
+            raise SymmetricMemoryError(
+                f"{total} bytes of symmetric memory ({nbytes} on each of {len(members)} PEs) must "
+                f"fit in shared memory, but {free} bytes of it are free ({error}); use smaller "
+                "arrays or fewer PEs, or enlarge /dev/shm (docker: --shm-size)"
+            ) from error
+
+    def _already_backed(self, members: tuple[int, ...], offset: int, nbytes: int) -> int:
+        """Bytes of the range that earlier allocations may already have touched."""
+        high = round_up(int(self.segment.header[H_HIGH_WATER]), PAGE)
+        return max(0, min(offset + nbytes, high) - offset) * len(members)
+
+    def _members(self, group: int) -> tuple[int, ...]:
+        """Return the world numbers of a group's members."""
+        layout = self.segment.layout
+        if group == 0:
+            return tuple(range(layout.n_pes))
+        start = layout.groups + group * layout.group_bytes
+        raw = self.segment.bytes[start : start + layout.group_dtype.itemsize]
+        entry = raw.view(layout.group_dtype)[0]
+        return tuple(int(pe) for pe in entry["members"][: entry["n_pes"]])
+
+    def _back(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
+        """Take the pages of a range on each member."""
+        layout = self.segment.layout
+        for pe in members:
+            if nbytes:
+                start = layout.heaps + pe * layout.stride + offset
+                os.posix_fallocate(self.segment.fd, start, nbytes)
+
+    def _give_back(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
+        """Give the pages that lie wholly in a free range back to the system."""
+        layout = self.segment.layout
+        first, last = round_up(offset, PAGE), (offset + nbytes) // PAGE * PAGE
+        for pe in members:
+            if first < last:
+                start = layout.heaps + pe * layout.stride + first
+                self.segment.discard(start, last - first)
+
+    def _fill(
+        self, members: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any], poison: bool
+    ) -> None:
+        """Clear (or poison) the new memory on every member; what was never touched is clear."""
+        layout, header = self.segment.layout, self.segment.header
+        high = int(header[H_HIGH_WATER])
+        header[H_HIGH_WATER] = max(high, offset + nbytes)
+        dirty = nbytes if poison else max(0, min(offset + nbytes, high) - offset)
+        for pe in members:
+            start = layout.heaps + pe * layout.stride + offset
+            if poison:
+                self.segment.bytes[start : start + nbytes].view(dtype)[...] = poison_value(dtype)
+            elif dirty:
+                self.segment.bytes[start : start + dirty] = 0
+
+    def release(self, index: int) -> None:
+        """Count one member's ``free``; the last one gives the memory back."""
+        with self.table_lock():
+            entry = self._table.entries[index]
+            members = self._members(int(entry["group"]))
+            if self._table.drop(index) and self.segment.header[H_RESERVED]:
+                self._give_back(members, int(entry["offset"]), int(entry["nbytes"]))
+
+    def find(self, group: int, prefix: str) -> list[int]:
+        """Return the indices of a group's allocations whose key starts with ``prefix``."""
+        start = prefix.encode()
+        with self.table_lock():
+            entries = self._table.entries
+            groups, keys = entries["group"], entries["key"]
+            return [
+                index
+                for index in self._table.used()
+                if groups[index] == group and keys[index].startswith(start)
+            ]
+
+    def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[Any], str, str]:
+        """Return (offset, shape, dtype, key, name) of an allocation."""
+        entry = self._table.entries[index]
+        shape = tuple(int(n) for n in entry["shape"][: entry["rank"]])
+        key, name = entry["key"].decode(errors="replace"), entry["name"].decode(errors="replace")
+        return int(entry["offset"]), shape, DTYPES[entry["dtype"]], key, name
+
+
+def poison_value(dtype: np.dtype[Any]) -> Any:
+    """Return what poisoned memory holds: NaN, or 0xA5 in every byte, or True."""
+    if dtype == BFLOAT16 or dtype.kind == "f":
+        return np.array(np.nan, dtype)
+    if dtype.kind == "b":
+        return np.array(True)
+    return np.frombuffer(b"\xa5" * dtype.itemsize, dtype)[0]
+
+
+__all__ = ["SLICE_NS", "Heap", "poison_value", "register"]

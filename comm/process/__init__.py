@@ -1,0 +1,1 @@
+"""PEs as operating-system processes: launch, input and output, results, crashes."""

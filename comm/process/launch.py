@@ -1,0 +1,478 @@
+"""``launch``: start PEs, watch them, stop them, and collect what came of it.
+
+PEs are forked from a fork server (:mod:`multiprocessing`'s) which has loaded every kernel once, so
+that the second launch of a process takes tens of milliseconds. The launcher itself is one loop over
+file descriptors: results, output, and the ends of processes. It loads neither Numba nor kernels.
+
+How a world ends. Each PE sends one message, its result or its exception. When the first PE raises
+or dies, or nothing moves any more, the launcher writes the reason into the segment: waiting PEs see it
+within a slice, PEs that compute get SIGTERM, whose handler raises where they are, and what has not ended
+after 0.7 s is killed. When the launcher is killed, the fork server ends, and its PEs with it.
+"""
+
+from __future__ import annotations
+
+from emu.comm.process.supported import check_platform
+
+check_platform()  # before the imports below: Windows does not have all of them
+
+import contextlib
+import math
+import multiprocessing
+import os
+import pickle
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from multiprocessing import connection, reduction
+from typing import Any, TypeVar
+
+from emu.comm.errors import (
+    CommError,
+    DeadlockError,
+    ForkServerError,
+    PEDiedError,
+    StoppedError,
+)
+from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED, Layout
+from emu.comm.link_model import Link
+from emu.comm.memory.segment import Segment
+from emu.comm.memory.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
+from emu.comm.process import serving
+from emu.comm.process.crash import crash_stack
+from emu.comm.process.fork_server import ForkServer, signal_name
+from emu.comm.process.input import NONE, Input
+from emu.comm.process.launch_arguments import check_launch
+from emu.comm.process.outcome import read_error, summary_of, text_of
+from emu.comm.process.output import Output
+from emu.comm.process.pe import Start
+from emu.comm.watchdog import compiling
+from emu.comm.watchdog.monitor import describe_all
+from emu.comm.watchdog.progress import Progress
+from emu.kernels.core import cache_folder
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_HEAP_SIZE = 8 << 30
+_GRACE_S = 0.7
+_COMPILING_GRACE_S = 20.0
+"""For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
+_TICK_S = 0.2
+_SHORTEST_TICK_S = 0.005
+
+
+def launch(
+    fn: Callable[..., T],
+    n_pes: int,
+    *,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    transport: str = "shm",
+    timeout: float | None = None,
+    heap_size: int = DEFAULT_HEAP_SIZE,
+    poison: bool = False,
+    prefix_output: bool = True,
+    link: Link | None = None,
+    preload: Sequence[str] = (),
+    stdin: int | str = NONE,
+) -> list[T]:
+    """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
+
+    Inside, :func:`emu.world` gives the World. As with every start of a fresh process, a script
+    must call it under ``if __name__ == "__main__":``.
+
+    Args:
+        fn: A function that a new process can import. Lambdas, closures and functions of a
+            notebook or of ``python -i`` need cloudpickle: ``pip install 'tile-emu[interactive]'``.
+        n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
+        args: Positional arguments, the same for every PE.
+        kwargs: Keyword arguments.
+        transport: ``"shm"``, shared memory of one machine; the only one so far.
+        timeout: Seconds without any progress anywhere after which waiting PEs get a DeadlockError.
+            Default: 60. ``math.inf`` turns it off. Slow programs don't trip it.
+        heap_size: Bytes of symmetric heap a PE. Default: 8 GiB of address space; memory is only
+            taken where touched.
+        poison: Fill fresh symmetric memory with NaN or 0xA5 instead of zeros.
+        prefix_output: Put the PE's number before each line of its output.
+        link: Emulated link between each two PEs: what passes between them then takes at least the time
+            that it models. Default: none, as fast as memory is.
+        preload: Modules that are imported once for all PEs rather than in each. Only the first launch
+            of a process looks at it; what cannot be imported is left out.
+        stdin: Number of the PE that gets this process's standard input, or ``"all"`` for a copy to
+            each. Default: ``"none"``; who has none finds the end of input at once.
+
+    Returns:
+        The results, in PE order.
+
+    Raises:
+        ArgumentError: An argument breaks a rule; nothing was started.
+        ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
+            and the remote traceback as a note.
+        KeyboardInterrupt: Ctrl-C; all PEs were stopped.
+        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
+    """
+    asked = check_launch(
+        fn,
+        n_pes,
+        DEFAULT_TIMEOUT,
+        args=args,
+        kwargs=kwargs,
+        transport=transport,
+        timeout=timeout,
+        heap_size=heap_size,
+        poison=poison,
+        prefix_output=prefix_output,
+        link=link,
+        preload=preload,
+        stdin=stdin,
+    )
+    _check_where()
+    cache_folder.check()
+    layout = Layout(n_pes=asked.n_pes, heap_bytes=asked.heap_size)
+    segment = Segment.create(layout, link=link)
+    world = _Launch(segment, asked.timeout, asked.prefix_output, Input(asked.stdin))
+    try:
+        with serving.launching():
+            world.start(asked.call, asked.poison, asked.preload)
+            world.watch()
+    except BaseException:
+        world.stop(INTERRUPTED, "the launcher was interrupted")
+        world.finish_stopping()
+        raise
+    finally:
+        world.close()
+    return world.results()
+
+
+def _check_where() -> None:
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise CommError(
+            'emu.launch must be called under `if __name__ == "__main__":`, but it was reached while '
+            "a new PE was importing the script"
+        )
+
+
+class _Launch:
+    """The processes of one world and what has been heard of them."""
+
+    def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
+        self._segment = segment
+        self._n_pes = segment.layout.n_pes
+        self._timeout = timeout
+        self._processes: list[Any] = []
+        self._connections: list[connection.Connection | None] = []
+        self._values: dict[int, Any] = {}
+        self._errors: dict[int, Exception] = {}
+        self._deaths: dict[int, PEDiedError] = {}
+        self._server: ForkServer | None = None
+        self._lost: ForkServerError | None = None
+        self._first_to_fail: int | None = None
+        self._reason = 0
+        self._report = ""
+        self._kill_at = self._kill_compiling_at = math.inf
+        self._killed: set[int] = set()
+        self._ended: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._output = Output(self._selector, prefix)
+        self._input = given
+
+    # --- start -----------------------------------------------------------------------------
+
+    def start(self, call: Any, poison: bool, preload: Sequence[str]) -> None:
+        """Start every PE."""
+        _allow_descriptors(self._n_pes)
+        server = self._server = ForkServer(preload)
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+        environment = dict(os.environ)
+        for pe in range(self._n_pes):
+            receive, send = server.pipe()
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
+            make = partial(
+                self._start_of,
+                pe,
+                send,
+                out_write,
+                err_write,
+                cores=cores,
+                call=call,
+                poison=poison,
+            )
+            try:
+                with self._input.of(pe) as given:
+                    process = server.start(pe, partial(make, given, environment=environment))
+            finally:
+                send.close()
+                os.close(out_write)
+                os.close(err_write)
+                self._output.add(pe, out_read, sys.stdout)
+                self._output.add(pe, err_read, sys.stderr)
+            self._processes.append(process)
+            self._connections.append(receive)
+            self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
+            self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
+        self._input.begin()
+
+    def _start_of(
+        self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
+    ) -> Start:
+        """Return what PE ``pe`` is told; to be called while its process is being started."""
+        return Start(
+            segment=self._segment,
+            pe=pe,
+            results=results,
+            stdin=None if given is None else reduction.DupFd(given),
+            stdout=reduction.DupFd(out),
+            stderr=reduction.DupFd(err),
+            **rest,
+        )
+
+    # --- watch -----------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Serve the PEs until each has ended."""
+        compiled = compiling.Watch(self._segment)
+        progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
+        tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
+        next_look = time.monotonic() + tick
+        while len(self._ended) < self._n_pes:
+            self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))
+            now = time.monotonic()
+            if now >= self._kill_at:
+                self._kill_rest()
+            if now >= next_look:
+                next_look = now + tick
+                compiled.look()
+                if not self._reason and progress.stalled():
+                    self._stop_deadlock()
+        if compiled.anything_compiled():
+            serving.note_compiled()
+        self._output.drain()
+
+    def _serve(self, wait: float) -> None:
+        for key, _ in self._selector.select(wait):
+            kind, pe = key.data[:2]
+            if kind == "result":
+                self._receive(pe)
+            elif kind == "end":
+                self._receive(pe)  # the message may be there still
+                self._end(pe)
+            else:
+                self._output.read(key)
+
+    def _receive(self, pe: int) -> None:
+        source = self._connections[pe]
+        if source is None:
+            return
+        try:
+            if not source.poll():
+                return
+            message = pickle.loads(source.recv_bytes())
+        except (EOFError, OSError):
+            message = None
+        except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
+            text = f"PE {pe}'s result cannot be read: {type(error).__name__}: {text_of(error)}"
+            message = ("error", pickle.dumps(CommError(text)), "", "CommError", text)
+        self._selector.unregister(source)
+        source.close()
+        self._connections[pe] = None
+        if message is None:
+            return
+        if message[0] == "ok":
+            self._values[pe] = message[1]
+        else:
+            self._fail(pe, read_error(pe, message))
+
+    def _fail(self, pe: int, error: Exception) -> None:
+        self._errors[pe] = error
+        if not self._reason:
+            self._first_to_fail = pe
+        summary = summary_of(error)
+        others = describe_all(self._segment, frozenset({pe}))
+        self.stop(
+            PEER_FAILED,
+            f"PE {pe} raised {summary}; this PE was stopped. When that happened:\n{others}",
+        )
+
+    def _end(self, pe: int) -> None:
+        """Take note that a process has ended, and whether it had said its word."""
+        process = self._processes[pe]
+        self._selector.unregister(process.sentinel)
+        self._ended.add(pe)
+        process.join()
+        if pe in self._values or pe in self._errors:
+            return
+        lost = self._server.how_it_ended(process.exitcode) if self._server is not None else None
+        if lost is not None:
+            self._lose_server(lost)
+            return
+        had_begun = self._segment.block(pe)[B_STATE] != NOT_STARTED
+        self._segment.block(pe)[B_STATE] = DEAD
+        ended_by_us = process.exitcode is None or process.exitcode in range(256)
+        if pe in self._killed or (
+            self._reason and (ended_by_us or process.exitcode == -signal.SIGTERM)
+        ):
+            return  # stopped before it could say anything
+        how = _how_it_died(process.exitcode, self._segment.free_bytes())
+        if process.exitcode == 1 and not had_begun:
+            how += (
+                ": it could not load the script again, and has printed why; a script must call "
+                'emu.launch under `if __name__ == "__main__":`'
+            )
+        stack = crash_stack(self._segment, pe)
+        where = f"; it was in (innermost call first)\n{stack}\n" if stack else ". "
+        others = describe_all(self._segment, frozenset({pe}))
+        text = f"PE {pe} (process {process.pid}) {how}{where}When that happened:\n{others}"
+        error = PEDiedError(text, process.exitcode)
+        error.pe = pe
+        self._deaths[pe] = error
+        self.stop(PE_DIED, text)
+
+    def _lose_server(self, how: str) -> None:
+        """Stop the PEs of a fork server that is no more: nobody would tell how they end."""
+        if self._lost is None and not self._reason:
+            others = describe_all(self._segment)
+            self._lost = ForkServerError(
+                f"{how}; its PEs were stopped. When that happened:\n{others}"
+            )
+            self.stop(INTERRUPTED, str(self._lost))
+
+    # --- stop ------------------------------------------------------------------------------
+
+    def _stop_deadlock(self) -> None:
+        text = describe_all(self._segment)
+        self._report = (
+            f"no progress for {self._timeout:g} s: every PE that could move another waits\n{text}"
+        )
+        self.stop(DEADLOCK, self._report)
+
+    def stop(self, reason: int, text: str) -> None:
+        """Tell every PE to stop; the first reason counts."""
+        if self._reason:
+            return
+        self._reason = reason
+        publish_stop(self._segment, reason, text)
+        for pe, process in enumerate(self._processes):
+            state = self._segment.block(pe)[B_STATE]
+            if pe not in self._ended and state not in (FINISHED, LEAVING):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
+        self._kill_at = time.monotonic() + _GRACE_S
+        self._kill_compiling_at = self._kill_at
+        if reason != INTERRUPTED:
+            self._kill_compiling_at += _COMPILING_GRACE_S
+
+    def _kill_rest(self) -> None:
+        left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
+        if time.monotonic() < self._kill_compiling_at and any(
+            compiling.compiles(self._segment, pe) for pe in left
+        ):
+            self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
+            return
+        self._kill_at = math.inf
+        for pe, process in enumerate(self._processes):
+            if pe not in self._ended:
+                self._killed.add(pe)
+                process.kill()
+
+    def finish_stopping(self) -> None:
+        """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
+        while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
+            self._serve(0.05)
+        self._kill_compiling_at = 0.0
+        self._kill_rest()
+        for process in self._processes:
+            process.join()
+
+    def close(self) -> None:
+        """Give every descriptor back."""
+        self._input.close()
+        self._output.close()
+        for source in self._connections:
+            if source is not None:
+                source.close()
+        self._selector.close()
+        self._segment.close()
+        for process in self._processes:
+            if process.exitcode is not None:
+                process.close()
+
+    # --- results ---------------------------------------------------------------------------
+
+    def results(self) -> list[Any]:
+        """Return the results, or raise what went wrong."""
+        if not self._reason:
+            return [self._values[pe] for pe in range(self._n_pes)]
+        if self._lost is not None:
+            raise ExceptionGroup("the fork server died", [self._lost])
+        if self._reason == DEADLOCK:
+            raise ExceptionGroup(self._report, self._deadlocked())
+        roots: list[Exception] = [
+            error
+            for pe, error in sorted({**self._deaths, **self._errors}.items())
+            # A PE may raise a StoppedError of its own.
+            if not isinstance(error, StoppedError)
+            or pe in self._deaths
+            or pe == self._first_to_fail
+        ]
+        names = ", ".join(str(getattr(e, "pe", "?")) for e in roots)
+        for error in roots[:1]:
+            if self._killed:
+                error.add_note(f"PEs {sorted(self._killed)} did not stop by themselves: killed")
+        raise ExceptionGroup(f"{len(roots)} of {self._n_pes} PEs failed (PE {names})", roots)
+
+    def _deadlocked(self) -> list[Exception]:
+        found: list[Exception] = []
+        for pe in range(self._n_pes):
+            error = self._errors.get(pe)
+            if error is None and pe not in self._killed:
+                continue
+            if error is not None and not isinstance(error, DeadlockError):
+                found.append(error)
+                continue
+            short = DeadlockError(
+                f"PE {pe} was stopped in a wait"
+                if error is not None
+                else f"PE {pe} did not stop and was killed"
+            )
+            short.pe = pe
+            for note in getattr(error, "__notes__", []):
+                short.add_note(note.replace(self._report, "(the report above)"))
+            found.append(short)
+        return found or [DeadlockError("no PE answered")]
+
+
+def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
+    if exitcode is None:
+        return "ended without a word"
+    if exitcode >= 0:
+        return f"ended with exit status {exitcode} before its function returned"
+    name = signal_name(-exitcode)
+    hint = {
+        "SIGBUS": (
+            "; it touched memory that could not be had: shared memory (/dev/shm) may be full, "
+            f"{free_bytes} bytes of it are free now. Use smaller arrays or fewer PEs, or enlarge it "
+            "(docker: --shm-size)"
+        ),
+        "SIGKILL": "; the system may have run out of memory",
+    }.get(name, "")
+    return f"was killed by {name}{hint}"
+
+
+def _allow_descriptors(n_pes: int) -> None:
+    """Raise the soft limit of open files if this many PEs need it."""
+    import resource
+
+    needed = 8 * n_pes + 128
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

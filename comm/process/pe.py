@@ -1,0 +1,200 @@
+"""A PE's process from its first line to its last."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from emu.comm.errors import StoppedError
+from emu.comm.layout import B_STATE, FINISHED, LEAVING
+from emu.comm.memory.segment import Segment
+from emu.comm.memory.stop import check_stopped
+from emu.comm.process.crash import report_crashes
+from emu.comm.process.input import open_input
+from emu.comm.process.outcome import failure_message, result_message
+from emu.comm.process.payload import Call
+from emu.comm.watchdog.progress import LOOK_SIGNAL
+
+_TELL_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a new PE is told."""
+
+    segment: Segment
+    pe: int
+    cores: int
+    call: Call
+    results: Any
+    stdin: Any
+    stdout: Any
+    stderr: Any
+    environment: dict[str, str]
+    poison: bool
+
+
+def main(start: Start) -> None:
+    """Run the call as PE ``start.pe`` and send what came of it."""
+    # A stop may come at any time from here on; it is let in where its exception is caught.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    _prepare_process(start)
+    own: BaseException | None = None
+    try:
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+            message = result_message(start.pe, _run(start))
+        except BaseException as error:
+            own = error  # a stop may still come before it is reported
+            raise
+        _block_stop()
+    except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
+        _block_stop()
+        message = failure_message(start.pe, own or error)
+    left = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+    start.segment.block(start.pe)[B_STATE] = LEAVING if left else FINISHED
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    with contextlib.suppress(OSError):  # the launcher is gone
+        start.results.send_bytes(message)
+    start.results.close()
+    if left:
+        _tell_of_threads(start)
+
+
+def _tell_of_threads(start: Start) -> None:
+    """Publish which threads Python waits for before this process ends, until it does."""
+
+    def tell() -> None:
+        from emu.comm.watchdog.polling import describe_threads
+
+        while True:
+            left = [
+                t
+                for t in threading.enumerate()
+                if not t.daemon and t is not threading.main_thread()
+            ]
+            text = describe_threads(left)
+            start.segment.write_place(start.pe, f"thread{'s' * (len(left) > 1)} {text}")
+            time.sleep(_TELL_S)
+
+    threading.Thread(target=tell, daemon=True, name="emu-threads-left").start()
+
+
+def _answer_looks(start: Start) -> None:
+    """Have this PE say on the launcher's signal whether it waits in a loop of its own."""
+    if LOOK_SIGNAL is None:
+        return
+    from emu.comm.watchdog.polling import (
+        Looker,  # loaded by the fork server: no import in a handler
+    )
+
+    looker = Looker(start.segment, start.pe)
+    signal.signal(LOOK_SIGNAL, lambda number, frame: looker.answer(frame))
+    signal.siginterrupt(LOOK_SIGNAL, False)
+
+
+def _block_stop() -> None:
+    """Let no stop in any more; one that was on its way is raised here, and has come too late."""
+    while True:
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            return
+        except StoppedError:
+            pass
+
+
+def _run(start: Start) -> Any:
+    from emu.comm.memory.heap import register
+    from emu.comm.watchdog.compiling import report_to
+    from emu.comm.world import world as worlds
+    from emu.comm.world.linked import make_world
+
+    me = register(start.segment, start.pe, start.cores)
+    report_to(start.segment, start.pe)
+    world = make_world(start.segment, me, start.pe, poison=start.poison)
+    worlds.set_world(world)
+    function, args, kwargs = start.call.load()
+    value = function(*args, **kwargs)
+    world.finish()
+    return value
+
+
+def _prepare_process(start: Start) -> None:
+    # The fork server set the thread counts before it loaded NumPy; children of this PE get them too.
+    from emu.comm.process.preload import THREAD_VARIABLES
+
+    os.environ.clear()
+    os.environ.update(start.environment)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    open_input(start.stdin, start.segment, start.pe)
+    for source, target in ((start.stdout, 1), (start.stderr, 2)):
+        fd = source.detach()
+        os.dup2(fd, target)
+        os.close(fd)
+    sys.stdout = _text_stream(1)
+    sys.stderr = _text_stream(2)
+
+    def on_terminate(number: int, frame: Any) -> None:
+        if _loads_code():
+            _terminate_later()
+            return
+        check_stopped(start.segment)  # raises, at the line where this PE is
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, on_terminate)
+    _answer_looks(start)
+    report_crashes(start.segment, start.pe)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the server's start
+    _die_with_the_launcher()
+
+
+def _loads_code() -> bool:
+    """Say whether this thread is amid compiling or loading code, where an exception would break LLVM."""
+    locks = sys.modules.get("numba.core.compiler_lock")
+    return locks is not None and bool(locks.global_compiler_lock.is_locked())
+
+
+def _terminate_later() -> None:
+    again = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM))
+    again.daemon = True
+    again.start()
+
+
+def _text_stream(fd: int) -> io.TextIOWrapper:
+    raw = io.BufferedWriter(io.FileIO(fd, "wb", closefd=False))
+    return io.TextIOWrapper(raw, "utf-8", "replace", line_buffering=True)
+
+
+def _die_with_the_launcher() -> None:
+    """Make sure that no PE outlives a killed launcher, not even one inside native code."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    if hasattr(fcntl, "F_SETSIG"):
+        # Linux: have the kernel kill this process when the launcher's end of the pipe closes.
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETSIG, signal.SIGKILL)
+        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+        if not parent.is_alive():
+            os._exit(1)
+    else:
+
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True, name="emu-launcher-watch").start()

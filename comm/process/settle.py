@@ -1,0 +1,16 @@
+"""The last thing that the fork server imports: it makes ready for being forked many times.
+
+A PE's first lines need a few modules more than the kernels do; without them here each PE would load its
+own. And a garbage collection visits every object there is: in a PE that would copy each page of what the
+fork server has loaded. So what is here now is left out of all collections to come.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+
+for _name in ("multiprocessing.popen_forkserver", "emu.comm.process.fork_server"):
+    importlib.import_module(_name)
+gc.collect()
+gc.freeze()

@@ -1,0 +1,1 @@
+"""The communication server that executes the tasks of Mc2Msg and Hccl."""

@@ -1,0 +1,1 @@
+"""Compiled primitives of synchronisation: futexes, clocks, region locks, signals, the emulated link."""

@@ -1,0 +1,91 @@
+"""Sleeping and waking in the kernel, from ``@njit`` code.
+
+On Linux a futex is reached through libc's ``syscall`` symbol, the same on every architecture.
+Elsewhere a sleeper naps for 100 microseconds and looks again; waking is then nothing to do.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from emu.kernels.core.jit import intrinsic, jit
+
+_SYSCALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
+HAVE_FUTEX = sys.platform == "linux" and platform.machine() in _SYSCALL
+_FUTEX = _SYSCALL.get(platform.machine(), 0)
+_WAIT, _WAKE = 0, 1
+_NAP_US = 100
+
+
+def _libc(name: str, arguments: int) -> Any:
+    """Make an intrinsic that calls a libc function of ``arguments`` int64 and returns int64."""
+    signature = types.int64(*[types.int64] * arguments)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        kind = ir.FunctionType(i64, [i64] * arguments)
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+    if arguments == 0:
+
+        @intrinsic
+        def call(typingctx: Any) -> Any:
+            return signature, codegen
+
+    elif arguments == 1:
+
+        @intrinsic
+        def call(typingctx: Any, a: Any) -> Any:
+            return signature, codegen
+
+    else:
+
+        @intrinsic
+        def call(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
+            return signature, codegen
+
+    return call
+
+
+_syscall = _libc("syscall", 7)
+_usleep = _libc("usleep", 1)
+sched_yield = _libc("sched_yield", 0)
+
+
+@intrinsic
+def pause(typingctx: Any) -> Any:
+    """Tell the core that this is a spin loop; nothing where there is no such hint."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if platform.machine() == "x86_64":
+            kind = ir.FunctionType(ir.VoidType(), [])
+            hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause")
+            builder.call(hint, [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@jit()
+def futex_wait(address: int, expected: Any, timespec: int) -> None:
+    """Sleep while the int32 at ``address`` is ``expected``, at most the timespec at ``timespec``.
+
+    Returns on a wake, a change, the time-out or a signal; the caller looks again in any case.
+    """
+    if HAVE_FUTEX:
+        _syscall(_FUTEX, address, _WAIT, expected, timespec, 0, 0)
+    else:
+        _usleep(_NAP_US)
+
+
+@jit()
+def futex_wake(address: int, count: int) -> None:
+    """Wake up to ``count`` sleepers on the int32 at ``address``."""
+    if HAVE_FUTEX:
+        _syscall(_FUTEX, address, _WAKE, count, 0, 0, 0)

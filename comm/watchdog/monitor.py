@@ -1,0 +1,230 @@
+"""What the launcher sees of a running world: who waits for what, in words for the report."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from emu.comm.layout import (
+    B_ANSWERS,
+    B_CALL_KIND,
+    B_CALL_OFFSET,
+    B_CALL_PE,
+    B_CALL_SEEN,
+    B_CALLS,
+    B_POLLS,
+    B_SAME,
+    B_STATE,
+    B_WAITING,
+    B_WAITS,
+    B_WORKS,
+    DEAD,
+    FINISHED,
+    H_RECOVERED,
+    H_RECOVERED_FROM,
+    LEAVING,
+    NOT_STARTED,
+    WRITER_BITS,
+    WRITER_HASH,
+    WRITER_NAMES,
+)
+from emu.comm.memory.segment import Segment
+from emu.comm.watchdog.compiling import compiles, reads_input
+from emu.kernels.core.dtypes import DTYPES
+
+_FIRST_WORD_S = 0.15
+_MANY = 1000
+"""From so many calls in a row that changed nothing a report says so."""
+_CALLS = {0: "fetch", 2: "fetch_add", 3: "swap", 4: "compare_swap", 15: "get"}
+
+
+@dataclass(frozen=True)
+class PEState:
+    """One PE at one moment."""
+
+    pe: int
+    state: int
+    waiting: bool
+    polls: int
+    works: tuple[int, int]
+    """Waits that ended, calls that changed memory."""
+    looks: int
+    """Calls in a row that changed nothing."""
+    same: int
+    """How often in a row it was seen in one and the same loop that only looks."""
+    answers: int
+    description: dict[str, Any]
+
+
+def look(segment: Segment, pe: int) -> PEState:
+    """Read PE ``pe``'s status from its block."""
+    block = segment.block(pe)
+    waiting, polls = int(block[B_WAITING]) > 0, int(block[B_POLLS])
+    description: dict[str, Any] = {}
+    if waiting or polls:
+        try:
+            description = json.loads(segment.read_text(pe) or "{}")
+        except ValueError:  # read while it was being written
+            description = {}
+    return PEState(
+        pe,
+        int(block[B_STATE]),
+        waiting,
+        polls,
+        (int(block[B_WAITS]), int(block[B_WORKS])),
+        int(block[B_CALLS]),
+        int(block[B_SAME]),
+        int(block[B_ANSWERS]),
+        description,
+    )
+
+
+def describe(segment: Segment, pe: int) -> str:
+    """Say in one line what PE ``pe`` does, and for a wait: for what, what is there, who wrote last."""
+    seen = look(segment, pe)
+    if seen.state == FINISHED:
+        return f"PE {pe} has finished"
+    if seen.state == DEAD:
+        return f"PE {pe} is dead"
+    if seen.state == NOT_STARTED:
+        return f"PE {pe} is starting"
+    if compiles(segment, pe) and not (seen.waiting and seen.description):
+        return f"PE {pe} is compiling a kernel"
+    if reads_input(segment, pe):
+        return f"PE {pe} reads standard input"
+    if seen.state == LEAVING:
+        return f"PE {pe} has returned, but waits for its {segment.read_place(pe)}"
+    if not seen.waiting:
+        return _describe_running(segment, seen)
+    return _describe_wait(segment, seen)
+
+
+def _describe_running(segment: Segment, seen: PEState) -> str:
+    pe, where = seen.pe, f"; it is in the loop at {segment.read_place(seen.pe)}"
+    if not seen.same:
+        where = ""
+    if seen.polls and seen.description:
+        return _describe_wait(segment, seen) + where
+    if seen.looks and (seen.same or seen.looks >= _MANY):
+        return f"PE {pe} polls {_describe_call(segment, seen)}{where}"
+    if seen.same:
+        return f"PE {pe} polls its symmetric memory{where}"
+    return f"PE {pe} is running (not waiting)"
+
+
+def _describe_call(segment: Segment, seen: PEState) -> str:
+    """Say what a PE looks at again and again by a call of the machine."""
+    block = segment.block(seen.pe)
+    pe, offset, kind = (int(block[i]) for i in (B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND))
+    call, size = _CALLS.get(kind >> 4, "a call"), kind & 15
+    what = f"{name_of(segment, offset)} on PE {pe} with {call}"
+    if size:
+        there = int(block[B_CALL_SEEN])
+        what += f" (there: {there}, last writer: {last_writer(segment, pe, offset)})"
+    return f"{what}: {seen.looks} calls in a row changed nothing"
+
+
+def name_of(segment: Segment, offset: int) -> str:
+    """Name the element at a byte offset of the heaps: ``flags[2]``."""
+    table = segment.allocations
+    inside = (table["offset"] <= offset) & (offset < table["offset"] + table["nbytes"])
+    found = np.flatnonzero((table["used"] == 1) & inside)
+    if not found.size:
+        return f"byte {offset} of the heap"
+    entry = table[int(found[0])]
+    dtype = DTYPES[entry["dtype"]]
+    shape = "x".join(str(int(n)) for n in entry["shape"][: entry["rank"]]) or "scalar"
+    label = entry["name"].decode(errors="replace") or f"<{shape} {dtype}>"
+    return f"{label}[{(offset - int(entry['offset'])) // dtype.itemsize}]"
+
+
+def _describe_wait(segment: Segment, seen: PEState) -> str:
+    pe = seen.pe
+    call = seen.description.get("call")
+    if call is None:
+        return f"PE {pe} waits (just begun)"
+    if call == "barrier":
+        return _describe_barrier(segment, pe, seen.description)
+    if "text" in seen.description:
+        return f"PE {pe} waits in {call} for {seen.description['text']}"
+    slots = [_describe_slot(segment, pe, slot) for slot in seen.description.get("slots", [])]
+    if seen.description.get("more"):
+        slots.append(f"… and {seen.description['more']} more words")
+    return f"PE {pe} waits in {call} for " + "; ".join(slots)
+
+
+def _describe_barrier(segment: Segment, pe: int, description: dict[str, Any]) -> str:
+    layout = segment.layout
+    start = layout.groups + description["index"] * layout.group_bytes
+    entry = segment.bytes[start : start + layout.group_dtype.itemsize].view(layout.group_dtype)[0]
+    members = [int(m) for m in entry["members"][: entry["n_pes"]]] or list(range(layout.n_pes))
+    missing = []
+    for member in members:
+        other = look(segment, member)
+        here = other.waiting and other.description.get("index") == description["index"]
+        if not here:
+            missing.append(member)
+    return (
+        f"PE {pe} waits in barrier of group {description['group']!r}: {int(entry['arrived'])} of "
+        f"{len(members)} have arrived, missing PEs {missing}"
+    )
+
+
+def _describe_slot(segment: Segment, pe: int, slot: dict[str, Any]) -> str:
+    layout = segment.layout
+    size = abs(slot["size"])
+    start = layout.heaps + pe * layout.stride + slot["offset"]
+    form = {4: "<i", 8: "<q", -4: "<I", -8: "<Q"}[slot["size"]]
+    there = struct.unpack(form, bytes(segment.bytes[start : start + size]))[0]
+    writer = last_writer(segment, pe, slot["offset"])
+    return (
+        f"{slot['name']}[{slot['index']}] {slot['cmp']} {slot['value']} (there: {there}, "
+        f"last writer: {writer})"
+    )
+
+
+def _details(segment: Segment, pe: int) -> list[str]:
+    """Return what PE ``pe`` itself has to say of its wait (see :mod:`emu.comm.world.details`)."""
+    return [f"    {line}" for line in look(segment, pe).description.get("details", [])]
+
+
+def last_writer(segment: Segment, pe: int, offset: int) -> str:
+    """Say who last wrote a word by a signal, an atomic or a small put, as far as is known."""
+    key = pe * segment.layout.stride + offset
+    # The same hash as emu.comm.sync.signals.note_writer, in wrapping 64-bit arithmetic.
+    entry = (key * WRITER_HASH & (2**64 - 1)) >> (64 - WRITER_BITS)
+    start = segment.layout.writers + entry * 16
+    there, info = (int(v) for v in segment.bytes[start : start + 16].view(np.int64))
+    if there != key + 1:
+        return "nobody"
+    return f"PE {info >> 8} ({WRITER_NAMES.get(info & 0xFF, '?')})"
+
+
+def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> str:
+    """Describe every PE, a line each.
+
+    A PE says what it waits for after its first slice: those that have just begun get that long.
+    """
+    end = time.monotonic() + _FIRST_WORD_S
+    while time.monotonic() < end and any(
+        seen.waiting and not seen.description
+        for seen in (look(segment, pe) for pe in range(segment.layout.n_pes))
+    ):
+        time.sleep(0.005)
+    lines: list[str] = []
+    for pe in range(segment.layout.n_pes):
+        if pe not in leave_out:
+            lines += [f"  {describe(segment, pe)}", *_details(segment, pe)]
+    recovered = int(segment.header[H_RECOVERED])
+    if recovered:
+        owner = int(segment.header[H_RECOVERED_FROM]) - 1
+        lines.append(
+            f"  {recovered} lock(s) were recovered from dead PEs, the last from PE {owner}; what "
+            "they protected may be half written"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""What a PE sees: the World, symmetric arrays, one-sided transfers, waits, collectives."""

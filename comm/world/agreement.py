@@ -1,0 +1,115 @@
+"""Whether the members of a group call the same: what barriers and collectives compare, and what they report.
+
+Barriers and all rounds of all collectives of a group pass the same barrier, so members that call in
+different orders meet there. Each brings the *tag* of its call. The first to arrive leaves its tag beside the
+barrier's counter, the others compare theirs with it before they count themselves as arrived, and a difference
+is noted for this generation of the barrier. So whoever passes the barrier knows whether all came with the same
+tag, and all know the same: no order of arrival, and no header that is there already for a later call, can
+hide a difference. It costs a compare-and-swap on the cache line that an arrival changes anyway.
+
+A tag says which call and which stage of it. What else must agree (dtype, shape, op, root, pairs) stands in the
+headers of :mod:`emu.comm.world.exchange`, which are compared behind a barrier at which the tags agreed.
+
+All members that find a difference, in tags or in headers, find it at the same generation. They then tell each
+other in :func:`mismatch` what they called, and raise the same error. Nothing is left behind: what the members
+call next meets as if the calls that differed had not been made.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from emu.comm.errors import CollectiveMismatchError
+from emu.comm.memory.stop import check_stopped
+from emu.comm.sync import signals
+from emu.comm.sync.signals import DIFFERS, DONE
+
+if TYPE_CHECKING:
+    from emu.comm.world.world import Group
+
+BARRIER, REPORT, FIRST_COLLECTIVE = 1, 2, 8
+"""Tags: a barrier; the exchange of a report; from here on collectives, ``STAGES`` each."""
+
+OPENING, ROUND, CLOSING = 0, 1, 2
+STAGES = 4
+
+_SHOWN = 4
+"""How many different calls a report shows."""
+
+_PACKAGE = f"{Path(__file__).absolute().parents[2]}{os.sep}"
+
+
+def pass_barrier(group: Group, arrived: int, what: str) -> bool:
+    """Wait for the end of a barrier at which this PE has arrived.
+
+    Args:
+        group: Whose barrier it is.
+        arrived: What :func:`emu.comm.sync.signals.barrier_arrive` returned.
+        what: What reports of a hang call it.
+
+    Returns:
+        Whether every member came with the same tag.
+    """
+    if arrived < DONE:
+        try:
+            check_stopped(group.segment)
+            group._publish({"call": "barrier", "group": what, "index": group.index})
+            generation = arrived
+            while arrived < DONE:
+                arrived = int(signals.barrier_wait(group.me, group._barrier, generation))
+                if arrived < DONE:
+                    check_stopped(group.segment)
+        except BaseException:
+            signals.barrier_leave(group.me, group._barrier, 0)
+            raise
+    return arrived != DIFFERS
+
+
+def mismatch(group: Group, call: str) -> CollectiveMismatchError:
+    """Tell the other members what this one called, and return the error that all of them raise."""
+    segment = group.segment
+    segment.write_call(group.members[group.my_pe], f"{call}\0{_place()}")
+    _meet(group)
+    calls = [segment.read_call(member).partition("\0")[::2] for member in group.members]
+    _meet(group)  # nobody writes its next call before all have read this one
+    who: dict[str, list[int]] = {}
+    for pe, (there, _) in enumerate(calls):
+        who.setdefault(there, []).append(pe)
+    parts = []
+    for there, pes in list(who.items())[:_SHOWN]:
+        place = calls[pes[0]][1]
+        parts.append(f"{_numbers(pes)} called {there}" + (f" at {place}" if place else ""))
+    if len(who) > _SHOWN:
+        parts.append(f"the others made {len(who) - _SHOWN} more different calls")
+    return CollectiveMismatchError(
+        f"barriers and collectives must be called alike and in the same order by every member of "
+        f"group {group.name!r}, but {', and '.join(parts)}"
+    )
+
+
+def _meet(group: Group) -> None:
+    arrived = signals.barrier_arrive(group.me, group._barrier, group.n_pes, REPORT)
+    pass_barrier(group, int(arrived), f"{group.name} (report of a mismatch)")
+
+
+def _numbers(pes: list[int]) -> str:
+    shown = ", ".join(map(str, pes[:8])) + (f" and {len(pes) - 8} more" if len(pes) > 8 else "")
+    return f"PE {shown}" if len(pes) == 1 else f"PEs {shown}"
+
+
+def _place() -> str:
+    """Return file and line of the innermost frame of the user's, or else of a library that calls us."""
+    frame: FrameType | None = sys._getframe(1)
+    library = ""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE):
+            library = library or f"{name}:{frame.f_lineno}"
+            if "site-packages" not in name:
+                return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return library

@@ -1,0 +1,246 @@
+"""``SymmetricArray``: memory that every PE of a group has at the same place of its heap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError, IndexRangeError, SymmetricMemoryError
+from emu.comm.world.checks import check
+from emu.kernels.core.checks import shown
+from emu.kernels.core.dtypes import KINDS
+
+if TYPE_CHECKING:
+    from emu.comm.world.world import Group
+
+
+WORDS: dict[np.dtype[Any], int] = {
+    np.dtype(np.int32): 4,
+    np.dtype(np.int64): 8,
+    np.dtype(np.uint32): -4,
+    np.dtype(np.uint64): -8,
+}
+"""The dtypes of signals and atomics: bytes, negative for the unsigned."""
+
+
+class SymmetricArray:
+    """A symmetric array, or a view of one made by basic slicing.
+
+    ``array.local`` is this PE's memory as an ndarray, ``array.on(pe)`` another PE's. ``array[1:3]``
+    is a symmetric view, good as the target of a put; ``array[1] = 5`` writes this PE's own memory.
+
+    Attributes:
+        group: The group whose members share it; ``pe`` in :meth:`on` counts within it.
+        shape: Extent along each axis.
+        dtype: One of the 13 dtypes of the heap.
+        strides: Bytes between elements along each axis.
+        offset: Byte offset of the first element in each heap.
+        nbytes: Bytes of its elements.
+        name: The name given at allocation, for reports.
+    """
+
+    __slots__ = (
+        "_on",
+        "_root",
+        "dense",
+        "dtype",
+        "freed",
+        "group",
+        "high_word",
+        "index",
+        "itemsize",
+        "kind",
+        "low_word",
+        "name",
+        "nbytes",
+        "offset",
+        "shape",
+        "strides",
+        "word",
+        "words",
+    )
+
+    def __init__(
+        self,
+        group: Group,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        name: str,
+        *,
+        index: int = -1,
+        strides: tuple[int, ...] | None = None,
+        root: SymmetricArray | None = None,
+    ) -> None:
+        itemsize = dtype.itemsize
+        dense_strides, count = [], 1
+        for extent in reversed(shape):
+            dense_strides.append(count * itemsize)
+            count *= extent
+        self.group = group
+        self.offset = offset
+        self.shape = shape
+        self.dtype = dtype
+        self.itemsize = itemsize
+        self.kind = KINDS[dtype]
+        self.strides = strides if strides is not None else tuple(reversed(dense_strides))
+        self.dense = self.strides == tuple(reversed(dense_strides))
+        self.nbytes = count * itemsize
+        self.name = name
+        self.index = index
+        self.freed = False
+        self._root = root if root is not None else self
+        self._on: dict[int, np.ndarray[Any, Any]] = {}
+        # What the fast paths of atomics and waits look at: how many elements can be reached by a
+        # product (0: none, take the general path), and which values are their own bits.
+        self.word = WORDS.get(dtype, 0)
+        self.words = count if self.dense and self.word else 0
+        half = 1 << 8 * itemsize - 1
+        self.low_word = -half if self.word > 0 else 0
+        self.high_word = half - 1
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.nbytes // self.itemsize
+
+    @property
+    def local(self) -> np.ndarray[Any, Any]:
+        """This PE's memory; loads and stores act on it directly."""
+        return self.on(self.group.my_pe)
+
+    def on(self, pe: int) -> np.ndarray[Any, Any]:
+        """Return PE ``pe``'s memory as an ndarray, without a copy (``shmem_ptr``).
+
+        Plain loads and stores through it are not ordered and wake no waiter; use put and signals.
+
+        Raises:
+            ArgumentError: ``pe`` is not in ``[0, group.n_pes)``.
+            SymmetricMemoryError: The array was freed.
+        """
+        if self._root.freed:
+            self.check_alive()
+        if type(pe) is not int:
+            pe = check.integer("pe", pe)
+        view = self._on.get(pe)
+        if view is None:
+            world_pe = self.group.world_pe(pe)
+            segment = self.group.segment
+            start = segment.layout.heaps + world_pe * segment.layout.stride + self.offset
+            view = np.ndarray(self.shape, self.dtype, segment.bytes, start, self.strides)
+            self._on[pe] = view
+        return view
+
+    def check_alive(self) -> None:
+        """Raise ``SymmetricMemoryError`` if the array was freed."""
+        if self._root.freed:
+            raise SymmetricMemoryError(f"symmetric array {self.label} was freed; allocate it again")
+
+    @property
+    def label(self) -> str:
+        """How reports call it: its name, else its shape and dtype."""
+        return self.name or f"<{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}>"
+
+    def __getitem__(self, key: Any) -> SymmetricArray:
+        mine = self.local
+        part = self._pick(mine, key if isinstance(key, tuple) else (key,))
+        if part.size and not np.may_share_memory(part, mine):
+            raise ArgumentError(
+                f"a symmetric view must be made by integers and slices, but got key {shown(key)}"
+            )
+        start = part.__array_interface__["data"][0] - mine.__array_interface__["data"][0]
+        return SymmetricArray(
+            self.group,
+            self.offset + (start if part.size else 0),
+            part.shape,
+            self.dtype,
+            self.name,
+            strides=part.strides,
+            root=self._root,
+        )
+
+    def _pick(self, mine: np.ndarray[Any, Any], key: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        """Return the part of this PE's memory that a key picks; one element as a scalar array."""
+        try:
+            part = mine[key]
+            return part if isinstance(part, np.ndarray) else mine[(*key, ...)]
+        except IndexError as error:
+            raise IndexRangeError(
+                f"key must pick elements of {self!r}, but got {shown(key)}: {error}"
+            ) from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentError(
+                f"key must be made of integers and slices, but got {shown(key)}: {error}"
+            ) from None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        mine = self.local
+        part = self._pick(mine, key if isinstance(key, tuple) else (key,))
+        plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+        # What NumPy converts element by element may fail in the middle: convert it before.
+        source = value if plain else check.array("value", value, self.dtype)
+        try:
+            np.broadcast_to(source, part.shape)
+        except ValueError:
+            axes = source.ndim - part.ndim  # NumPy ignores leading axes of 1 in an assignment
+            if axes <= 0 or source.shape[:axes] != (1,) * axes:
+                raise ArgumentError(
+                    f"value must broadcast to shape {part.shape}, but got shape {source.shape}"
+                ) from None
+        mine[key] = source
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.local, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.local)
+
+    def __repr__(self) -> str:
+        return f"SymmetricArray({self.label}, shape={self.shape}, dtype={self.dtype})"
+
+    def element_offset(self, index: int) -> int:
+        """Return the byte offset in the heap of element ``index`` in C order.
+
+        Raises:
+            ArgumentError: ``index`` is not in ``[0, size)``.
+        """
+        if type(index) is not int:
+            index = check.integer("index", index)
+        if not 0 <= index < self.size:
+            check.index("index", index, self.size, f" for {self!r}")
+        if self.dense:
+            return self.offset + index * self.itemsize
+        position = self.offset
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            position += index % extent * stride
+            index //= extent
+        return position
+
+    def free(self) -> None:
+        """Give the memory back; it returns to the heap when every member of the group has freed it.
+
+        Does not wait. Views and a second call on the same array raise.
+        """
+        self.check_alive()
+        if self._root is not self:
+            raise SymmetricMemoryError(f"a view of {self.label} cannot be freed; free the array")
+        self.freed = True
+        self._on.clear()
+        self.group.release(self)
+
+
+def symmetric(name: str, value: Any) -> SymmetricArray:
+    """Return ``value`` if it is a symmetric array.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if not isinstance(value, SymmetricArray):
+        raise ArgumentError(f"{name} must be a SymmetricArray, but got {shown(value)}")
+    return value

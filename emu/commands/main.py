@@ -1,0 +1,439 @@
+"""The command line: ``emu run``, ``demo``, ``doctor``, ``tiling`` and ``sdy``.
+
+Only ``argparse`` is imported at the top, so that ``emu --help`` answers at once; each command
+imports what it needs. This module and those it calls for printing are the only ones that print.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from emu.comm.link_model import Link
+
+INTERRUPTED = 130
+USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: The command line without the program's name; default ``sys.argv[1:]``.
+
+    Returns:
+        The exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line,
+        130 after Ctrl-C, and for ``emu run`` whatever the script asked for.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:2] == ["sdy", "opt"]:  # passes are options there, in an order that counts
+        return _sdy_opt(words[2:])
+    options = _parser().parse_args(words)
+    try:
+        status: int = options.command(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="emu", description="Run programs written for many accelerators on this machine."
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_demo(commands)
+    doctor = commands.add_parser("doctor", help="say what this machine offers and what is missing")
+    doctor.add_argument(
+        "--warm", action="store_true", help="then compile every kernel that is not in the cache yet"
+    )
+    doctor.set_defaults(command=_doctor)
+    _add_tiling(commands)
+    _add_sdy(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Print the version; looked up only then, because reading metadata takes a while."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        sys.stdout.write(f"emu {version()}\n")
+        parser.exit()
+
+
+def version() -> str:
+    """Return the version of the installed distribution, or say that there is none."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("tile-emu")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a Python script or module on several PEs",
+        usage="emu run [options] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        description="Every PE runs the script as __main__; emu.world() says which PE it is.",
+    )
+    run.add_argument(
+        "-n",
+        dest="n_pes",
+        type=_count,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="number of PEs (default: the number of cores, here %(default)s)",
+    )
+    run.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="seconds without progress after which waiting PEs are reported as deadlocked "
+        "(default: %(default)g)",
+    )
+    run.add_argument(
+        "--no-prefix",
+        dest="prefix",
+        action="store_false",
+        help="do not put the PE's number before each line it prints",
+    )
+    run.add_argument(
+        "--link",
+        type=_link,
+        metavar="BANDWIDTH[,LATENCY]",
+        help="emulate a link between each two PEs, as in 25GB/s,2us (default: as fast as memory is)",
+    )
+    run.add_argument(
+        "--devices",
+        type=_count,
+        metavar="D",
+        help="how many emulated npu and cuda devices a PE sees "
+        "(default: EMU_DEVICES, or as many as there are PEs)",
+    )
+    run.add_argument(
+        "--stdin",
+        type=_stdin,
+        default=0,
+        metavar="PE|all|none",
+        help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
+    )
+    run.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ...",
+        help="run a module, as python -m does, instead of a file",
+    )
+    run.add_argument("script", nargs="?", help="the Python file")
+    run.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
+    )
+    run.set_defaults(command=_run, fail=run.error)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="run two PyPTO programs in bf16 and check them against NumPy",
+        description="AllGather+MatMul and MatMul+AllReduce+RMSNorm, several shapes, each checked.",
+    )
+    demo.add_argument(
+        "-n", dest="n_pes", type=_count, default=8, metavar="N", help="PEs (default: 8)"
+    )
+    demo.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="take the weights from the fp32, fp16 and bf16 matrices of a .npy or .safetensors file",
+    )
+    demo.set_defaults(command=_demo)
+
+
+def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    tiling = commands.add_parser(
+        "tiling",
+        help="explain the bytes of tiling data, or the macros that declare it",
+        description="Prints a buffer field by field. Without --struct it must begin with a "
+        "communication message, whose version is found out. Of a text with TILING_DATA_DEF macros "
+        "it prints the structs, and the variables that the text fills.",
+    )
+    source = tiling.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "file", nargs="?", metavar="FILE", help="binary, or text with macros; - is standard input"
+    )
+    source.add_argument("--hex", metavar="HEX", help="the bytes in hexadecimal; blanks are allowed")
+    layout = tiling.add_mutually_exclusive_group()
+    layout.add_argument(
+        "--version",
+        dest="layout_version",
+        metavar="V",
+        help="the message's version: v1, 128, 112, packed, v2, api or api512 (default: found out)",
+    )
+    layout.add_argument(
+        "--struct", type=Path, metavar="FILE.h", help="the macros that declare what the bytes are"
+    )
+    tiling.add_argument(
+        "--name", metavar="NAME", help="which struct of the macros (default: the last one)"
+    )
+    tiling.add_argument(
+        "--offset", type=_offset, default=0, metavar="N", help="where it starts in the bytes"
+    )
+    tiling.add_argument(
+        "--emit",
+        choices=("c", "cpp", "macros"),
+        help="print the struct for a compiler instead of the table",
+    )
+    tiling.set_defaults(command=_tiling)
+
+
+def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sdy = commands.add_parser(
+        "sdy",
+        help="propagate shardings through StableHLO, and explain them",
+        description="Shardy in Python: passes over modules of StableHLO with sdy shardings.",
+    )
+    tools = sdy.add_subparsers(required=True, metavar="TOOL")
+    tools.add_parser("opt", help="run passes on a module (emu sdy opt --help)", add_help=False)
+    why = tools.add_parser(
+        "explain",
+        help="say why values are sharded as they are",
+        description="For each axis of a value, the steps that brought it; for each axis that was "
+        "not taken, what cut it. Without --value: a line for each value.",
+    )
+    why.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="MLIR; - is standard input"
+    )
+    why.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        metavar="%NAME",
+        help="explain this value (repeatable)",
+    )
+    why.add_argument("--function", metavar="NAME", help="in which function it is (default: main)")
+    why.add_argument(
+        "--html", type=Path, metavar="OUT.html", help="write a page that shows it step by step"
+    )
+    why.add_argument(
+        "--pipeline", metavar="PASSES", help="what to run (default: sdy-propagation-pipeline)"
+    )
+    why.set_defaults(command=_sdy_explain)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
+    return int(text)
+
+
+def _stdin(text: str) -> int | str:
+    if text in ("all", "none"):
+        return text
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"must be the number of a PE, 'all' or 'none', but got {text!r}"
+        )
+    return int(text)
+
+
+def _offset(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {text!r}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
+    return value
+
+
+def _link(text: str) -> Link:
+    from emu.comm.errors import ArgumentError
+    from emu.comm.link_model import Link
+
+    try:
+        return Link.parse(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _stderr() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def _complain(message: object) -> None:
+    _stderr().print(f"emu: {message}", markup=False)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from emu.comm.errors import CommError
+    from emu.commands.run import How, run_module, run_script
+    from emu.kernels.errors import CacheFolderError
+
+    if not options.script and not options.module:
+        options.fail("one of these is required: SCRIPT, -m MODULE")
+    how = How(
+        n_pes=options.n_pes,
+        timeout=options.timeout,
+        prefix_output=options.prefix,
+        link=options.link,
+        devices=options.devices,
+        stdin=options.stdin,
+    )
+    _announce_compiling()
+    try:
+        if options.module:
+            run_module(options.module[0], options.module[1:], how)
+        else:
+            run_script(options.script, options.arguments, how)
+    except ModuleNotFoundError as error:  # as python -m: a message and 1
+        _complain(error)
+        return 1
+    except (CommError, CacheFolderError, FileNotFoundError) as error:  # nothing was started
+        _complain(error)
+        return USAGE
+    except ExceptionGroup as group:
+        return _report(group)
+    return 0
+
+
+def _announce_compiling() -> None:
+    """Have the user told when PEs compile kernels: they wait for it, and only once."""
+    from emu.comm.watchdog import compiling
+    from emu.kernels.core import cache_folder
+
+    def announce() -> None:
+        _complain(
+            "compiling the kernels that this program calls for this CPU (once; kept in "
+            f"{cache_folder.base()})"
+        )
+
+    compiling.announce = announce
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from emu.comm.errors import CommError
+    from emu.commands.demo import run_demo
+    from emu.commands.weights import WeightFileError
+    from emu.kernels.errors import CacheFolderError
+
+    _announce_compiling()
+    try:
+        return run_demo(options.n_pes, options.input)
+    except (CommError, CacheFolderError, WeightFileError, OSError) as error:
+        _complain(error)
+        return USAGE
+    except ExceptionGroup as group:
+        return _report(group)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from emu.commands.doctor import run_doctor, warm
+
+    status = run_doctor()
+    if options.warm and status == 0:
+        sys.stdout.write("\n")
+        warm()
+    return status
+
+
+def _tiling(options: argparse.Namespace) -> int:
+    from emu.comm.errors import ArgumentError
+    from emu.commands.tiling import explain
+
+    try:
+        explain(
+            options.file,
+            hexadecimal=options.hex,
+            version=options.layout_version,
+            struct=options.struct,
+            name=options.name,
+            offset=options.offset,
+            emit=options.emit,
+        )
+    except ArgumentError as error:
+        _complain(error)
+        return 1
+    except OSError as error:
+        _complain(error)
+        return USAGE
+    return 0
+
+
+def _sdy_opt(arguments: list[str]) -> int:
+    from emu.commands.sdy.opt import run_opt
+
+    try:
+        return run_opt(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _sdy_explain(options: argparse.Namespace) -> int:
+    from emu.commands.sdy.explain import run_explain
+
+    return run_explain(
+        options.file,
+        values=options.value,
+        function=options.function,
+        html=options.html,
+        passes=options.pipeline,
+    )
+
+
+def _report(group: ExceptionGroup[Exception]) -> int:
+    """Print what went wrong on each PE and return the exit status of the first of them."""
+    from emu.comm.errors import DeadlockError, PEExitError
+
+    if any(isinstance(error, DeadlockError) for error in group.exceptions):
+        _complain(group.message)  # the report on the whole; each PE's error only says where it was
+    alike: dict[str, list[Exception]] = {}
+    for error in group.exceptions:
+        if not isinstance(error, PEExitError):  # the PE has said itself what it had to say
+            alike.setdefault(f"{type(error).__name__}: {error}", []).append(error)
+    for text, errors in alike.items():
+        _complain_of(text, errors)
+    return _status(group.exceptions[0])
+
+
+def _complain_of(text: str, errors: list[Exception]) -> None:
+    """Print an error that one or several PEs raised, with the first one's traceback."""
+    numbers = [getattr(error, "pe", None) for error in errors]
+    pes = ", ".join(str(pe) for pe in numbers if pe is not None)
+    _complain(f"PE {pes}: {text}" if pes else text)
+    for note in getattr(errors[0], "__notes__", ()):
+        _stderr().print(note, markup=False)
+
+
+def _status(error: Exception) -> int:
+    from emu.comm.errors import PEDiedError, PEExitError
+
+    code = 1
+    if isinstance(error, PEExitError):
+        code = error.code
+    elif isinstance(error, PEDiedError) and error.exitcode is not None:
+        code = error.exitcode if error.exitcode >= 0 else 128 - error.exitcode
+    return code & 0xFF or 1  # a status has eight bits, and a failure must not turn into 0

@@ -1,0 +1,225 @@
+"""Run one Python script, or module, on many PEs: what ``emu run`` does."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import os
+import re
+import runpy
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emu.comm.link_model import Link
+
+_SHIMS = Path(__file__).parents[1] / "shims"
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How a program is run.
+
+    Attributes:
+        n_pes: How many PEs to start.
+        timeout: Seconds without progress after which waiting PEs are declared deadlocked.
+        prefix_output: Whether each line a PE prints begins with its number.
+        link: Emulated link between each two PEs. Default: none.
+        devices: How many emulated devices of each kind a PE sees, at least 1. Default: the environment's
+            ``EMU_DEVICES``, or as many as there are PEs.
+        stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
+    """
+
+    n_pes: int
+    timeout: float = 60.0
+    prefix_output: bool = True
+    link: Link | None = None
+    devices: int | None = None
+    stdin: int | str = 0
+
+
+def run_script(script: str | Path, arguments: Sequence[str], how: How) -> None:
+    """Run ``script`` as ``__main__`` on every PE and return when all have ended well.
+
+    Each PE sees what ``python script`` would show it: ``sys.argv`` (with the script's absolute path),
+    and the script's folder first on ``sys.path``. Behind that folder stands the one with the importable
+    stand-ins (``pypto``, ``torch_npu``, ``triton``), torch has emulated devices as soon as it is imported, the
+    environment is the one that ``torchrun`` gives, and ``emu.world()`` gives the PE's World. Processes
+    that the script starts see all of this except for the World.
+
+    Args:
+        script: Path of the script.
+        arguments: What follows the script in ``sys.argv``.
+        how: How to run it.
+
+    Raises:
+        ArgumentError: An argument or ``EMU_DEVICES`` breaks a rule; nothing was started.
+        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
+        FileNotFoundError: There is no such file.
+        ExceptionGroup: At least one PE failed; see ``emu.launch``.
+    """
+    path = Path(script).resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"script must be a file, but got {str(script)!r}")
+    beside = [path.with_name("torch.py"), path.with_name("torch")]
+    program = Program(str(path), str(path.parent), tuple(arguments), is_module=False)
+    _run(program, how, _imports_torch(path, beside))
+
+
+def run_module(module: str, arguments: Sequence[str], how: How) -> None:
+    """Run a module as ``python -m`` does, on every PE; else as :func:`run_script`.
+
+    The current folder is first on ``sys.path``, and ``sys.argv[0]`` is the path of the module's file.
+
+    Args:
+        module: Its dotted name; of a package its ``__main__`` is run.
+        arguments: What follows the module in ``sys.argv``.
+        how: How to run it.
+
+    Raises:
+        ModuleNotFoundError: There is no such module; nothing was started.
+        ArgumentError, CacheFolderError, ExceptionGroup: As in :func:`run_script`.
+    """
+    folder = os.getcwd()
+    path = _find_module(module, [folder, str(_SHIMS), *sys.path])
+    beside = [Path(folder, "torch.py"), Path(folder, "torch")]
+    program = Program(module, folder, tuple(arguments), is_module=True)
+    _run(program, how, path is not None and _imports_torch(path, beside))
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a PE runs: the path of a script or the name of a module, and where that imports from."""
+
+    name: str
+    folder: str
+    arguments: tuple[str, ...]
+    is_module: bool
+
+
+def _run(program: Program, how: How, imports_torch: bool) -> None:
+    environment = _environment(how.n_pes, _device_count(how.devices, how.n_pes))
+    from emu.comm.process.launch import launch
+
+    launch(
+        _run_on_pe,
+        how.n_pes,
+        args=(program, environment),
+        timeout=how.timeout,
+        prefix_output=how.prefix_output,
+        link=how.link,
+        stdin=how.stdin,
+        preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
+    )
+
+
+def _find_module(name: str, folders: list[str]) -> Path | None:
+    """Return the source of the module that ``python -m`` would run; None if that cannot be told.
+
+    Nothing is imported for it: packages that a module lies in are imported by the PEs.
+    """
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ModuleNotFoundError(f"No module named {name!r}: it must be a dotted name, not a path")
+    where: list[str] | None = None
+    found = None
+    for number, part in enumerate(parts):
+        here = ".".join(parts[: number + 1])
+        if number == 0 and part in sys.builtin_module_names:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(part, folders if where is None else where)
+        if found is None:
+            if number == 0 and importlib.machinery.FrozenImporter.find_spec(part) is not None:
+                return None
+            raise ModuleNotFoundError(f"No module named {here}")
+        where = found.submodule_search_locations
+        if where is None and number + 1 < len(parts):
+            raise ModuleNotFoundError(f"No module named {name}; {here} is not a package")
+    assert found is not None
+    if where is not None:
+        found = importlib.machinery.PathFinder.find_spec("__main__", where)
+        if found is None:
+            raise ModuleNotFoundError(
+                f"No module named {name}.__main__; {name} is a package and cannot be run directly"
+            )
+    return Path(found.origin) if found.origin and found.origin.endswith(".py") else None
+
+
+def _imports_torch(path: Path, beside: list[Path]) -> bool:
+    """Say whether a file imports torch, and has none of its own beside it."""
+    if any(own.exists() for own in beside):
+        return False
+    imports = rb"^\s*(?:from|import)\b.*\btorch"
+    return re.search(imports, path.read_bytes(), re.MULTILINE) is not None
+
+
+def _device_count(devices: int | None, n_pes: int) -> int:
+    from emu.comm.errors import ArgumentError
+
+    if devices is not None:
+        if devices < 1:
+            raise ArgumentError(f"devices must be at least 1, but got {devices!r}")
+        return devices
+    text = os.environ.get("EMU_DEVICES")
+    if text is None:
+        return n_pes
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentError(f"EMU_DEVICES must be a whole number of at least 1, but got {text!r}")
+    return int(text)
+
+
+def _environment(n_pes: int, devices: int) -> dict[str, str]:
+    """Return what every PE finds in its environment, as with ``torchrun`` on one machine.
+
+    Another launch's values are replaced, but a port is kept: it may have been opened for this one.
+    """
+    of_all = {
+        "WORLD_SIZE": n_pes,
+        "LOCAL_WORLD_SIZE": n_pes,
+        "ROLE_WORLD_SIZE": n_pes,
+        "GROUP_WORLD_SIZE": 1,
+        "GROUP_RANK": 0,
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": os.environ.get("MASTER_PORT") or _free_port(),
+        "TORCHELASTIC_RUN_ID": f"emu-{os.getpid()}",
+        "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
+        "TORCHELASTIC_USE_AGENT_STORE": False,  # there is no agent: rank 0 serves the store
+        "EMU_DEVICES": devices,
+    }
+    # What would be compiled is the work of devices that are not there; it runs eagerly instead.
+    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
+        of_all[name] = os.environ.get(name, "1")
+    return {name: str(value) for name, value in of_all.items()}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _run_on_pe(program: Program, environment: dict[str, str]) -> None:
+    from emu.comm.world.world import world
+
+    os.environ.update(environment)
+    os.environ.update(dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(world().my_pe)))
+    shims = str(_SHIMS)
+    # The program's own folder comes first, as Python has it; it may shadow a stand-in.
+    sys.path[0:0] = [program.folder, shims]
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([shims, inherited] if inherited else [shims])
+    importlib.import_module("_emu_imports").install()
+    # A PE inherits the way in which it was started itself; children of a script start as in plain Python.
+    importlib.import_module("multiprocessing").set_start_method(None, force=True)
+    sys.argv = [program.name, *program.arguments]
+    if program.is_module:
+        runpy.run_module(program.name, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(program.name, run_name="__main__")

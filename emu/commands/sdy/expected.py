@@ -1,0 +1,131 @@
+"""``-verify-diagnostics``: are the diagnostics those that the text announces?
+
+A comment ``// expected-error {{text}}`` says that an error holding that text
+is emitted for its line; ``@+1``, ``@-2``, ``@above`` and ``@below`` mean other
+lines, ``@unknown`` a diagnostic without a place. ``expected-error-re`` holds
+regular expressions between inner braces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from emu.mlir.diagnostics import (
+    CallSiteLoc,
+    Diagnostic,
+    FileLoc,
+    FusedLoc,
+    Location,
+    NameLoc,
+    Severity,
+)
+
+__all__ = ["check_expected", "line_of"]
+
+_COMMENT = re.compile(
+    r"expected-(error|note|remark|warning)(-re)? *"
+    r"(@([+-])(\d+)|@above|@below|@unknown)? *\{\{(.*?)\}\}\s*$"
+)
+
+
+@dataclass(slots=True)
+class _Expected:
+    severity: Severity
+    line: int | None
+    text: str
+    pattern: re.Pattern[str] | None
+    comment_line: int
+    met: bool = False
+
+    def matches(self, message: str) -> bool:
+        if self.pattern is not None:
+            return self.pattern.search(message) is not None
+        return self.text in message
+
+
+def check_expected(text: str, diagnostics: Iterable[Diagnostic]) -> list[str]:
+    """What was announced and did not come, and what came unannounced.
+
+    Args:
+        text: The text, with its comments.
+        diagnostics: What was emitted; notes count by themselves.
+
+    Returns:
+        A line for each difference; none if all is as announced.
+    """
+    expected = _announced(text)
+    wrong = []
+    for diagnostic in diagnostics:
+        for each in (diagnostic, *diagnostic.notes):
+            line = line_of(each.location)
+            met = [e for e in expected if e.line == line and e.matches(each.message)]
+            right = next((e for e in met if e.severity is each.severity), None)
+            if right is not None:
+                right.met = True
+            elif met:
+                wrong.append(
+                    f"{line}: '{each.severity.value}' diagnostic emitted when expecting a "
+                    f"'{met[0].severity.value}': {each.message}"
+                )
+            else:
+                wrong.append(f"{line}: unexpected {each.severity.value}: {each.message}")
+    wrong += [
+        f'{e.comment_line}: expected {e.severity.value} "{e.text}" was not produced'
+        for e in expected
+        if not e.met
+    ]
+    return wrong
+
+
+def line_of(location: Location) -> int | None:
+    """The line of the first place in a file that a location holds."""
+    if isinstance(location, FileLoc):
+        return location.line
+    if isinstance(location, NameLoc):
+        return line_of(location.child)
+    if isinstance(location, CallSiteLoc):
+        return line_of(location.callee)
+    if isinstance(location, FusedLoc):
+        return next((n for n in map(line_of, location.locations) if n is not None), None)
+    return None
+
+
+def _announced(text: str) -> list[_Expected]:
+    """The announcements.
+
+    ``@below`` and ``@above`` mean the next and the last line that announces
+    nothing itself.
+    """
+    found: list[_Expected] = []
+    below: list[_Expected] = []
+    last_plain = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _COMMENT.search(line)
+        if match is None:
+            for each in below:
+                each.line = number
+            below.clear()
+            last_plain = number
+            continue
+        kind, regular, where, sign, distance, words = match.groups()
+        each = _Expected(Severity(kind), number, words, None, number)
+        if regular:
+            each.pattern = _pattern(words)
+        if where == "@unknown":
+            each.line = None
+        elif where == "@above":
+            each.line = last_plain
+        elif where == "@below":
+            below.append(each)
+        elif where:
+            each.line = number + int(sign + distance)
+        found.append(each)
+    return found
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern of literal text with ``{{regular expressions}}`` in it."""
+    parts = re.split(r"\{\{(.*?)\}\}", text)
+    return re.compile("".join(f"({p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))

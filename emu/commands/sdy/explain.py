@@ -1,0 +1,70 @@
+"""``emu sdy explain``: why values are sharded as they are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from emu.commands.sdy.files import open_to_write, read_text
+from emu.mlir.arguments import ArgumentError
+from emu.mlir.diagnostics import MlirError
+from emu.mlir.text.lexer import SourceText, render
+from emu.sdy.passes.text import parse_pipeline
+from emu.sdy.provenance import Explanation, explain
+
+__all__ = ["run_explain"]
+
+
+def run_explain(
+    file: str,
+    *,
+    values: list[str],
+    function: str | None = None,
+    html: Path | None = None,
+    passes: str | None = None,
+    stdout: TextIO | None = None,
+    stderr: TextIO | None = None,
+) -> int:
+    """Run the command.
+
+    Args:
+        file: MLIR text; "-" is standard input.
+        values: The values to explain; none: a line for each value.
+        function: In which function the values are.
+        html: Where to write the page; None: nowhere.
+        passes: A pipeline instead of ``sdy-propagation-pipeline``.
+        stdout: Where explanations go. Default: standard output.
+        stderr: Where diagnostics go. Default: standard error.
+
+    Returns:
+        0 when all went well, 1 when the module or a pass failed, 2 for a file
+        that cannot be read, or a value or pass that is not there.
+    """
+    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    try:
+        text = read_text(file)
+        pipeline = None if passes is None else parse_pipeline(passes)
+        explanation = explain(text, pipeline, file=file)
+        _write(explanation, values, function, stdout)
+        if html is not None:
+            with open_to_write(str(html)) as page:
+                page.write(explanation.html())
+        source = SourceText(text, file)
+        stderr.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
+    except MlirError as error:
+        stderr.write(f"{error}\n")
+        return 1
+    except (ArgumentError, OSError) as error:
+        stderr.write(f"emu sdy explain: {error}\n")
+        return 2
+    return 0 if explanation.failure is None else 1
+
+
+def _write(
+    explanation: Explanation, values: list[str], function: str | None, stdout: TextIO
+) -> None:
+    if not values:
+        stdout.write(str(explanation))
+    for name in values:
+        stdout.writelines(f"{report}\n" for report in explanation.value(name, function))

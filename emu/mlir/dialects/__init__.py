@@ -1,0 +1,1 @@
+"""The dialects that MLIR itself needs: builtin, func, arith."""

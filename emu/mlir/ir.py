@@ -1,0 +1,600 @@
+"""Operations, values, blocks and regions: a module in memory.
+
+An operation is in a block's doubly linked list, so that inserting and erasing
+cost the same in a module of ten operations and of a hundred thousand. A value
+knows its uses. ``uses`` runs from the *newest* use to the oldest, as MLIR's
+lists do: the order in which passes meet users, and therefore which of two
+conflicting shardings wins, depends on it.
+
+Everything here is picklable; `Operation.__reduce__` writes a flat table, since
+a linked list pickled as it stands would recurse once per operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from emu.mlir.attributes import Attribute, StringAttr
+from emu.mlir.diagnostics import UNKNOWN, Location
+from emu.mlir.types import Type
+
+__all__ = ["Block", "BlockArgument", "OpResult", "Operation", "Region", "Use", "Value"]
+
+Use = tuple["Operation", int]
+"""An operation and the index of its operand."""
+
+_STRIDE = 1 << 32
+"""Between the orders of operations that were appended: room for those inserted."""
+
+
+class Value:
+    """What an operation or a block defines."""
+
+    __slots__ = ("_uses", "type")
+
+    def __init__(self, type_: Type) -> None:
+        self.type = type_
+        self._uses: dict[Use, None] = {}
+
+    @property
+    def uses(self) -> list[Use]:
+        """The uses, newest first (a snapshot)."""
+        return list(reversed(self._uses))
+
+    @property
+    def users(self) -> list[Operation]:
+        """The using operations, newest use first; one entry a use."""
+        return [op for op, _ in reversed(self._uses)]
+
+    def walk_users(self) -> Iterator[Operation]:
+        """`users` one by one, for who needs few; no use may change meanwhile."""
+        return (op for op, _ in reversed(self._uses))
+
+    @property
+    def has_uses(self) -> bool:
+        """Whether anything uses the value."""
+        return bool(self._uses)
+
+    @property
+    def has_one_use(self) -> bool:
+        """Whether exactly one operand is the value."""
+        return len(self._uses) == 1
+
+    @property
+    def defining_op(self) -> Operation | None:
+        """The operation whose result it is; None for block arguments."""
+        return None
+
+    @property
+    def parent_block(self) -> Block | None:
+        """The block in which the value comes to be."""
+        return None
+
+    def replace_all_uses_with(self, new: Value) -> None:
+        """Make every use one of ``new``, newest first, as MLIR does."""
+        if new is self:
+            raise ValueError("a value cannot replace itself")
+        for op, index in self.uses:
+            op.set_operand(index, new)
+
+    def replace_uses_where(self, new: Value, chosen: Callable[[Operation, int], bool]) -> None:
+        """Make those uses ones of ``new`` for which ``chosen(op, index)``."""
+        for op, index in self.uses:
+            if chosen(op, index):
+                op.set_operand(index, new)
+
+
+class OpResult(Value):
+    """A result of an operation."""
+
+    __slots__ = ("index", "owner")
+
+    def __init__(self, type_: Type, owner: Operation, index: int) -> None:
+        super().__init__(type_)
+        self.owner = owner
+        self.index = index
+
+    @property
+    def defining_op(self) -> Operation:
+        """The operation."""
+        return self.owner
+
+    @property
+    def parent_block(self) -> Block | None:
+        """The block of the operation."""
+        return self.owner.parent
+
+
+class BlockArgument(Value):
+    """An argument of a block."""
+
+    __slots__ = ("index", "location", "owner")
+
+    def __init__(self, type_: Type, owner: Block, index: int, location: Location = UNKNOWN) -> None:
+        super().__init__(type_)
+        self.owner = owner
+        self.index = index
+        self.location = location
+
+    @property
+    def parent_block(self) -> Block:
+        """The block that has the argument."""
+        return self.owner
+
+
+class Operation:
+    """An operation; also a module and a function are operations.
+
+    Attributes:
+        name: The full name, ``"stablehlo.add"``.
+        properties: Inherent attributes, which the operation's definition names
+            (MLIR prints them between ``<{`` and ``}>``).
+        attributes: Discardable attributes (``sdy.sharding`` and others').
+        results: Its results.
+        regions: Its regions.
+        successors: Blocks it may branch to.
+        location: Where it is from.
+        parent: The block that holds it.
+    """
+
+    __slots__ = (
+        "_next",
+        "_operands",
+        "_order",
+        "_previous",
+        "attributes",
+        "location",
+        "name",
+        "parent",
+        "properties",
+        "regions",
+        "results",
+        "successors",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        operands: Iterable[Value] = (),
+        result_types: Iterable[Type] = (),
+        *,
+        properties: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        regions: Iterable[Region] = (),
+        successors: Iterable[Block] = (),
+        location: Location = UNKNOWN,
+    ) -> None:
+        self.name = name
+        self.location = location
+        self.properties: dict[str, Attribute] = dict(properties) if properties else {}
+        self.attributes: dict[str, Attribute] = dict(attributes) if attributes else {}
+        self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
+        self.regions: list[Region] = []
+        for region in regions:
+            self.add_region(region)
+        self.successors = list(successors)
+        self.parent: Block | None = None
+        self._previous: Operation | None = None
+        self._next: Operation | None = None
+        self._order = 0
+        self._operands = list(operands)
+        for index, value in enumerate(self._operands):
+            value._uses[self, index] = None
+
+    # Operands
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The operands; change them with the setters, which keep the uses."""
+        return tuple(self._operands)
+
+    def set_operand(self, index: int, value: Value) -> None:
+        """Replace one operand."""
+        old = self._operands[index]
+        if old is value:
+            # MLIR unlinks and links anew: the use becomes the newest.
+            del old._uses[self, index]
+        else:
+            del old._uses[self, index]
+            self._operands[index] = value
+        value._uses[self, index] = None
+
+    def set_operands(self, values: Iterable[Value]) -> None:
+        """Replace all operands."""
+        self.drop_operands()
+        self._operands = list(values)
+        for index, value in enumerate(self._operands):
+            value._uses[self, index] = None
+
+    def erase_operand(self, index: int) -> None:
+        """Remove one operand; those behind it move up."""
+        self.erase_operands([index])
+
+    def erase_operands(self, indices: Iterable[int]) -> None:
+        """Remove operands; those behind the first move up.
+
+        As in MLIR, the uses of those that move become the newest.
+        """
+        gone = set(indices)
+        first = min(gone, default=len(self._operands))
+        behind = self._operands[first:]
+        del self._operands[first:]
+        for index, value in enumerate(behind, first):
+            del value._uses[self, index]
+            if index not in gone:
+                value._uses[self, len(self._operands)] = None
+                self._operands.append(value)
+
+    def drop_operands(self) -> None:
+        """Use nothing any more."""
+        for index, value in enumerate(self._operands):
+            del value._uses[self, index]
+        self._operands = []
+
+    # Results and attributes
+
+    @property
+    def result(self) -> OpResult:
+        """The only result."""
+        (result,) = self.results
+        return result
+
+    @property
+    def dialect(self) -> str:
+        """The name before the first dot."""
+        return self.name.partition(".")[0]
+
+    def attribute(self, name: str) -> Attribute | None:
+        """An inherent or discardable attribute, or None."""
+        found = self.properties.get(name)
+        return self.attributes.get(name) if found is None else found
+
+    @property
+    def symbol_name(self) -> str | None:
+        """The symbol that the operation defines, if it does."""
+        name = self.properties.get("sym_name")
+        return name.value if isinstance(name, StringAttr) else None
+
+    # Regions and blocks
+
+    def add_region(self, region: Region | None = None) -> Region:
+        """Append a region (a new one unless given)."""
+        region = Region() if region is None else region
+        region.parent = self
+        self.regions.append(region)
+        return region
+
+    def body(self, region: int = 0) -> Block:
+        """The first block of a region."""
+        return self.regions[region].blocks[0]
+
+    @property
+    def parent_op(self) -> Operation | None:
+        """The operation in whose region it is."""
+        block = self.parent
+        return block.parent_op if block is not None else None
+
+    def ancestor(self, *names: str) -> Operation | None:
+        """The nearest operation of one of these names that holds it."""
+        op: Operation | None = self
+        while op is not None:
+            block = op.parent
+            region = block.parent if block is not None else None
+            op = region.parent if region is not None else None
+            if op is not None and op.name in names:
+                break
+        return op
+
+    @property
+    def next_op(self) -> Operation | None:
+        """The next one in the block."""
+        return self._next
+
+    @property
+    def previous_op(self) -> Operation | None:
+        """The previous one in the block."""
+        return self._previous
+
+    def is_before(self, other: Operation) -> bool:
+        """Whether it comes before another of the same block."""
+        block = self.parent
+        if block is None or block is not other.parent:
+            raise ValueError("only operations of one block have an order")
+        block._renumber()
+        return self._order < other._order
+
+    def is_proper_ancestor(self, other: Operation) -> bool:
+        """Whether ``other`` lies in one of its regions."""
+        parent = other.parent_op
+        while parent is not None and parent is not self:
+            parent = parent.parent_op
+        return parent is self
+
+    # Moving and ending
+
+    def detach(self) -> Operation:
+        """Take it out of its block, uses and all; gives itself."""
+        if self.parent is not None:
+            self.parent._unlink(self)
+        return self
+
+    def move_before(self, other: Operation) -> None:
+        """Put it before another operation."""
+        block = other.parent
+        if block is None:
+            raise ValueError(f"{other.name} is in no block")
+        self.detach()
+        block.insert_before(other, self)
+
+    def move_after(self, other: Operation) -> None:
+        """Put it after another operation."""
+        block = other.parent
+        if block is None:
+            raise ValueError(f"{other.name} is in no block")
+        self.detach()
+        block.insert_before(other._next, self)
+
+    def erase(self) -> None:
+        """Remove it for good; nothing may use its results."""
+        for result in self.results:
+            if result._uses:
+                raise ValueError(f"{self.name} is erased while its results are used")
+        self.detach()
+        self.drop_all_references()
+
+    def drop_all_references(self) -> None:
+        """Drop the operands of it and of everything inside."""
+        for op in self.walk():
+            op.drop_operands()
+            op.successors = []
+
+    def replace_with(self, values: Iterable[Value]) -> None:
+        """Replace the results by values, and erase it."""
+        for old, new in zip(self.results, list(values), strict=True):
+            if old is not new:
+                old.replace_all_uses_with(new)
+        self.erase()
+
+    # Walking and copying
+
+    def walk(self, *, post_order: bool = False) -> Iterator[Operation]:
+        """It and all operations inside, each before (or after) what it holds.
+
+        The operation just given may be erased or moved, the rest may not.
+        """
+        stack: list[tuple[Operation, Iterator[Operation] | None]] = [(self, None)]
+        while stack:
+            op, inner = stack.pop()
+            if inner is None:
+                regions = op.regions
+                if not post_order:
+                    if not regions:
+                        yield op
+                        continue
+                    inner = _ops_of(regions)
+                    yield op
+                elif not regions:
+                    yield op
+                    continue
+                else:
+                    inner = _ops_of(regions)
+            child = next(inner, None)
+            if child is not None:
+                stack.append((op, inner))
+                stack.append((child, None))
+            elif post_order:
+                yield op
+
+    def walk_blocks(self) -> Iterator[Block]:
+        """All blocks inside it, outer before inner."""
+        for op in self.walk():
+            for region in op.regions:
+                yield from region.blocks
+
+    def clone(self, mapping: dict[Value, Value] | None = None) -> Operation:
+        """A copy in no block; values in ``mapping`` are replaced.
+
+        Args:
+            mapping: Old to new values; those defined inside are added.
+        """
+        mapping = {} if mapping is None else mapping
+        copy = Operation(
+            self.name,
+            [mapping.get(v, v) for v in self._operands],
+            [r.type for r in self.results],
+            properties=self.properties,
+            attributes=self.attributes,
+            successors=self.successors,
+            location=self.location,
+        )
+        mapping.update(zip(self.results, copy.results, strict=True))
+        for region in self.regions:
+            copy.add_region(region.clone(mapping))
+        return copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from emu.mlir.pickling import flatten, restore
+
+        return (restore, (flatten(self),))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} at {self.location}>"
+
+    def __str__(self) -> str:
+        from emu.mlir.text.printer import to_text
+
+        return to_text(self)
+
+
+def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
+    for region in regions:
+        for block in region.blocks:
+            yield from block
+
+
+class Block:
+    """A list of operations with arguments."""
+
+    __slots__ = ("_first", "_last", "_numbered", "arguments", "parent")
+
+    def __init__(self, argument_types: Iterable[Type] = ()) -> None:
+        self.arguments: list[BlockArgument] = []
+        self.parent: Region | None = None
+        self._first: Operation | None = None
+        self._last: Operation | None = None
+        self._numbered = True
+        for type_ in argument_types:
+            self.add_argument(type_)
+
+    def add_argument(self, type_: Type, location: Location = UNKNOWN) -> BlockArgument:
+        """Append an argument."""
+        argument = BlockArgument(type_, self, len(self.arguments), location)
+        self.arguments.append(argument)
+        return argument
+
+    def erase_argument(self, index: int) -> None:
+        """Remove an argument that nothing uses."""
+        if self.arguments[index]._uses:
+            raise ValueError(f"block argument {index} is erased while it is used")
+        del self.arguments[index]
+        for i, argument in enumerate(self.arguments):
+            argument.index = i
+
+    @property
+    def parent_op(self) -> Operation | None:
+        """The operation in whose region the block is."""
+        return self.parent.parent if self.parent is not None else None
+
+    @property
+    def first(self) -> Operation | None:
+        """The first operation."""
+        return self._first
+
+    @property
+    def last(self) -> Operation | None:
+        """The last operation."""
+        return self._last
+
+    @property
+    def terminator(self) -> Operation:
+        """The last operation; raises ValueError in an empty block."""
+        if self._last is None:
+            raise ValueError("the block is empty")
+        return self._last
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations (a snapshot)."""
+        return list(self)
+
+    def __iter__(self) -> Iterator[Operation]:
+        op = self._first
+        while op is not None:
+            following = op._next
+            yield op
+            op = following
+
+    def __reversed__(self) -> Iterator[Operation]:
+        op = self._last
+        while op is not None:
+            following = op._previous
+            yield op
+            op = following
+
+    def append(self, op: Operation) -> Operation:
+        """Put an operation (that is in no block) at the end; gives it."""
+        return self.insert_before(None, op)
+
+    def insert_before(self, place: Operation | None, op: Operation) -> Operation:
+        """Put an operation before another, or at the end; gives it."""
+        if op.parent is not None:
+            raise ValueError(f"{op.name} is in a block already")
+        previous = self._last if place is None else place._previous
+        op.parent, op._previous, op._next = self, previous, place
+        if previous is None:
+            self._first = op
+        else:
+            previous._next = op
+        if place is None:
+            self._last = op
+            op._order = 0 if previous is None else previous._order + _STRIDE
+        else:
+            place._previous = op
+            self._number(op, previous, place)
+        return op
+
+    def _number(self, op: Operation, previous: Operation | None, following: Operation) -> None:
+        """Give an operation between two others an order, if there is one."""
+        if previous is None:
+            op._order = following._order - _STRIDE
+        elif following._order - previous._order > 1:
+            op._order = (previous._order + following._order) // 2
+        else:
+            self._numbered = False
+
+    def _unlink(self, op: Operation) -> None:
+        if op._previous is None:
+            self._first = op._next
+        else:
+            op._previous._next = op._next
+        if op._next is None:
+            self._last = op._previous
+        else:
+            op._next._previous = op._previous
+        op.parent = op._previous = op._next = None
+
+    def _renumber(self) -> None:
+        if not self._numbered:
+            for order, op in enumerate(self):
+                op._order = order * _STRIDE
+            self._numbered = True
+
+
+class Region:
+    """A list of blocks inside an operation."""
+
+    __slots__ = ("blocks", "parent")
+
+    def __init__(self, blocks: Iterable[Block] = ()) -> None:
+        self.blocks: list[Block] = []
+        self.parent: Operation | None = None
+        for block in blocks:
+            self.add_block(block)
+
+    def add_block(self, block: Block | None = None) -> Block:
+        """Append a block (a new one unless given); gives it."""
+        block = Block() if block is None else block
+        block.parent = self
+        self.blocks.append(block)
+        return block
+
+    def take_body(self, other: Region) -> None:
+        """Move all blocks of another region here."""
+        for block in other.blocks:
+            block.parent = self
+        self.blocks, other.blocks = self.blocks + other.blocks, []
+
+    def clone(self, mapping: dict[Value, Value]) -> Region:
+        """A copy; ``mapping`` gives what to use instead of outer values.
+
+        Uses of values that are defined later in the region are mended at the
+        end, as MLIR allows them between blocks.
+        """
+        copy = Region()
+        blocks: dict[Block, Block] = {}
+        for block in self.blocks:
+            new = blocks[block] = copy.add_block()
+            for argument in block.arguments:
+                mapping[argument] = new.add_argument(argument.type, argument.location)
+        for block in self.blocks:
+            for op in block:
+                blocks[block].append(op.clone(mapping))
+        for new in copy.blocks:
+            for op in new:
+                op.successors = [blocks.get(s, s) for s in op.successors]
+                if len(self.blocks) > 1:
+                    for index, value in enumerate(op.operands):
+                        if value in mapping:
+                            op.set_operand(index, mapping[value])
+        return copy

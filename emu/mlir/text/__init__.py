@@ -1,0 +1,1 @@
+"""MLIR text: lexer, parser, printer."""

@@ -1,0 +1,139 @@
+"""From text to tokens, fast.
+
+One regular expression finds all tokens; the parser works on two parallel
+lists, the tokens' texts and their offsets, and tells the kind of a token by its
+first character. Lines and columns are computed when somebody asks.
+
+Two lists of tokens exist. The *coarse* one, which is what the parser reads,
+takes bracketed types and attributes (``tensor<4xf32>``, ``dense<[1, 2]>``,
+``#sdy.sharding<@mesh, [{"x"}]>``) as one token each, so that the parser can look
+such a token up in a table of those it has met. Only for a new one is the text
+split into *fine* tokens (MLIR's own) and parsed. A bracketed text that is not
+balanced is split finely at once, and gives MLIR's errors.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from emu.mlir.diagnostics import Diagnostic, FileLoc, Location
+
+__all__ = ["SourceText", "coarse_token", "coarse_tokens", "fine_tokens", "render"]
+
+_STRING = r'"(?:[^"\\\n\v\f]|\\.)*+"'
+_NESTED = r"(?:[^<>\"\-/]++|->|-|/(?!/)|" + _STRING + "|<@>)*+"
+_BALANCED = _NESTED
+for _ in range(5):
+    _BALANCED = _BALANCED.replace("@", _NESTED)
+_BALANCED = "<" + _BALANCED.replace("|<@>", "") + ">"
+
+_IDENTIFIER = r"[A-Za-z_][\w$.]*+"
+_PLAIN = (
+    r"(?:0x[0-9a-fA-F]+|[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|[0-9]+)"
+    r"|->|::|\{-\#|\#-\}|\.\.\.|//[^\n]*|/|"
+    + _STRING
+    + r"|@(?:[A-Za-z_][\w$.]*+|"
+    + _STRING
+    + r")|[#!^](?:[0-9]+|[A-Za-z_$.\-][\w$.\-]*+)|\S"
+)
+_VALUE = r"%(?:[0-9]+|[A-Za-z_$.\-][\w$.\-]*+)"
+_COARSE = re.compile(
+    rf"{_VALUE}|::|[,)(:]"
+    rf"|(?:tensor|dense|array|complex|tuple|vector|memref|dense_resource){_BALANCED}"
+    r"|affine_(?:map|set)<(?:->|[<>]=|[^<>\"])*+>"
+    r"|loc\(\#loc[0-9]*\)"
+    rf"|{_IDENTIFIER}"
+    rf"|[#!][A-Za-z_][\w$.]*+{_BALANCED}"
+    rf"|{_PLAIN}",
+    re.ASCII,
+)
+_FINE = re.compile(rf"{_VALUE}|{_IDENTIFIER}|{_PLAIN}", re.ASCII)
+
+
+def _scan(pattern: re.Pattern[str], text: str, start: int, end: int) -> tuple[list[str], list[int]]:
+    matches = list(pattern.finditer(text, start, end))
+    if text.find("//", start, end) >= 0:
+        matches = [m for m in matches if not m[0].startswith("//")]
+    tokens = [m[0] for m in matches]
+    starts = [m.start() for m in matches]
+    # The end is an empty token: no comparison with a punctuation or a first
+    # character succeeds there.
+    tokens.append("")
+    starts.append(end)
+    return tokens, starts
+
+
+def coarse_tokens(text: str) -> tuple[list[str], list[int]]:
+    """The tokens of a text and their offsets; bracketed ones whole."""
+    return _scan(_COARSE, text, 0, len(text))
+
+
+def coarse_token(text: str, start: int, end: int) -> str:
+    """The coarse token that begins at a place."""
+    match = _COARSE.match(text, start, end)
+    return match[0] if match is not None else ""
+
+
+def fine_tokens(text: str, start: int, end: int) -> tuple[list[str], list[int]]:
+    """MLIR's tokens of a part of a text, and their offsets."""
+    return _scan(_FINE, text, start, end)
+
+
+class SourceText:
+    """A text with a name, which knows its lines."""
+
+    __slots__ = ("_line_starts", "file", "text")
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        starts = [0]
+        starts.extend(m.end() for m in re.finditer("\n", text))
+        self._line_starts = starts
+
+    def location(self, offset: int) -> FileLoc:
+        """The place of a character; columns count bytes, as MLIR's do."""
+        line = bisect_right(self._line_starts, offset)
+        start = self._line_starts[line - 1]
+        column = offset - start
+        piece = self.text[start:offset]
+        if not piece.isascii():
+            column = len(piece.encode("utf-8", "surrogateescape"))
+        return FileLoc(self.file, line, column + 1)
+
+    def line(self, number: int) -> str | None:
+        """The text of a line (from 1), without its end; None if there is none."""
+        if not 1 <= number <= len(self._line_starts):
+            return None
+        start = self._line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+
+def render(diagnostic: Diagnostic, source: SourceText | None = None) -> str:
+    """A diagnostic as compilers print it: place, message, line, caret, notes."""
+    parts = [_render_one(diagnostic, source)]
+    parts.extend(_render_one(note, source) for note in diagnostic.notes)
+    return "\n".join(parts)
+
+
+def _render_one(diagnostic: Diagnostic, source: SourceText | None) -> str:
+    place = _file_location(diagnostic.location)
+    head = f"{diagnostic.severity.value}: {diagnostic.message}"
+    if place is None:
+        return f"loc({diagnostic.location}): {head}"
+    text = f"{place.file}:{place.line}:{place.column}: {head}"
+    if source is None or place.file != source.file:
+        return text
+    line = source.line(place.line)
+    if line is None:
+        return text
+    before = line.encode("utf-8", "surrogateescape")[: place.column - 1]
+    # A tab before the caret stays one, so that both lines are cut alike.
+    blank = re.sub(r"[^\t]", " ", before.decode("utf-8", "replace"))
+    return f"{text}\n{line}\n{blank}^"
+
+
+def _file_location(location: Location) -> FileLoc | None:
+    return location if isinstance(location, FileLoc) else None

@@ -1,0 +1,122 @@
+"""How locations are written, and the short names that long ones get.
+
+MLIR writes ``loc(#loc3)`` behind an operation and lists what the names mean:
+those that an argument refers to before the module, the others behind it. Names
+are given by depth (what a location is made of comes before it), then in the
+order in which the printer meets them; a block argument's own location is
+written out, and still has a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
+from emu.mlir.text.attribute_printer import quoted
+
+__all__ = ["LocationNames", "location_text"]
+
+
+def location_text(location: Location, names: Mapping[Location, str] | None = None) -> str:
+    """What stands between ``loc(`` and ``)``.
+
+    Args:
+        location: What to write; it is written out itself.
+        names: The names of what it is made of, where they have some.
+    """
+
+    def inner(part: Location) -> str:
+        name = names.get(part) if names else None
+        return location_text(part, names) if name is None else name
+
+    match location:
+        case FileLoc(file, line, column, end_line, end_column):
+            start = f"{quoted(file)}:{line}:{column}"
+            if not end_line or (end_line, end_column) == (line, column):
+                return start
+            return f"{start} to {'' if end_line == line else end_line}:{end_column}"
+        case NameLoc(name, child):
+            return quoted(name) if child == UNKNOWN else f"{quoted(name)}({inner(child)})"
+        case CallSiteLoc(callee, caller):
+            return f"callsite({inner(callee)} at {inner(caller)})"
+        case FusedLoc(parts, metadata):
+            head = f"fused<{metadata}>" if metadata else "fused"
+            return f"{head}[{', '.join(map(inner, parts))}]"
+        case _:
+            return str(location)
+
+
+class _Entry:
+    """What is known of a location: how deep it is, and when it must be defined."""
+
+    __slots__ = ("deferrable", "depth", "parts")
+
+    def __init__(self, depth: int, deferrable: bool, parts: list[Location]) -> None:
+        self.depth = depth
+        self.deferrable = deferrable
+        self.parts = parts
+
+
+class LocationNames:
+    """Collects locations in the order of printing, then names them."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Location, _Entry] = {}
+        # Equality of nested locations is slow, identity is common.
+        self._known: dict[int, _Entry] = {}
+        self._kept: list[Location] = []
+
+    def visit(self, location: Location, *, deferrable: bool) -> int:
+        """Meet a location and what it is made of; gives its depth.
+
+        Args:
+            location: What the printer meets.
+            deferrable: Its definition may follow behind the module.
+        """
+        entry = self._known.get(id(location))
+        if entry is None:
+            entry = self._entries.get(location)
+        if entry is not None:
+            if not deferrable and entry.deferrable:
+                self._define_first(entry)
+            return entry.depth
+        entry = self._entries[location] = _Entry(1, deferrable, _parts(location))
+        self._known[id(location)] = entry
+        self._kept.append(location)
+        depths = [self.visit(part, deferrable=deferrable) for part in entry.parts]
+        if depths:
+            entry.depth = max(depths) + 1
+        return entry.depth
+
+    def _define_first(self, entry: _Entry) -> None:
+        stack = [entry]
+        while stack:
+            entry = stack.pop()
+            if entry.deferrable:
+                entry.deferrable = False
+                stack.extend(self._entries[part] for part in entry.parts)
+
+    def names(self) -> dict[Location, str]:
+        """The name of each location, ``#loc``, ``#loc1`` ….; in order."""
+        order = sorted(self._entries, key=lambda location: self._entries[location].depth)
+        return {each: f"#loc{number or ''}" for number, each in enumerate(order)}
+
+    def definitions(self, names: Mapping[Location, str], *, deferred: bool) -> str:
+        """The lines that define names: those before, or those behind the module."""
+        return "".join(
+            f"{name} = loc({location_text(location, names)})\n"
+            for location, name in names.items()
+            if self._entries[location].deferrable is deferred
+        )
+
+
+def _parts(location: Location) -> list[Location]:
+    match location:
+        case NameLoc(_, child):
+            return [] if child == UNKNOWN else [child]
+        case CallSiteLoc(callee, caller):
+            return [callee, caller]
+        case FusedLoc(parts, _):
+            return list(parts)
+        case _:
+            return []

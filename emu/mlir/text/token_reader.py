@@ -1,0 +1,318 @@
+"""The parser's lowest layer: a place in the tokens, and reading small things."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn, TypeVar
+
+from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+from emu.mlir.text.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
+
+__all__ = ["Operand", "TokenReader", "unescape"]
+
+_T = TypeVar("_T")
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_DIGITS = frozenset("0123456789")
+_ESCAPE = re.compile(rb"\\(?:([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+_MALFORMED = {
+    '"': ("expected '\"' in string literal", 0),
+    "@": ("@ identifier expected to start with letter or '_'", 1),
+    "%": ("invalid SSA name", 0),
+    "^": ("invalid block name", 0),
+    "!": ("invalid type identifier", 0),
+    "#": ("invalid attribute name", 0),
+}
+_DIMENSION = re.compile(r"\s*(?:(\?)|([0-9]+))\s*x")
+
+
+class Operand(NamedTuple):
+    """A use of a value in the text, not yet looked up."""
+
+    name: str
+    number: int
+    place: int
+
+
+def unescape(literal: str) -> str:
+    """The string that a literal (quotes included) means."""
+    body = literal[1:-1]
+    if "\\" not in body:
+        return body
+    raw = _ESCAPE.sub(
+        lambda m: bytes([int(m[1], 16)]) if m[1] else _ESCAPED[m[2]],
+        body.encode("utf-8", "surrogateescape"),
+    )
+    return raw.decode("utf-8", "surrogateescape")
+
+
+class TokenReader:
+    """Reads tokens; ``(``, ``keyword``, ``12``, ``"text"``, ``@symbol``."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+        self.tokens, self.starts = coarse_tokens(source.text)
+        self.index = 0
+        self.custom_op: str | None = None
+        self._frames: list[tuple[list[str], list[int], int]] = []
+
+    # Errors
+
+    def here(self) -> FileLoc:
+        """The place of the next token."""
+        return self.source.location(self.starts[self.index])
+
+    def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
+        """Raise an error about what an operation's own text form wants.
+
+        In the pretty form of an operation, the message names it.
+
+        Args:
+            message: What is wrong.
+            at: Another place than the next token: a location or an offset.
+        """
+        self.fail(self.in_operation(message), at)
+
+    def in_operation(self, message: str) -> str:
+        """A message as MLIR words what the reader of an operation says itself.
+
+        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        """
+        return message if self.custom_op is None else f"custom op '{self.custom_op}' {message}"
+
+    def fail(
+        self,
+        message: str,
+        at: FileLoc | int | None = None,
+        *,
+        notes: tuple[tuple[str, int], ...] = (),
+    ) -> NoReturn:
+        """Raise an error about the next token, or about another place.
+
+        Args:
+            message: What is wrong.
+            at: A location, or an offset in the text.
+            notes: More messages with the offsets that they are about.
+        """
+        if self.tokens[self.index] in _MALFORMED:
+            message, at = self._malformed()
+        if at is None:
+            at = self.starts[self.index]
+            # An error at the end is reported one character before it.
+            if not self.tokens[self.index] and not self._frames:
+                at = max(at - 1, 0)
+        place = self.source.location(at) if isinstance(at, int) else at
+        found = Diagnostic(Severity.ERROR, place, message)
+        for text, offset in notes:
+            found.note(text, self.source.location(offset))
+        raise MlirError(render(found, self.source), [found])
+
+    def _malformed(self) -> tuple[str, int]:
+        """What is wrong about a character that begins no token."""
+        token, start = self.tokens[self.index], self.starts[self.index]
+        message, distance = _MALFORMED[token]
+        if token == '"':
+            end = self.source.text.find("\n", start)
+            return message, len(self.source.text) if end < 0 else end
+        return message, start + distance
+
+    def wrong_token(self, message: str) -> NoReturn:
+        """Raise an error about a token that is missing before the next one.
+
+        Its place is the end of what comes before, also if that is lines above.
+        """
+        start = self.starts[self.index]
+        if not self.tokens[self.index] and not self._frames:
+            start = max(start - 1, 0)
+        text = self.source.text
+        place = start
+        while True:
+            kept = text[:place].rstrip(" \t")
+            if not kept:
+                break
+            if kept[-1] != "\n":
+                self.fail(message, len(kept))
+            line_start = kept.rfind("\n", 0, len(kept) - 1) + 1
+            line = kept[line_start : len(kept) - 1]
+            comment = line.find("//")
+            code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
+            place = line_start + len(code)
+            if code:
+                self.fail(message, place)
+            if not line_start:
+                break
+        self.fail(message, start)
+
+    # Fine tokens of a coarse one
+
+    def _enter(self) -> None:
+        """Read inside the next token, which is a bracketed one."""
+        token, start = self.tokens[self.index], self.starts[self.index]
+        self._frames.append((self.tokens, self.starts, self.index))
+        self.tokens, self.starts = fine_tokens(self.source.text, start, start + len(token))
+        self.index = 0
+
+    def _leave(self) -> None:
+        """Go on behind the bracketed token."""
+        if self.tokens[self.index]:
+            self.wrong_token("unexpected token")
+        self.tokens, self.starts, self.index = self._frames.pop()
+        self.index += 1
+
+    def _join(self) -> str:
+        """Make the next token whole if it is the head of a bracketed one; gives it.
+
+        Inside brackets all tokens are fine ones.
+        """
+        index, starts = self.index, self.starts
+        start = starts[index]
+        if self.tokens[index + 1 : index + 2] != ["<"]:
+            return self.tokens[index]
+        token = coarse_token(self.source.text, start, starts[-1])
+        end = index
+        while starts[end] < start + len(token) and end < len(starts) - 1:
+            end += 1
+        self.tokens[index:end] = [token]
+        del starts[index + 1 : end]
+        return token
+
+    def _seek(self, offset: int) -> None:
+        """Go to a place in the text, which may lie in the middle of a token."""
+        index = self.index
+        starts = self.starts
+        while starts[index] < offset and index < len(starts) - 1:
+            index += 1
+        if starts[index] != offset:
+            end = starts[index]
+            tokens, places = fine_tokens(self.source.text, offset, end)
+            self.tokens[self.index : index] = tokens[:-1]
+            self.starts[self.index : index] = places[:-1]
+        else:
+            self.index = index
+
+    # Punctuation and keywords
+
+    def peek(self, punctuation: str) -> bool:
+        """Whether the next token is this."""
+        return self.tokens[self.index] == punctuation
+
+    def accept(self, punctuation: str) -> bool:
+        """Read this token if it is the next one."""
+        if self.tokens[self.index] == punctuation:
+            self.index += 1
+            return True
+        return False
+
+    def expect(self, punctuation: str, context: str = "") -> None:
+        """Read this token; an error if another one comes."""
+        if self.tokens[self.index] != punctuation:
+            self.wrong_token(f"expected '{punctuation}'{context}")
+        self.index += 1
+
+    peek_keyword = peek
+    accept_keyword = accept
+
+    def expect_keyword(self, keyword: str, context: str = "") -> None:
+        """Read this keyword; an error if another token comes."""
+        if self.tokens[self.index] != keyword:
+            self.error(f"expected '{keyword}'{context}")
+        self.index += 1
+
+    def optional_keyword(self) -> str | None:
+        """Read any bare identifier, if one comes."""
+        token = self.tokens[self.index]
+        if token and token[0] in _WORD and token[-1] not in ">)":
+            self.index += 1
+            return token
+        return None
+
+    def keyword(self, context: str = "") -> str:
+        """Read any bare identifier."""
+        token = self.optional_keyword()
+        if token is None:
+            self.error(f"expected valid keyword{context}")
+        return token
+
+    # Literals
+
+    def optional_integer(self) -> int | None:
+        """Read an integer with an optional minus sign, if one comes."""
+        token = self.tokens[self.index]
+        negative = token == "-"
+        if negative:
+            token = self.tokens[self.index + 1]
+        if not token or token[0] not in _DIGITS or ("." in token):
+            return None
+        self.index += 2 if negative else 1
+        value = int(token, 0) if token[:2] == "0x" else int(token)
+        return -value if negative else value
+
+    def integer(self) -> int:
+        """Read an integer of 64 bits."""
+        place = self.starts[self.index]
+        value = self.optional_integer()
+        if value is None:
+            self.error("expected integer value")
+        if not -(1 << 63) <= value < 1 << 63:
+            self.error("integer value too large", place)
+        return value
+
+    def optional_string(self) -> str | None:
+        """Read a string literal, if one comes."""
+        token = self.tokens[self.index]
+        if token[:1] != '"' or len(token) < 2:
+            return None
+        self.index += 1
+        return unescape(token)
+
+    def string(self) -> str:
+        """Read a string literal."""
+        value = self.optional_string()
+        if value is None:
+            self.error("expected string")
+        return value
+
+    def optional_symbol(self) -> str | None:
+        """Read ``@name``, if it comes; gives the name."""
+        token = self.tokens[self.index]
+        if token[:1] != "@" or len(token) < 2:
+            return None
+        self.index += 1
+        return unescape(token[1:]) if token[1] == '"' else token[1:]
+
+    def symbol(self) -> str:
+        """Read ``@name``; gives the name."""
+        name = self.optional_symbol()
+        if name is None:
+            self.error("expected valid '@'-identifier for symbol name")
+        return name
+
+    # Lists
+
+    def comma_separated(self, open_: str, close: str, parse_one: Callable[[], _T]) -> list[_T]:
+        """Read things with commas between; "" for no brackets."""
+        if open_:
+            self.expect(open_)
+        items: list[_T] = []
+        if close and self.accept(close):
+            return items
+        items.append(parse_one())
+        while self.accept(","):
+            items.append(parse_one())
+        if close:
+            self.expect(close)
+        return items
+
+    def dimension_list(self, *, allow_dynamic: bool = True) -> tuple[int | None, ...]:
+        """Read ``4x?x``, up to what follows the last ``x``."""
+        dimensions: list[int | None] = []
+        offset = self.starts[self.index]
+        while (match := _DIMENSION.match(self.source.text, offset)) is not None:
+            if match[1] and not allow_dynamic:
+                self.fail("expected static shape", offset)
+            dimensions.append(None if match[1] else int(match[2]))
+            offset = match.end()
+        if dimensions:
+            self._seek(offset)
+        return tuple(dimensions)

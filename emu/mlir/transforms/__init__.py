@@ -1,0 +1,1 @@
+"""Rewriting that knows no dialect: greedy patterns, common subexpressions, inlining."""

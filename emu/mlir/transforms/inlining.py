@@ -1,0 +1,48 @@
+"""Putting the body of an operation, or of a function, in place of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emu.mlir.ir import Operation, Region, Value
+
+__all__ = ["INLINABLE", "can_inline", "inline_before"]
+
+INLINABLE = frozenset({"arith", "chlo", "func", "sdy", "stablehlo"})
+"""Dialects whose operations may be moved to another region."""
+
+
+def can_inline(op: Operation) -> bool:
+    """Whether what is in an operation may be put beside it.
+
+    It may if it is a single block, and if of each operation the dialect is
+    known to allow it.
+    """
+    parent = op.parent_op
+    if parent is None or parent.dialect not in INLINABLE or len(op.regions[0].blocks) != 1:
+        return False
+    return all(inner.dialect in INLINABLE for inner in op.walk() if inner is not op)
+
+
+def inline_before(
+    place: Operation, region: Region, arguments: Sequence[Value], results: Sequence[Value]
+) -> None:
+    """Put copies of a block's operations before another operation.
+
+    Args:
+        place: The operation before which they go.
+        region: Of one block, the terminator of which is left out.
+        arguments: What the block's arguments become.
+        results: Values that what the terminator takes is to be used for.
+    """
+    block = place.parent
+    if block is None:
+        raise ValueError(f"{place.name} is in no block")
+    (body,) = region.blocks
+    mapping: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
+    terminator = body.terminator
+    for op in body:
+        if op is not terminator:
+            block.insert_before(place, op.clone(mapping))
+    for old, new in zip(results, terminator.operands, strict=True):
+        old.replace_all_uses_with(mapping.get(new, new))

@@ -1,0 +1,327 @@
+"""Rewriting by patterns until none applies, in the order that MLIR has.
+
+Which of two rewrites comes first can decide the result (a value that two
+shardings claim keeps the first), so the order is part of what a pass does. It
+is that of MLIR's greedy driver:
+
+* An iteration puts every operation of the region on a worklist, so that they
+  come off in program order (``top_down``) or in reverse post-order.
+* An operation that comes off is erased if it is trivially dead. Otherwise the
+  patterns for it are tried, the higher benefit first; of equals those for its
+  name before those for any, and then in the order given; until one says that it
+  changed something.
+* The list is a stack without duplicates: what is pushed while it is on the
+  list already keeps its place. With an operation its ancestors inside the
+  region are pushed, nearest first.
+* Pushed are: an operation that was inserted or modified; the users of a
+  replaced value, newest use first; of an erased operation the definers of
+  those operands that at most two operations (itself counted or not) use.
+* When the list is empty and something changed, the next iteration begins.
+
+Before an iteration, equal constants become one and stand at the head of the
+body that they are in; the later they are met, the nearer to the top.
+
+A pass with patterns of its own calls `rewrite_greedily`. One with a loop of its
+own uses `Rewriter` and its `Worklist`: the rules above are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from emu.mlir.attributes import Attribute
+from emu.mlir.diagnostics import UNKNOWN
+from emu.mlir.effects import is_trivially_dead
+from emu.mlir.ir import Block, Operation, Region, Value
+from emu.mlir.registry import definition, is_defined
+from emu.mlir.types import Type
+
+__all__ = ["Pattern", "PatternSet", "Rewrite", "Rewriter", "Worklist", "rewrite_greedily"]
+
+
+class Worklist:
+    """A stack of operations in which each is at most once."""
+
+    __slots__ = ("_places", "_stack")
+
+    def __init__(self) -> None:
+        self._stack: list[Operation | None] = []
+        self._places: dict[Operation, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def __contains__(self, op: Operation) -> bool:
+        return op in self._places
+
+    def push(self, op: Operation) -> None:
+        """Put it on top, unless it is on the list already."""
+        if op not in self._places:
+            self._places[op] = len(self._stack)
+            self._stack.append(op)
+
+    def pop(self) -> Operation:
+        """Take the one on top; raises IndexError where there is none."""
+        while (op := self._stack.pop()) is None:
+            pass
+        del self._places[op]
+        return op
+
+    def remove(self, op: Operation) -> None:
+        """Take it off the list, if it is on it."""
+        place = self._places.pop(op, None)
+        if place is not None:
+            self._stack[place] = None
+
+    def reverse(self) -> None:
+        """Have what would come last come first."""
+        self._stack = list(reversed(self._places))
+        self._places = {op: place for place, op in enumerate(self._stack) if op is not None}
+
+
+class Rewriter:
+    """Changes to a region that keep a worklist up to date.
+
+    A pattern makes all its changes through it. What it changes behind the
+    rewriter's back is not looked at again before the next iteration.
+
+    Attributes:
+        scope: The region; nothing outside is put on the worklist. None: no
+            bound.
+        worklist: What is to be visited.
+    """
+
+    def __init__(self, scope: Region | None) -> None:
+        self.scope = scope
+        self.worklist = Worklist()
+
+    def enqueue(self, op: Operation) -> None:
+        """Have an operation visited, and its ancestors inside the scope."""
+        family = [op]
+        while True:
+            block = op.parent
+            region = block.parent if block is not None else None
+            if region is self.scope:
+                break
+            parent = region.parent if region is not None else None
+            if parent is None:
+                return
+            op = parent
+            family.append(op)
+        for each in family:
+            self.worklist.push(each)
+
+    def modified(self, op: Operation) -> None:
+        """Say that an operation was changed in place."""
+        self.enqueue(op)
+
+    def insert_before(self, place: Operation, op: Operation) -> Operation:
+        """Insert an operation before another; gives it."""
+        if place.parent is None:
+            raise ValueError(f"{place.name} is in no block")
+        place.parent.insert_before(place, op)
+        return self._inserted(op)
+
+    def insert_after(self, place: Operation, op: Operation) -> Operation:
+        """Insert an operation after another; gives it."""
+        if place.parent is None:
+            raise ValueError(f"{place.name} is in no block")
+        place.parent.insert_before(place.next_op, op)
+        return self._inserted(op)
+
+    def insert_after_value(self, value: Value, op: Operation) -> Operation:
+        """Insert an operation where a value has just come to be; gives it."""
+        definer = value.defining_op
+        if definer is not None:
+            return self.insert_after(definer, op)
+        block = value.parent_block
+        if block is None:
+            raise ValueError("the value is in no block")
+        block.insert_before(block.first, op)
+        return self._inserted(op)
+
+    def _inserted(self, op: Operation) -> Operation:
+        for each in op.walk():
+            self.enqueue(each)
+        return op
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Make every use of a value one of another, and visit the users."""
+        if old is new:
+            return
+        for op, index in old.uses:
+            op.set_operand(index, new)
+            self.enqueue(op)
+
+    def replace(self, op: Operation, values: Iterable[Value]) -> None:
+        """Replace the results of an operation, and erase it."""
+        for old, new in zip(op.results, list(values), strict=True):
+            self.replace_uses(old, new)
+        self.erase(op)
+
+    def erase(self, op: Operation) -> None:
+        """Erase an operation that nothing uses; what is inside goes first."""
+        for region in reversed(op.regions):
+            for block in reversed(region.blocks):
+                for inner in reversed(block.operations):
+                    self.erase(inner)
+        for value in op.operands:
+            definer = value.defining_op
+            if definer is not None and _few_users(value, op):
+                self.enqueue(definer)
+        self.worklist.remove(op)
+        op.erase()
+
+
+def _few_users(value: Value, op: Operation) -> bool:
+    """Whether at most one operation besides ``op`` uses the value."""
+    other: Operation | None = None
+    for user in value.walk_users():
+        if user is op or user is other:
+            continue
+        if other is not None:
+            return False
+        other = user
+    return True
+
+
+Rewrite = Callable[[Operation, Rewriter], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A rewrite with what decides when it is tried.
+
+    Attributes:
+        apply: Given an operation, changes it and says so; or says that it
+            does not apply, and has changed nothing.
+        op: The name of the operations that it is for; None: all.
+        benefit: The higher goes first.
+    """
+
+    apply: Rewrite
+    op: str | None = None
+    benefit: int = 1
+
+
+class PatternSet:
+    """Patterns by the operations that they are for, in the order of trial."""
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        # Of equals those for a name go first, then the one given first.
+        ordered = sorted(patterns, key=lambda pattern: (-pattern.benefit, pattern.op is None))
+        self._any = tuple(p.apply for p in ordered if p.op is None)
+        names = {p.op for p in ordered if p.op is not None}
+        self._by_name: Mapping[str, tuple[Rewrite, ...]] = {
+            name: tuple(p.apply for p in ordered if p.op is None or p.op == name) for name in names
+        }
+
+    def of(self, op: Operation) -> Sequence[Rewrite]:
+        """What to try on an operation."""
+        return self._by_name.get(op.name, self._any)
+
+
+def rewrite_greedily(
+    region: Region,
+    patterns: PatternSet,
+    *,
+    top_down: bool = True,
+    max_iterations: int | None = 10,
+    unify_constants: bool = True,
+) -> bool:
+    """Apply patterns to a region until none applies.
+
+    Args:
+        region: Of an operation whose regions use nothing from outside.
+        patterns: What to apply.
+        top_down: Whether operations are first met in program order.
+        max_iterations: How often to start over; None: as often as it takes.
+        unify_constants: Whether equal constants are made one.
+
+    Returns:
+        Whether the last iteration found nothing to do.
+    """
+    iteration = 0
+    while max_iterations is None or iteration < max_iterations:
+        iteration += 1
+        rewriter = Rewriter(region)
+        constants = _Constants(rewriter) if unify_constants else None
+        _fill(region, rewriter, constants, top_down=top_down)
+        if not _drain(rewriter, patterns):
+            return True
+    return False
+
+
+def _fill(
+    region: Region, rewriter: Rewriter, constants: _Constants | None, *, top_down: bool
+) -> None:
+    """Put all on the worklist; users of constants that went are on it earlier."""
+    for block in region.blocks:
+        for top in block:
+            for op in list(top.walk(post_order=not top_down)):
+                if constants is None or not constants.merge(op):
+                    rewriter.enqueue(op)
+    if top_down:
+        rewriter.worklist.reverse()
+
+
+def _drain(rewriter: Rewriter, patterns: PatternSet) -> bool:
+    """Visit what is on the worklist; gives whether anything changed."""
+    changed = False
+    worklist = rewriter.worklist
+    while worklist:
+        op = worklist.pop()
+        if is_trivially_dead(op):
+            rewriter.erase(op)
+            changed = True
+        elif any(apply(op, rewriter) for apply in patterns.of(op)):
+            changed = True
+    return changed
+
+
+class _Constants:
+    """The constants kept so far, by the body that they are in."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        self._rewriter = rewriter
+        self._kept: dict[tuple[Region, str, Attribute, Type], Operation] = {}
+        self._owned: set[Operation] = set()
+
+    def merge(self, op: Operation) -> bool:
+        """Replace a constant by an equal one, or move it up; whether it went."""
+        value = op.properties.get("value")
+        if value is None or not definition(op.name).constant:
+            return False
+        region = _isolated_region(op)
+        key = (region, op.dialect, value, op.result.type)
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._rewriter.replace(op, kept.results)
+            kept.location = UNKNOWN
+            return True
+        self._kept[key] = op
+        self._move_up(op, region.blocks[0])
+        self._owned.add(op)
+        return False
+
+    def _move_up(self, op: Operation, block: Block) -> None:
+        first = block.first
+        if op.parent is block and (first is op or op.previous_op in self._owned):
+            return
+        op.detach()
+        block.insert_before(first, op)
+        op.location = UNKNOWN
+
+
+def _isolated_region(op: Operation) -> Region:
+    """The nearest region around it that uses nothing from outside, it is feared."""
+    while True:
+        block = op.parent
+        if block is None or block.parent is None or block.parent.parent is None:
+            raise ValueError(f"{op.name} is in no region")
+        region, parent = block.parent, block.parent.parent
+        isolated = definition(parent.name).isolated or not is_defined(parent.name)
+        if isolated or parent.parent is None:
+            return region
+        op = parent

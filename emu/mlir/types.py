@@ -1,0 +1,174 @@
+"""MLIR types as plain, frozen, hashable, picklable data.
+
+``str(type)`` is the text that MLIR prints. A type of a dialect that nobody
+registered is kept as its text (`DialectType`), so that it passes unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+if TYPE_CHECKING:
+    from emu.mlir.attributes import Attribute
+
+__all__ = [
+    "ComplexType",
+    "DialectType",
+    "FloatType",
+    "FunctionType",
+    "IndexType",
+    "IntegerType",
+    "NoneType",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "UnrankedTensorType",
+    "is_static_tensor",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Base of all types."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerType(Type):
+    """``i32`` (signedness ""), ``si8`` ("s"), ``ui8`` ("u")."""
+
+    width: int
+    signedness: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.signedness}i{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatType(Type):
+    """``f32``, ``bf16``, ``f8E4M3FN`` …: the name is the type."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class IndexType(Type):
+    """``index``."""
+
+    def __str__(self) -> str:
+        return "index"
+
+
+@dataclass(frozen=True, slots=True)
+class NoneType(Type):
+    """``none``."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexType(Type):
+    """``complex<f32>``."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"complex<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Type):
+    """``tensor<4x?xf32>``; a dynamic dimension is None."""
+
+    shape: tuple[int | None, ...]
+    element: Type
+    encoding: Attribute | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is known."""
+        return None not in self.shape
+
+    @property
+    def size(self) -> int:
+        """The number of elements; only for static shapes."""
+        return math.prod(self.static_shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape; raises ValueError where a dimension is dynamic."""
+        if None in self.shape:
+            raise ValueError(f"{self} has no static shape")
+        return self.shape  # type: ignore[return-value]  # just checked
+
+    def __str__(self) -> str:
+        dims = "".join("?x" if d is None else f"{d}x" for d in self.shape)
+        tail = "" if self.encoding is None else f", {self.encoding}"
+        return f"tensor<{dims}{self.element}{tail}>"
+
+
+@dataclass(frozen=True, slots=True)
+class UnrankedTensorType(Type):
+    """``tensor<*xf32>``."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"tensor<*x{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType(Type):
+    """``tuple<tensor<f32>, i32>``."""
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"tuple<{', '.join(map(str, self.elements))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType(Type):
+    """``(i32, f32) -> i1``."""
+
+    inputs: tuple[Type, ...]
+    results: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        results = ", ".join(map(str, self.results))
+        if len(self.results) != 1 or isinstance(self.results[0], FunctionType):
+            results = f"({results})"
+        return f"({', '.join(map(str, self.inputs))}) -> {results}"
+
+
+@dataclass(frozen=True, slots=True)
+class DialectType(Type):
+    """A type of a dialect, kept as text: ``!stablehlo.token``.
+
+    Attributes:
+        dialect: The name before the first dot.
+        body: What follows the dot, angle brackets included. Types whose text
+            does not start with "!" in MLIR (``vector<4xf32>``,
+            ``memref<4xf32>``) have the dialect "" and the whole text here.
+    """
+
+    dialect: str
+    body: str
+
+    def __str__(self) -> str:
+        return f"!{self.dialect}.{self.body}" if self.dialect else self.body
+
+
+def is_static_tensor(type_: Type) -> TypeGuard[TensorType]:
+    """Whether a type is a ranked tensor of which every dimension is known."""
+    return isinstance(type_, TensorType) and None not in type_.shape

@@ -1,0 +1,303 @@
+"""Is a module well formed? Structure, then dominance, then symbols.
+
+The order is MLIR's, since an isolated operation (a function) reports its first
+error only: an operation before what it holds; blocks for their terminators; the
+isolated operations inside when the rest of the operation is done; then
+dominance. All functions of a module are looked at, also after an error in one.
+
+Dominance first runs fast over the whole region, with a set of the values seen
+so far; only when that finds something is the error looked up slowly.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from emu.mlir.diagnostics import Diagnostic, Diagnostics
+from emu.mlir.dialects.builtin_verifiers import op_error
+from emu.mlir.dominance import Dominance
+from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
+from emu.mlir.registry import OpDefinition, attribute_verifiers, definition, known_dialects
+from emu.mlir.symbols import indexed
+
+__all__ = ["verify"]
+
+# In their regions the order of operations says nothing.
+_GRAPHS = frozenset({"builtin.module"})
+_NO_TERMINATOR = frozenset({"builtin.module"})
+
+
+def verify(op: Operation, diagnostics: Diagnostics) -> bool:
+    """Whether an operation and all that it holds are well formed.
+
+    Args:
+        op: Usually a module.
+        diagnostics: Takes what is wrong.
+    """
+    with indexed(op) if definition(op.name).symbol_table else nullcontext():
+        if not _structure(op, diagnostics):
+            return False
+        return not op.regions or _dominance(op, diagnostics)
+
+
+def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
+    known = definition(op.name)
+    if not _entrance(op, known, diagnostics):
+        return False
+    if op.regions:
+        isolated: list[Operation] = []
+        for region in op.regions:
+            for block in region.blocks:
+                if not _block(block, diagnostics, isolated):
+                    return False
+        fine = [verify(each, diagnostics) for each in isolated]  # all of them report
+        if not all(fine):
+            return False
+    return _exit(op, known, diagnostics)
+
+
+def _entrance(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
+    for name, attribute in sorted(op.attributes.items()) if op.attributes else ():
+        check = attribute_verifiers.get(name.partition(".")[0])
+        if check is not None and not check.operation(op, name, attribute, diagnostics):
+            return False
+    if known.terminator and op.next_op is not None:
+        return op_error(diagnostics, op, "must be the last operation in the parent block")
+    return known.verify is None or known.verify(op, diagnostics)
+
+
+def _exit(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
+    if known.symbol_table and not _symbols(op, diagnostics):
+        return False
+    if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
+        return False
+    return bool(known.name) or _known(op, diagnostics)
+
+
+def _known(op: Operation, diagnostics: Diagnostics) -> bool:
+    """Whether an operation that nobody defined may be there."""
+    dialect = op.name.partition(".")[0]
+    if dialect in known_dialects:
+        diagnostics.error(
+            op.location,
+            f"unregistered operation '{op.name}' found in dialect ('{dialect}') "
+            "that does not allow unknown operations",
+        )
+        return False
+    return True
+
+
+def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) -> bool:
+    parent = block.parent_op
+    region = block.parent
+    free = (
+        parent is not None
+        and region is not None
+        and len(region.blocks) == 1
+        and (parent.name in _NO_TERMINATOR or not definition(parent.name).name)
+    )
+    if block.first is None:
+        if free or parent is None:
+            return True
+        diagnostics.error(parent.location, "empty block: expect at least a terminator")
+        return False
+    for op in block:
+        if op.successors and op is not block.last:
+            diagnostics.error(
+                op.location, "operation with block successors must terminate its parent block"
+            )
+            return False
+    for op in block:
+        if op.regions and definition(op.name).isolated:
+            isolated.append(op)
+        elif not _structure(op, diagnostics):
+            return False
+    last = block.terminator
+    if any(successor.parent is not region for successor in last.successors):
+        return op_error(diagnostics, last, "branching to block of a different region")
+    known = definition(last.name)
+    if free or known.terminator or not known.name:
+        return True
+    diagnostics.error(last.location, f"block with no terminator, has {_one_line(last)}")
+    return False
+
+
+def _one_line(op: Operation) -> str:
+    from emu.mlir.text.printer import to_text
+
+    return to_text(op, generic=True).strip()
+
+
+# Symbols
+
+
+def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
+    if len(table.regions) != 1:
+        return op_error(
+            diagnostics, table, "Operations with a 'SymbolTable' must have exactly one region"
+        )
+    if len(table.regions[0].blocks) != 1:
+        return op_error(
+            diagnostics, table, "Operations with a 'SymbolTable' must have exactly one block"
+        )
+    seen: dict[str, Operation] = {}
+    for op in table.body():
+        name = op.symbol_name
+        if name is None:
+            continue
+        first = seen.setdefault(name, op)
+        if first is not op:
+            diagnostics.emit(
+                _error(op, f"redefinition of symbol named '{name}'").note(
+                    "see existing symbol definition here", first.location
+                )
+            )
+            return False
+    return _symbol_users(table, diagnostics)
+
+
+def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
+    """Ask region by region; of the regions found on the way the last one first."""
+    pending = list(table.regions)
+    while pending:
+        region = pending.pop()
+        for block in region.blocks:
+            for op in block:
+                known = definition(op.name)
+                check = known.verify_symbol_uses
+                if check is not None and not check(op, diagnostics):
+                    return False
+                if op.regions and not known.symbol_table:
+                    pending += op.regions
+    return True
+
+
+def _error(op: Operation, message: str) -> Diagnostic:
+    from emu.mlir.diagnostics import Severity
+
+    return Diagnostic(Severity.ERROR, op.location, message)
+
+
+# Dominance
+
+
+def _dominance(op: Operation, diagnostics: Diagnostics) -> bool:
+    visible: set[Value] = set()
+    if op.name not in _GRAPHS and all(_all_dominate(region, visible) for region in op.regions):
+        return True
+    return _find_violation(op, diagnostics)
+
+
+def _all_dominate(region: Region, visible: set[Value]) -> bool:
+    """Whether each operand is visible; False also where that is not clear."""
+    if not region.blocks:
+        return True
+    if len(region.blocks) > 1:
+        return False
+    block = region.blocks[0]
+    added: list[Value] = list(block.arguments)
+    visible.update(added)
+    for op in block:
+        for value in op._operands:
+            if value not in visible:
+                return False
+        if op.regions and not definition(op.name).isolated:
+            for inner in op.regions:
+                if not _all_dominate(inner, visible):
+                    return False
+        if op.results:
+            visible.update(op.results)
+            added += op.results
+    visible.difference_update(added)
+    return True
+
+
+def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
+    if definition(top.name).isolated and not _is_closed(top, diagnostics):
+        return False
+    dominance = Dominance()
+    pending = [top]
+    while pending:
+        parent = pending.pop()
+        for region in parent.regions:
+            for block in region.blocks:
+                reachable = dominance.is_reachable(block)
+                for op in block:
+                    if reachable:
+                        for index, value in enumerate(op._operands):
+                            if not dominance.value_dominates(value, op):
+                                _report_dominance(op, index, value, diagnostics)
+                                return False
+                    if op.regions and not definition(op.name).isolated:
+                        pending.append(op)
+    return True
+
+
+def _error_of_unlinked(op: Operation, diagnostics: Diagnostics) -> None:
+    diagnostics.emit(_error(op, "operation's operand is unlinked"))
+
+
+def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
+    """Whether what is in an isolated operation uses only what is defined there."""
+    for region in isolated.regions:
+        pending = [region]
+        while pending:
+            for block in pending.pop().blocks:
+                for op in block:
+                    for value in op._operands:
+                        home = value.parent_block
+                        if home is None and value.defining_op is None:
+                            # A name that was used and never defined.
+                            _error_of_unlinked(op, diagnostics)
+                            return False
+                        if home is None or not _is_ancestor(region, home.parent):
+                            error = _error(
+                                op, f"'{op.name}' op using value defined outside the region"
+                            )
+                            error.note(
+                                "required by region isolation constraints", isolated.location
+                            )
+                            diagnostics.emit(error)
+                            return False
+                    if op.regions and not definition(op.name).isolated:
+                        pending += op.regions
+    return True
+
+
+def _report_dominance(op: Operation, index: int, value: Value, diagnostics: Diagnostics) -> None:
+    error = _error(op, f"operand #{index} does not dominate this use")
+    region = op.parent.parent if op.parent is not None else None
+    block = value.parent_block
+    other = block.parent if block is not None else None
+    if isinstance(value, BlockArgument):
+        parent = value.owner.parent_op
+        number = other.blocks.index(value.owner) if other is not None else 0
+        error.note(
+            f"operand defined as a block argument (block #{number}"
+            f"{_relation(region, other, 'in', 'neither')})",
+            parent.location if parent is not None else None,
+        )
+    elif value.defining_op is not None:
+        where = " (op in the same block" if block is op.parent else ""
+        where = where or f" (op{_relation(region, other, 'in', 'is neither')}"
+        error.note(f"operand defined here{where})", value.defining_op.location)
+    diagnostics.emit(error)
+
+
+def _relation(user: Region | None, owner: Region | None, word: str, neither: str) -> str:
+    if user is owner:
+        return f" {word} the same region"
+    if _is_ancestor(owner, user):
+        return f" {word} a parent region"
+    if _is_ancestor(user, owner):
+        return f" {word} a child region"
+    return f" {neither} in a parent nor in a child region"
+
+
+def _is_ancestor(outer: Region | None, inner: Region | None) -> bool:
+    while inner is not None:
+        if inner is outer:
+            return True
+        block = inner.parent.parent if inner.parent is not None else None
+        inner = block.parent if block is not None else None
+    return False

@@ -1,0 +1,41 @@
+"""Writing the module to a file in the middle of a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from emu.mlir.diagnostics import UNKNOWN
+from emu.mlir.ir import Operation
+from emu.sdy.passes.base import ModulePass, Session
+
+__all__ = ["SaveModule"]
+
+
+@dataclass(frozen=True)
+class SaveModule(ModulePass):
+    """Write the module to ``DIRECTORY/INDEX.TITLE.mlir``.
+
+    Attributes:
+        directory: Where to; nowhere if empty.
+        title: The name of the file, without number and suffix.
+        index: The number before it, for files to sort.
+    """
+
+    name: ClassVar[str] = "sdy-save-module"
+
+    directory: str = ""
+    title: str = ""
+    index: int | None = None
+
+    def run(self, op: Operation, session: Session) -> None:
+        """Write it; a file that cannot be written is only worth a warning."""
+        if not self.directory:
+            return
+        number = "" if self.index is None else f"{self.index:02}."
+        path = Path(self.directory, f"{number}{self.title}.mlir")
+        try:
+            path.write_text(f"{op}\n", encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            session.diagnostics.warning(UNKNOWN, f"cannot write {path}: {error.strerror}")

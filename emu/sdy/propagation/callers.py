@@ -1,0 +1,74 @@
+"""Who refers to a function: its callers, and what else names it.
+
+The order is that in which MLIR collects the uses of symbols; where several
+callers change one function, it decides which comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, SymbolRefAttr
+from emu.mlir.ir import Operation, Region
+from emu.mlir.registry import definition
+from emu.mlir.symbols import SymbolTable
+
+__all__ = ["SymbolUsers"]
+
+
+def _symbols_in(attribute: Attribute) -> Iterator[str]:
+    if isinstance(attribute, SymbolRefAttr):
+        yield attribute.root
+    elif isinstance(attribute, ArrayAttr):
+        for element in attribute.elements:
+            yield from _symbols_in(element)
+    elif isinstance(attribute, DictAttr):
+        for _, value in attribute.entries:
+            yield from _symbols_in(value)
+
+
+def _with_inner(op: Operation) -> Iterator[Operation]:
+    """An operation and those inside, regions that are met last first."""
+    yield op
+    if definition(op.name).symbol_table:
+        return
+    pending: list[Region] = list(op.regions)
+    while pending:
+        region = pending.pop()
+        for block in region.blocks:
+            for inner in block:
+                yield inner
+                if not definition(inner.name).symbol_table:
+                    pending.extend(inner.regions)
+
+
+class SymbolUsers:
+    """By function, the operations that name it."""
+
+    def __init__(self, users: Mapping[Operation, Sequence[Operation]]) -> None:
+        self._users = users
+
+    @staticmethod
+    def of(module: Operation, table: SymbolTable) -> SymbolUsers:
+        """Look through a module; quick where there is nobody to call."""
+        functions = {op for op in module.body() if op.name == "func.func"}
+        if len(functions) < 2:
+            return SymbolUsers({})
+        users: dict[Operation, dict[Operation, None]] = {}
+        for top in module.body():
+            for op in _with_inner(top):
+                for name in _names(op):
+                    named = table.lookup(name)
+                    if named in functions:
+                        users.setdefault(named, {})[op] = None
+        return SymbolUsers({function: list(found) for function, found in users.items()})
+
+    def of_function(self, function: Operation) -> Sequence[Operation]:
+        """The operations that name a function."""
+        return self._users.get(function, ())
+
+
+def _names(op: Operation) -> Iterator[str]:
+    for attributes in (op.properties, op.attributes):
+        for attribute in attributes.values():
+            yield from _symbols_in(attribute)

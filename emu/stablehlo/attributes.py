@@ -1,0 +1,466 @@
+"""Attributes of StableHLO (and CHLO) as frozen data; ``str()`` is their text.
+
+Three kinds of text occur:
+
+* Enumerations, ``#stablehlo<precision HIGH>``: the mnemonic and a word.
+* Structures, ``#stablehlo.gather<offset_dims = [0], index_vector_dim = 1>``:
+  fields in any order when read, in the declared order when written, and not
+  written where they are empty or zero.
+* Everything else has a form of its own, convolutions first of all:
+  ``#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>``.
+
+`emu.stablehlo.attribute_text` reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import ClassVar
+
+from emu.mlir.attributes import ArrayAttr, Attribute, FloatAttr, StringAttr
+from emu.mlir.types import FloatType, Type
+
+__all__ = [
+    "AxisRef",
+    "ChannelHandle",
+    "ComparisonDirection",
+    "ComparisonType",
+    "ConvDimensionNumbers",
+    "CustomCallApiVersion",
+    "DotAlgorithm",
+    "DotDimensionNumbers",
+    "EnumAttribute",
+    "FftType",
+    "GatherDimensionNumbers",
+    "Mesh",
+    "MeshAxis",
+    "OutputOperandAlias",
+    "Precision",
+    "RaggedDotDimensionNumbers",
+    "ReplicaGroupMeshAxes",
+    "ResultAccuracy",
+    "ResultAccuracyMode",
+    "RngAlgorithm",
+    "RngDistribution",
+    "ScatterDimensionNumbers",
+    "StructAttribute",
+    "SubAxisInfo",
+    "Transpose",
+    "TypeExtensions",
+    "dims_text",
+]
+
+
+class CustomCallApiVersion(IntEnum):
+    """The ``api_version`` of a custom call, which is kept as an i32."""
+
+    API_VERSION_UNSPECIFIED = 0
+    API_VERSION_ORIGINAL = 1
+    API_VERSION_STATUS_RETURNING = 2
+    API_VERSION_STATUS_RETURNING_UNIFIED = 3
+    API_VERSION_TYPED_FFI = 4
+
+
+# Enumerations
+
+
+@dataclass(frozen=True, slots=True)
+class EnumAttribute(Attribute):
+    """Base of the enumerations.
+
+    Attributes:
+        value: One of ``cases``.
+        dialect: Whose it is; CHLO has some of the same.
+    """
+
+    value: str
+    dialect: str = "stablehlo"
+
+    mnemonic: ClassVar[str] = ""
+    cases: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.value not in self.cases:
+            allowed = ", ".join(self.cases)
+            raise ValueError(f"{self.mnemonic} {self.value!r} is not one of {allowed}")
+
+    def __str__(self) -> str:
+        return f"#{self.dialect}<{self.mnemonic} {self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Precision(EnumAttribute):
+    """How exact a product has to be: ``#stablehlo<precision HIGHEST>``."""
+
+    mnemonic: ClassVar[str] = "precision"
+    cases: ClassVar[tuple[str, ...]] = ("DEFAULT", "HIGH", "HIGHEST")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonDirection(EnumAttribute):
+    """The relation that ``compare`` tests."""
+
+    mnemonic: ClassVar[str] = "comparison_direction"
+    cases: ClassVar[tuple[str, ...]] = ("EQ", "NE", "GE", "GT", "LE", "LT")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonType(EnumAttribute):
+    """As what ``compare`` takes its operands."""
+
+    mnemonic: ClassVar[str] = "comparison_type"
+    cases: ClassVar[tuple[str, ...]] = ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
+
+
+@dataclass(frozen=True, slots=True)
+class FftType(EnumAttribute):
+    """The kind of a Fourier transform."""
+
+    mnemonic: ClassVar[str] = "fft_type"
+    cases: ClassVar[tuple[str, ...]] = ("FFT", "IFFT", "RFFT", "IRFFT")
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(EnumAttribute):
+    """How ``triangular_solve`` takes its matrix."""
+
+    mnemonic: ClassVar[str] = "transpose"
+    cases: ClassVar[tuple[str, ...]] = (
+        "TRANSPOSE_INVALID",
+        "NO_TRANSPOSE",
+        "TRANSPOSE",
+        "ADJOINT",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RngAlgorithm(EnumAttribute):
+    """The generator of ``rng_bit_generator``."""
+
+    mnemonic: ClassVar[str] = "rng_algorithm"
+    cases: ClassVar[tuple[str, ...]] = ("DEFAULT", "THREE_FRY", "PHILOX")
+
+
+@dataclass(frozen=True, slots=True)
+class RngDistribution(EnumAttribute):
+    """The distribution of ``rng``."""
+
+    mnemonic: ClassVar[str] = "rng_distribution"
+    cases: ClassVar[tuple[str, ...]] = ("UNIFORM", "NORMAL")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultAccuracyMode(EnumAttribute):
+    """What a `ResultAccuracy` asks for; the only one written with a dot."""
+
+    mnemonic: ClassVar[str] = "result_accuracy_mode"
+    cases: ClassVar[tuple[str, ...]] = ("DEFAULT", "HIGHEST", "TOLERANCE")
+
+    def __str__(self) -> str:
+        return f"#{self.dialect}.{self.mnemonic}<{self.value}>"
+
+
+# Structures
+
+
+def dims_text(dims: tuple[int | None, ...]) -> str:
+    """``[0, ?]``; None is a dynamic size."""
+    return f"[{', '.join('?' if d is None else str(d) for d in dims)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class StructAttribute(Attribute):
+    """Base of the structures; every field is a tuple of ints or an int."""
+
+    dialect: ClassVar[str] = "stablehlo"
+    mnemonic: ClassVar[str] = ""
+
+    def body(self) -> str:
+        """What stands between the angle brackets."""
+        parts = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value:
+                text = dims_text(value) if isinstance(value, tuple) else str(value)
+                parts.append(f"{field.name} = {text}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return f"#{self.dialect}.{self.mnemonic}<{self.body()}>"
+
+
+@dataclass(frozen=True, slots=True)
+class DotDimensionNumbers(StructAttribute):
+    """Which dimensions ``dot_general`` batches and contracts."""
+
+    mnemonic: ClassVar[str] = "dot"
+
+    lhs_batching_dimensions: tuple[int, ...] = ()
+    rhs_batching_dimensions: tuple[int, ...] = ()
+    lhs_contracting_dimensions: tuple[int, ...] = ()
+    rhs_contracting_dimensions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedDotDimensionNumbers(StructAttribute):
+    """The same of ``chlo.ragged_dot``, with its ragged and group dimensions."""
+
+    dialect: ClassVar[str] = "chlo"
+    mnemonic: ClassVar[str] = "ragged_dot"
+
+    lhs_batching_dimensions: tuple[int, ...] = ()
+    rhs_batching_dimensions: tuple[int, ...] = ()
+    lhs_contracting_dimensions: tuple[int, ...] = ()
+    rhs_contracting_dimensions: tuple[int, ...] = ()
+    lhs_ragged_dimensions: tuple[int, ...] = ()
+    rhs_group_dimensions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GatherDimensionNumbers(StructAttribute):
+    """What the dimensions of ``gather``'s operands mean."""
+
+    mnemonic: ClassVar[str] = "gather"
+
+    offset_dims: tuple[int, ...] = ()
+    collapsed_slice_dims: tuple[int, ...] = ()
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+    start_index_map: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterDimensionNumbers(StructAttribute):
+    """What the dimensions of ``scatter``'s operands mean."""
+
+    mnemonic: ClassVar[str] = "scatter"
+
+    update_window_dims: tuple[int, ...] = ()
+    inserted_window_dims: tuple[int, ...] = ()
+    input_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+    scatter_dims_to_operand_dims: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+
+
+# Those with a form of their own
+
+
+@dataclass(frozen=True, slots=True)
+class ConvDimensionNumbers(Attribute):
+    """What the dimensions of a convolution's input, kernel and output mean."""
+
+    input_batch_dimension: int
+    input_feature_dimension: int
+    input_spatial_dimensions: tuple[int, ...]
+    kernel_input_feature_dimension: int
+    kernel_output_feature_dimension: int
+    kernel_spatial_dimensions: tuple[int, ...]
+    output_batch_dimension: int
+    output_feature_dimension: int
+    output_spatial_dimensions: tuple[int, ...]
+
+    def body(self) -> str:
+        """``[b, 0, f]x[0, i, o]->[b, 0, f]``, or the raw form.
+
+        Numbers that do not name each dimension once have no short form.
+        """
+        groups = (
+            _layout(
+                {"b": self.input_batch_dimension, "f": self.input_feature_dimension},
+                self.input_spatial_dimensions,
+            ),
+            _layout(
+                {
+                    "i": self.kernel_input_feature_dimension,
+                    "o": self.kernel_output_feature_dimension,
+                },
+                self.kernel_spatial_dimensions,
+            ),
+            _layout(
+                {"b": self.output_batch_dimension, "f": self.output_feature_dimension},
+                self.output_spatial_dimensions,
+            ),
+        )
+        if None in groups:
+            return "raw " + ", ".join(self._raw_fields())
+        return f"{groups[0]}x{groups[1]}->{groups[2]}"
+
+    def _raw_fields(self) -> list[str]:
+        values = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        return [f"{n} = {dims_text(v) if isinstance(v, tuple) else v}" for n, v in values]
+
+    def __str__(self) -> str:
+        return f"#stablehlo.conv<{self.body()}>"
+
+
+def _layout(letters: dict[str, int], spatial: tuple[int, ...]) -> str | None:
+    """``[b, 0, 1, f]``; None where a dimension is named twice or not at all."""
+    places = {place: letter for letter, place in letters.items()}
+    places.update((place, str(i)) for i, place in enumerate(spatial))
+    rank = len(letters) + len(spatial)
+    if sorted(places) != list(range(rank)):
+        return None
+    return f"[{', '.join(places[i] for i in range(rank))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class DotAlgorithm(Attribute):
+    """The arithmetic by which a dot product has to be computed."""
+
+    lhs_precision_type: Type
+    rhs_precision_type: Type
+    accumulation_type: Type
+    lhs_component_count: int
+    rhs_component_count: int
+    num_primitive_operations: int
+    allow_imprecise_accumulation: bool
+
+    def body(self) -> str:
+        """What stands between the angle brackets."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        words = {True: "true", False: "false"}
+        return ", ".join(f"{n} = {words[v] if isinstance(v, bool) else v}" for n, v in values)
+
+    def __str__(self) -> str:
+        return f"#stablehlo.dot_algorithm<{self.body()}>"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOperandAlias(Attribute):
+    """That a custom call's output lies where one of its operands was."""
+
+    output_tuple_indices: tuple[int, ...]
+    operand_index: int
+    operand_tuple_indices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return (
+            "#stablehlo.output_operand_alias<"
+            f"output_tuple_indices = {dims_text(self.output_tuple_indices)}, "
+            f"operand_index = {self.operand_index}, "
+            f"operand_tuple_indices = {dims_text(self.operand_tuple_indices)}>"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelHandle(Attribute):
+    """``#stablehlo.channel_handle<handle = 1, type = 0>``."""
+
+    handle: int
+    type: int
+
+    def __str__(self) -> str:
+        return f"#stablehlo.channel_handle<handle = {self.handle}, type = {self.type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeExtensions(Attribute):
+    """The encoding of a bounded tensor type: ``#stablehlo.bounds<4, ?>``."""
+
+    bounds: tuple[int | None, ...]
+
+    def __str__(self) -> str:
+        return f"#stablehlo.bounds<{dims_text(self.bounds)[1:-1]}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultAccuracy(Attribute):
+    """How exact a transcendental function has to be.
+
+    Attributes:
+        mode: What is asked for; the numbers count with TOLERANCE only.
+        atol: The absolute error, as the bits of an f64.
+        rtol: The relative error, as the bits of an f64.
+        ulps: The error in units of the last place.
+    """
+
+    mode: ResultAccuracyMode
+    atol: int = 0
+    rtol: int = 0
+    ulps: int = 0
+
+    def __str__(self) -> str:
+        parts = [
+            f"{n} = {_f64_text(b)}" for n, b in (("atol", self.atol), ("rtol", self.rtol)) if b
+        ]
+        if self.ulps:
+            parts.append(f"ulps = {self.ulps}")
+        parts.append(f"mode = {self.mode}")
+        return f"#stablehlo.result_accuracy<{', '.join(parts)}>"
+
+
+def _f64_text(bits: int) -> str:
+    return str(FloatAttr(bits, FloatType("f64"))).partition(" : ")[0]
+
+
+# Meshes, which replica groups can be written in terms of
+
+
+@dataclass(frozen=True, slots=True)
+class MeshAxis(Attribute):
+    """An axis of a mesh."""
+
+    name: str
+    size: int
+
+    def body(self) -> str:
+        """What stands behind the mnemonic."""
+        return f"<name = {StringAttr(self.name)}, size = {self.size}>"
+
+    def __str__(self) -> str:
+        return f"#stablehlo.mesh_axis{self.body()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh(Attribute):
+    """A mesh of devices; StableHLO's own, not the one of the sdy dialect."""
+
+    axes: tuple[MeshAxis, ...]
+    device_ids: Attribute | None = None
+
+    def __str__(self) -> str:
+        ids = "" if self.device_ids is None else f", device_ids={self.device_ids}"
+        return f"#stablehlo.mesh<axes=[{', '.join(axis.body() for axis in self.axes)}]{ids}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SubAxisInfo(Attribute):
+    """``(pre)size``: a part of an axis."""
+
+    pre_size: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"#stablehlo<sub_axis_info({self.pre_size}){self.size}>"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRef(Attribute):
+    """An axis or a part of one."""
+
+    name: str
+    sub_axis: SubAxisInfo | None = None
+
+    def __str__(self) -> str:
+        sub = self.sub_axis
+        part = "" if sub is None else f", sub_axis_info = ({sub.pre_size}){sub.size}"
+        return f"#stablehlo.axis_ref<name = {StringAttr(self.name)}{part}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroupMeshAxes(Attribute):
+    """Replica groups as axes of a mesh.
+
+    Attributes:
+        mesh: A `Mesh` or a reference to one.
+        axes: Array of `AxisRef`.
+    """
+
+    mesh: Attribute
+    axes: ArrayAttr
+
+    def __str__(self) -> str:
+        return f"#stablehlo.replica_group_mesh_axes<mesh = {self.mesh}, axes = {self.axes}>"

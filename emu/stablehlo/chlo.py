@@ -1,0 +1,238 @@
+"""The operations of CHLO and MHLO that JAX writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emu.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
+from emu.mlir.ir import BlockArgument, Operation
+from emu.mlir.registry import OpDefinition, define, known_dialects
+from emu.stablehlo.movement import ELEMENTS
+from emu.stablehlo.syntax import (
+    ATTRIBUTES,
+    I32,
+    I64,
+    SAME_TYPE,
+    SIGNATURE,
+    Draft,
+    Form,
+    Integer,
+    Operands,
+    Piece,
+    define_form,
+)
+
+if TYPE_CHECKING:
+    from emu.mlir.text.parser import Parser
+    from emu.mlir.text.printer import Printer
+
+__all__ = ["BROADCASTING", "UNARY"]
+
+UNARY = (
+    "_asin_acos_kernel",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bessel_i1e",
+    "conj",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "is_inf",
+    "is_neg_inf",
+    "is_pos_inf",
+    "lgamma",
+    "sinh",
+    "square",
+    "tan",
+)
+"""CHLO's unary elementwise operations."""
+
+BROADCASTING = (
+    "broadcast_add",
+    "broadcast_and",
+    "broadcast_atan2",
+    "broadcast_complex",
+    "broadcast_divide",
+    "broadcast_maximum",
+    "broadcast_minimum",
+    "broadcast_multiply",
+    "broadcast_next_after",
+    "broadcast_or",
+    "broadcast_polygamma",
+    "broadcast_power",
+    "broadcast_remainder",
+    "broadcast_shift_left",
+    "broadcast_shift_right_arithmetic",
+    "broadcast_shift_right_logical",
+    "broadcast_subtract",
+    "broadcast_xor",
+    "broadcast_zeta",
+)
+"""CHLO's binary operations that broadcast their operands to each other."""
+
+
+class _ArrowTypes(Piece):
+    """``T, U -> R``, with parentheses around several results."""
+
+    def read(self, p: Parser, draft: Draft) -> None:
+        draft.operand_types = p.types()
+        p.expect("->")
+        if p.accept("("):
+            draft.result_types = p.types()
+            p.expect(")")
+        else:
+            draft.result_types = [p.type()]
+
+    def write(self, w: Printer, op: Operation) -> None:
+        results = ", ".join(str(result.type) for result in op.results)
+        operands = ", ".join(str(operand.type) for operand in op.operands)
+        w.write(f"{operands} -> {results if len(op.results) == 1 else f'({results})'}")
+
+
+class _Largest(Piece):
+    """``, largest = false``; true is not written."""
+
+    writes = ("largest",)
+
+    def read(self, p: Parser, draft: Draft) -> None:
+        if p.accept(","):
+            p.expect_keyword("largest")
+            p.expect("=")
+            draft.properties["largest"] = p.attribute()
+
+    def write(self, w: Printer, op: Operation) -> None:
+        if op.properties.get("largest") == BoolAttr(False):
+            w.write(", largest = false")
+
+
+def _segments(*sizes: int) -> DenseArrayAttr:
+    return DenseArrayAttr(I32, sizes)
+
+
+def _parse_scan(p: Parser) -> Operation:
+    draft = Draft("chlo.scan")
+    inputs = p.comma_separated("(", ")", p.operand)
+    p.expect_keyword("inits")
+    carries = p.comma_separated("(", ")", p.operand)
+    p.expect_keyword("dimension")
+    p.expect("=")
+    draft.properties["dimension"] = IntegerAttr(p.integer(), I64)
+    draft.take(p.optional_attr_dict_with_keyword())
+    draft.regions.append(p.region())
+    p.expect(":")
+    place = p.here()
+    draft.take_signature(p.function_type())
+    draft.operands = inputs + carries
+    if len(draft.operands) != len(draft.operand_types):
+        p.error("operand types must match the number of inputs and inits", place)
+    outputs = len(draft.result_types) - len(carries)
+    if outputs < 0:
+        p.error("not enough result types to cover the required carries", place)
+    draft.properties["operandSegmentSizes"] = _segments(len(inputs), len(carries))
+    draft.properties["resultSegmentSizes"] = _segments(outputs, len(carries))
+    return draft.finish(p)
+
+
+def _scan_inputs(op: Operation) -> int:
+    sizes = op.properties.get("operandSegmentSizes")
+    return sizes.values[0] if isinstance(sizes, DenseArrayAttr) and sizes.values else 0
+
+
+def _print_scan(w: Printer, op: Operation) -> None:
+    if "dimension" not in op.properties or len(op.regions) != 1:
+        w.generic_operation(op)
+        return
+    count = _scan_inputs(op)
+    w.write("chlo.scan(")
+    w.operands(op.operands[:count])
+    w.write(") inits (")
+    w.operands(op.operands[count:])
+    w.write(") dimension=")
+    dimension = op.properties["dimension"]
+    w.write(str(dimension.value) if isinstance(dimension, IntegerAttr) else str(dimension))
+    w.write(" ")
+    elide = ("dimension", "operandSegmentSizes", "resultSegmentSizes")
+    w.attr_dict(op, elide=elide, with_keyword=True)
+    w.write(" ")
+    w.region(op.regions[0])
+    w.write(" : ")
+    w.functional_type(op)
+
+
+def _scan_argument(argument: BlockArgument) -> str:
+    op = argument.owner.parent_op
+    return "input" if op is not None and argument.index < _scan_inputs(op) else "carry"
+
+
+def _define_elementwise() -> None:
+    arrow = _ArrowTypes()
+    for name in UNARY:
+        form = Form(f"chlo.{name}", " ", Operands(1), ATTRIBUTES, " : ", arrow)
+        define_form(form, pure=True, elementwise=True)
+    for name in ("next_after", "polygamma", "zeta"):
+        form = Form(f"chlo.{name}", " ", Operands(2), ATTRIBUTES, " : ", arrow)
+        define_form(form, pure=True)
+    dimensions = ("broadcast_dimensions",)
+    compare = (*dimensions, "comparison_direction", "compare_type")
+    operations: list[tuple[str, int, tuple[str, ...]]] = [
+        *((name, 2, dimensions) for name in BROADCASTING),
+        ("broadcast_compare", 2, compare),
+        ("broadcast_select", 3, ()),
+    ]
+    for name, count, properties in operations:
+        form = Form(f"chlo.{name}", " ", Operands(count), ATTRIBUTES, " : ", SIGNATURE)
+        define_form(form, properties, pure=True, elementwise=True)
+    constant = Form("chlo.constant", ATTRIBUTES, " ", ELEMENTS)
+    define_form(constant, pure=True, constant=True)
+    define(OpDefinition("chlo.constant_like", ("value",), pure=True, elementwise=True))
+    erf = Form("mhlo.erf", " ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)
+    define_form(erf, pure=True, elementwise=True)
+
+
+def _define_others() -> None:
+    ragged = ("ragged_dot_dimension_numbers", "precision_config")
+    define(OpDefinition("chlo.ragged_dot", ragged, pure=True))
+    top_k = ("(", Operands(1), ", k = ", Integer("k"))
+    names = ("values", "indices")
+    arrow = _ArrowTypes()
+    define_form(
+        Form("chlo.top_k", *top_k, ")", ATTRIBUTES, " : ", arrow),
+        pure=True,
+        result_name=lambda _: names,
+    )
+    define_form(
+        Form("mhlo.topk", *top_k, _Largest(), ")", ATTRIBUTES, " : ", arrow),
+        pure=True,
+        result_name=lambda _: names,
+    )
+    scan = (
+        "dimension",
+        "scan_dim_size",
+        "is_reverse",
+        "is_associative",
+        "operandSegmentSizes",
+        "resultSegmentSizes",
+    )
+    define(
+        OpDefinition(
+            "chlo.scan",
+            scan,
+            parse=_parse_scan,
+            print=_print_scan,
+            recursive_effects=True,
+            isolated=True,
+            argument_name=_scan_argument,
+        )
+    )
+
+
+_define_elementwise()
+_define_others()
+# MHLO has more operations than are defined here; they pass in generic form.
+known_dialects.discard("mhlo")

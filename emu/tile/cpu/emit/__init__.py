@@ -1,0 +1,1 @@
+"""LLVM IR for a planned function: loops, memory, reductions, products, control flow."""

@@ -1,0 +1,134 @@
+"""Atomic read-modify-writes and compare-and-swaps, one element at a time.
+
+LLVM has instructions for integers, fp32 and fp64; what is narrower than 32 bits, and ``min`` and ``max`` of
+floats, are loops of compare-and-swap on the bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.point_reader import Lanes, Point
+from emu.tile.cpu.numeric import elementwise
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.ir import Operation
+from emu.tile.ops import Code, Rmw
+from emu.tile.types import DType, ScalarType, Tile, element_of
+
+_ORDER = "seq_cst"
+_INTEGER = {
+    Rmw.ADD: "add",
+    Rmw.AND: "and",
+    Rmw.OR: "or",
+    Rmw.XOR: "xor",
+    Rmw.EXCHANGE: "xchg",
+}
+_COMBINE = {
+    Rmw.ADD: Code.ADD,
+    Rmw.MIN: Code.MIN,
+    Rmw.MAX: Code.MAX,
+    Rmw.AND: Code.AND,
+    Rmw.OR: Code.OR,
+    Rmw.XOR: Code.XOR,
+}
+
+
+def emit_atomic(frame: Frame, lanes: Lanes, operation: Operation, point: Point) -> None:
+    """Emit an atomic operation on the element at a point without a run, and keep what was there."""
+    result = operation.result
+    values = [lanes.read(operand, point) for operand in operation.operands]
+    builder = lanes.builders[-1]
+    old = emit_one(frame, builder, operation, values)
+    if isinstance(result.type, Tile):
+        lanes.store_to(frame.memories[result], point, element_of(result.type), old)
+
+
+def emit_one(frame: Frame, builder: ir.IRBuilder, operation: Operation, values: list[Any]) -> Any:
+    """Emit an atomic operation on registers of one element; returns what was there, 0 if masked off."""
+    element = element_of(operation.result.type)
+    if operation.code is Code.ATOMIC_CAS:
+        address, expected, new = values
+        return _swap(frame, builder, element, address, expected, new)
+    kind = Rmw(operation.attributes["kind"])
+    address, value, *mask = values
+    if not mask:
+        return _modify(frame, builder, kind, element, address, value)
+    then, after = frame.block("atomic"), frame.block("after")
+    before = builder.block
+    builder.cbranch(mask[0], then, after)
+    builder.position_at_end(then)
+    old = _modify(frame, builder, kind, element, address, value)
+    last = builder.block
+    builder.branch(after)
+    builder.position_at_end(after)
+    merged = builder.phi(old.type)
+    merged.add_incoming(old, last)
+    merged.add_incoming(ir.Constant(old.type, None), before)
+    return merged
+
+
+def _bits(element: ScalarType) -> Any:
+    return ir.IntType(8 * element.bytes)
+
+
+def to_integer(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
+    """Return the bits of a register of one element as an integer."""
+    stored = r.to_memory(builder, element, value)
+    return (
+        stored if isinstance(stored.type, ir.IntType) else builder.bitcast(stored, _bits(element))
+    )
+
+
+def _from_bits(builder: ir.IRBuilder, element: ScalarType, bits: Any) -> Any:
+    type_ = r.memory_type(element)
+    value = bits if isinstance(type_, ir.IntType) else builder.bitcast(bits, type_)
+    return r.from_memory(builder, element, value)
+
+
+def _modify(
+    frame: Frame, builder: ir.IRBuilder, kind: Rmw, element: ScalarType, address: Any, value: Any
+) -> Any:
+    pointer = builder.inttoptr(address, ir.PointerType())
+    real = isinstance(element, DType) and element.is_float
+    if not real or kind is Rmw.EXCHANGE:
+        name = _INTEGER.get(kind)
+        if name is None:
+            signed = isinstance(element, DType) and element.is_signed
+            name = f"{'' if signed else 'u'}{kind.value}"
+        bits = to_integer(builder, element, value)
+        return _from_bits(builder, element, builder.atomic_rmw(name, pointer, bits, _ORDER))
+    return _loop(frame, builder, kind, element, pointer, value)
+
+
+def _loop(
+    frame: Frame, builder: ir.IRBuilder, kind: Rmw, element: ScalarType, pointer: Any, value: Any
+) -> Any:
+    """Compare and swap until nobody came between."""
+    type_ = _bits(element)
+    first = builder.load(pointer, typ=type_)
+    first.align = element.bytes
+    before, again, done = builder.block, frame.block("again"), frame.block("done")
+    builder.branch(again)
+    builder.position_at_end(again)
+    seen = builder.phi(type_)
+    old = _from_bits(builder, element, seen)
+    new = elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, [old, value])
+    pair = builder.cmpxchg(pointer, seen, to_integer(builder, element, new), _ORDER, _ORDER)
+    found = builder.extract_value(pair, 0)
+    seen.add_incoming(first, before)
+    seen.add_incoming(found, builder.block)
+    builder.cbranch(builder.extract_value(pair, 1), done, again)
+    builder.position_at_end(done)
+    return old
+
+
+def _swap(
+    frame: Frame, builder: ir.IRBuilder, element: ScalarType, address: Any, expected: Any, new: Any
+) -> Any:
+    pointer = builder.inttoptr(address, ir.PointerType())
+    bits = [to_integer(builder, element, v) for v in (expected, new)]
+    pair = builder.cmpxchg(pointer, *bits, _ORDER, _ORDER)
+    return _from_bits(builder, element, builder.extract_value(pair, 0))

@@ -1,0 +1,167 @@
+"""Where a bound mask ends a loop.
+
+Rows of 781 columns are worked on in tiles of 1024: a quarter of the lanes is masked off, and what is computed
+for them is the same in each, because each is given the same ``other``. So beyond the bound one lane is
+computed for all. Its value goes into the accumulators of reductions as often as there were lanes, and into
+the memory of values that later loops read, so that nothing is different from what it would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from emu.tile import ops
+from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.loop_nest import RUN
+from emu.tile.cpu.emit.point_reader import ZERO, Lanes
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import is_view, source_axis
+from emu.tile.ir import Operation, Value
+from emu.tile.ops import Code
+from emu.tile.types import DTYPES, DType, element_of
+
+_I64 = DTYPES["i64"]
+_LESS = frozenset({Code.LT, Code.LE})
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A comparison that is false in all lanes from some index on.
+
+    Attributes:
+        comparison: Of a range with step 1 along one axis with a scalar.
+        axis: Of the comparison's shape.
+    """
+
+    comparison: Operation
+    axis: int
+
+
+def bound_of(frame: Frame, comparison: Operation) -> Bound | None:
+    """Return the bound that a comparison is; ``None`` if it is none."""
+    left, right = sides(comparison)
+    element = element_of(left.type)
+    if not isinstance(element, DType) or not element.is_signed:
+        return None
+    shape = left.shape
+    if any(frame.analysis.step(right, axis) != 0 for axis in range(len(shape))):
+        return None
+    steps = [frame.analysis.step(left, axis) for axis in range(len(shape))]
+    moving = [axis for axis, step in enumerate(steps) if step != 0]
+    if len(moving) != 1 or steps[moving[0]] != 1:
+        return None
+    return Bound(comparison, moving[0])
+
+
+def sides(comparison: Operation) -> tuple[Value, Value]:
+    """Return the smaller and the greater side that an ordered comparison asks for."""
+    left, right = comparison.operands
+    return (left, right) if comparison.code in _LESS else (right, left)
+
+
+class Beyond:
+    """Says what is the same in all lanes beyond a bound.
+
+    Args:
+        frame: The function.
+        bound: The bound.
+        own: Operations of the loop, which are computed in it.
+    """
+
+    def __init__(self, frame: Frame, bound: Bound, own: Collection[Operation]) -> None:
+        self._frame = frame
+        self._bound = bound
+        self._own = own
+        self._known: dict[tuple[Value, int], bool] = {}
+
+    def is_uniform(self, value: Value, axis: int) -> bool:
+        """Say whether a value is the same in all lanes beyond the bound, along an axis of its shape."""
+        key = (value, axis)
+        if key not in self._known:
+            self._known[key] = self._look(value, axis)
+        return self._known[key]
+
+    def is_off(self, mask: Value, axis: int) -> bool:
+        """Say whether a mask is false beyond the bound."""
+        operation = mask.owner
+        if operation is None:
+            return False
+        if operation is self._bound.comparison:
+            return axis == self._bound.axis
+        if is_view(operation):
+            source = source_axis(operation, axis)
+            return source is not None and self.is_off(operation.operands[0], source)
+        if operation.code is Code.AND:
+            return any(self.is_off(operand, axis) for operand in operation.operands)
+        return False
+
+    def _look(self, value: Value, axis: int) -> bool:
+        operation = value.owner
+        if self._frame.analysis.step(value, axis) == 0:
+            return True
+        if operation not in self._own and value in self._frame.memories:
+            return self._bound in self._frame.beyond.get(value, ())
+        if operation is None:
+            return False
+        if is_view(operation):
+            source = source_axis(operation, axis)
+            return source is None or self.is_uniform(operation.operands[0], source)
+        if self.is_off(value, axis):
+            return True
+        code = operation.code
+        if code is Code.LOAD:
+            _, *rest = operation.operands
+            others = all(self.is_uniform(other, axis) for other in rest[1:])
+            return bool(rest) and self.is_off(rest[0], axis) and others
+        if code is Code.SELECT and self.is_off(operation.operands[0], axis):
+            return self.is_uniform(operation.operands[2], axis)
+        if code in ops.ELEMENTWISE:
+            return all(self.is_uniform(operand, axis) for operand in operation.operands)
+        return False
+
+
+def emit_end(frame: Frame, bound: Bound, extent: int) -> Any:
+    """Emit where full runs end that have a lane within the bound; at least the first run does.
+
+    Returns:
+        i64: a multiple of 32, from 32 to the extent.
+    """
+    builder = frame.builder
+    lanes = Lanes(frame, [builder])
+    left, right = sides(bound.comparison)
+    element = element_of(left.type)
+    assert isinstance(element, DType)
+    origin = (ZERO,) * len(left.shape)
+    start = frame.convert(builder, element, _I64, lanes.read_short(left, origin))
+    most = frame.convert(builder, element, _I64, lanes.read_short(right, origin))
+    if bound.comparison.code in (Code.LE, Code.GE):
+        most = builder.add(most, r.number(r.I64, 1))
+    all_lanes = r.number(r.I64, extent)
+    inside = builder.sub(most, start)
+    end = builder.add(inside, r.number(r.I64, RUN - 1))
+    end = builder.and_(end, r.number(r.I64, -RUN))
+    least = r.number(r.I64, RUN)
+    end = builder.select(builder.icmp_signed("<", end, least), least, end)
+    end = builder.select(builder.icmp_signed(">", end, all_lanes), all_lanes, end)
+    # Where the range wraps its last lanes may be within the bound again.
+    last = builder.add(start, r.number(r.I64, extent - 1))
+    greatest = r.number(r.I64, (1 << (element.bits - 1)) - 1)
+    wraps = builder.icmp_signed(">", last, greatest)
+    return builder.select(wraps, all_lanes, end)
+
+
+def candidates(
+    frame: Frame, comparisons: Iterable[Operation], read: Iterable[Value]
+) -> list[Bound]:
+    """Return the bounds that a loop may have: of its own masks, and of what it reads."""
+    found: dict[Bound, None] = {}
+    for comparison in comparisons:
+        bound = bound_of(frame, comparison)
+        if bound is not None:
+            found[bound] = None
+    for value in read:
+        for bound in frame.beyond.get(frame.analysis.root(value)[0], ()):
+            found[bound] = None
+    return list(found)

@@ -1,0 +1,336 @@
+"""The body of a kernel: stretches of operations between control flow, and the control flow.
+
+Scalars are LLVM registers; what a loop carries lies in local variables, which LLVM turns into registers.
+Tiles that a loop carries have memory for as long as the loop runs, their *slot*. What a body yields is
+written into the slot straight away where nobody reads the old value any more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from emu.tile import ops
+from emu.tile.cpu.emit import memory
+from emu.tile.cpu.emit.atomic import emit_one
+from emu.tile.cpu.emit.diagnosis import Diagnosis
+from emu.tile.cpu.emit.frame import Frame, is_tile
+from emu.tile.cpu.emit.groups import GroupEmitter, copy_bytes, copy_tile
+from emu.tile.cpu.emit.histogram import emit_histogram
+from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.emit.point_reader import Coordinate, Lanes, Point
+from emu.tile.cpu.emit.polling import Polls
+from emu.tile.cpu.emit.products import emit_dot
+from emu.tile.cpu.emit.scanning import emit_scan
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.schedule import Schedule
+from emu.tile.ir import Operation, Region, TileError, Value
+from emu.tile.ops import Code
+from emu.tile.types import DTYPES, DType, element_of
+
+_I64 = DTYPES["i64"]
+_BORDERS = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER})
+
+
+def _element(index: int) -> Point:
+    return (Coordinate(r.number(r.I64, index), 0, 0),)
+
+
+class Slot:
+    """Where a carried value, or a result of an IF, lies.
+
+    Attributes:
+        value: Its value inside of the region; ``None`` for a result.
+        memory: Of a tile.
+        variable: Of a scalar: address of the local variable.
+    """
+
+    def __init__(self, frame: Frame, type_of: Value, value: Value | None) -> None:
+        self.value = value
+        self.type_of = type_of
+        self.memory: Memory | None = None
+        self.variable: Any = None
+        if is_tile(type_of):
+            self.memory = frame.new_memory(type_of.shape, element_of(type_of.type), type_of)
+        else:
+            self.variable = frame.variable(r.register_type(element_of(type_of.type)))
+
+
+class Emitter:
+    """Emits regions into a frame.
+
+    Args:
+        frame: The function.
+        programs: Registers of the program's numbers and of the grid's extents (i32): x, y, z of each.
+        diagnosis: What asserts and prints need.
+        polls: What loops need.
+    """
+
+    def __init__(
+        self, frame: Frame, programs: Sequence[Any], diagnosis: Diagnosis, polls: Polls
+    ) -> None:
+        self._frame = frame
+        self._programs = programs
+        self._diagnosis = diagnosis
+        self._polls = polls
+
+    def region(self, region: Region, slots: Sequence[Slot] = ()) -> None:
+        """Emit a region; what its terminator yields is left in the slots."""
+        stretch: list[Operation] = []
+        for operation in region.operations[:-1]:
+            if operation.code in _BORDERS:
+                self._stretch(stretch, region)
+                stretch = []
+                self._control(operation)
+                self._release([operation], region)
+            else:
+                stretch.append(operation)
+        self._stretch(stretch, region, region.terminator, slots)
+
+    # ---- stretches
+
+    def _stretch(
+        self,
+        operations: list[Operation],
+        region: Region,
+        terminator: Operation | None = None,
+        slots: Sequence[Slot] = (),
+    ) -> None:
+        schedule = Schedule(self._frame.analysis, operations)
+        yielded = list(zip(terminator.operands, slots, strict=True)) if terminator and slots else []
+        forwarded = self._forward(schedule, yielded, terminator)
+        for stage in schedule.stages:
+            for item in stage.items:
+                self._item(item)
+            for group in stage.groups:
+                emitter = GroupEmitter(self._frame, group)
+                emitter.emit()
+                for operation, failed in emitter.failures().items():
+                    flag = self._frame.builder.load(failed, typ=r.BIT)
+                    self._diagnosis.stop_if(self._frame, operation, flag)
+        self._fill_slots([pair for pair in yielded if pair[1] not in forwarded])
+        for value in schedule.demands:  # written here, which other paths may not pass
+            self._frame.forget(value)
+        self._release(operations, region)
+
+    def _forward(
+        self,
+        schedule: Schedule,
+        yielded: Sequence[tuple[Value, Slot]],
+        terminator: Operation | None,
+    ) -> list[Slot]:
+        """Have tiles that are yielded written into their slots at once, where that is safe."""
+        done: list[Slot] = []
+        values = [value for value, _ in yielded]
+        for value, slot in yielded:
+            if slot.memory is None or values.count(value) > 1 or value in self._frame.memories:
+                continue
+            if terminator is not None and schedule.may_overwrite(value, slot.value, terminator):
+                self._frame.memories[value] = slot.memory
+                done.append(slot)
+        return done
+
+    def _fill_slots(self, yielded: Sequence[tuple[Value, Slot]]) -> None:
+        """Write what is yielded into the slots, as if all at once."""
+        frame = self._frame
+        copies: list[tuple[Memory, Memory, int]] = []
+        places: list[Value] = []
+        scalars = [(s, frame.scalar(v)) for v, s in yielded if s.variable is not None]
+        for slot, register in scalars:
+            frame.builder.store(register, slot.variable)
+        tiles = [(v, s.memory) for v, s in yielded if s.memory is not None and v is not s.value]
+        for value, target in tiles:
+            if len(tiles) == 1 and frame.analysis.is_inline(value):
+                copy_tile(frame, value, target)
+                continue
+            between = frame.new_copy(value, target.element)
+            places.append(value)
+            copy_tile(frame, value, between)
+            copies.append((target, between, math.prod(value.shape) * target.element.bytes))
+        for target, between, count in copies:
+            copy_bytes(frame.builder, target.base, between.base, count)
+        for value in places:
+            frame.release_copy(value)
+
+    def _release(self, operations: Sequence[Operation], region: Region) -> None:
+        """Give back the memory of values of this region that nobody later needs."""
+        frame, order = self._frame, {op: n for n, op in enumerate(region.operations)}
+        if not operations:
+            return
+        now = max(order[operation] for operation in operations)
+        for value in list(frame.memories):
+            if frame.analysis.defined_in.get(value) is not region or value.owner is None:
+                continue
+            if frame.analysis.last_use(value, region, order) <= now:
+                frame.release(value)
+
+    def _item(self, operation: Operation) -> None:
+        """Emit an operation that is not in a loop of its shape."""
+        frame, code = self._frame, operation.code
+        builder = frame.builder
+        if code is Code.DOT:
+            emit_dot(frame, operation)
+        elif code is Code.SCAN:
+            emit_scan(frame, operation)
+        elif code is Code.HISTOGRAM:
+            emit_histogram(frame, operation)
+        elif code is Code.ASSERT:
+            failed = builder.not_(frame.scalar(operation.operands[0]))
+            self._diagnosis.stop_if(frame, operation, failed)
+        elif code is Code.STORE:
+            pointer, value, *mask = (frame.scalar(v) for v in operation.operands)
+            element = element_of(operation.operands[1].type)
+            memory.store_one(builder, element, pointer, value, mask[0] if mask else None)
+        elif code is Code.JOIN:
+            self._join_pair(operation)
+        elif code is not Code.JOIN_TOKENS:
+            self._scalar(operation)
+
+    def _scalar(self, operation: Operation) -> None:
+        frame, code = self._frame, operation.code
+        builder = frame.builder
+        if code is Code.SPLIT:
+            self._split_pair(operation)
+            return
+        result = operation.result
+        if code is Code.CONSTANT:
+            register = r.constant(element_of(result.type), operation.attributes["value"])
+        elif code in (Code.PROGRAM_ID, Code.NUM_PROGRAMS):
+            first = 0 if code is Code.PROGRAM_ID else 3
+            register = self._programs[first + operation.attributes["axis"]]
+        elif code is Code.LOAD:
+            pointer, *rest = (frame.scalar(v) for v in operation.operands)
+            mask, other = [*rest, None, None][:2]
+            register = memory.load_one(builder, element_of(result.type), pointer, mask, other)
+        elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+            values = [frame.scalar(v) for v in operation.operands]
+            register = emit_one(frame, builder, operation, values)
+        elif code is Code.AFTER:
+            register = frame.scalar(operation.operands[0])
+        elif code in ops.ELEMENTWISE:
+            operands = [frame.scalar(v) for v in operation.operands]
+            register = frame.apply(builder, operation, operands)
+        else:
+            raise TileError(f"{code.name.lower()} at {operation.location} cannot be compiled here")
+        frame.set_scalar(result, register)
+
+    def _join_pair(self, operation: Operation) -> None:
+        """Write two scalars to the memory of a tile of shape (2,)."""
+        stored, element = self._frame.remember(operation.result), element_of(operation.result.type)
+        lanes = Lanes(self._frame, [self._frame.builder])
+        for which, operand in enumerate(operation.operands):
+            lanes.store_to(stored, _element(which), element, self._frame.scalar(operand))
+
+    def _split_pair(self, operation: Operation) -> None:
+        """Give the two elements of a tile of shape (2,) their registers."""
+        lanes = Lanes(self._frame, [self._frame.builder])
+        for which, result in enumerate(operation.results):
+            point = _element(which)
+            self._frame.set_scalar(result, lanes.read_short(operation.operands[0], point))
+
+    # ---- control flow
+
+    def _control(self, operation: Operation) -> None:
+        code = operation.code
+        if code is Code.FOR:
+            self._for(operation)
+        elif code is Code.WHILE:
+            self._while(operation)
+        elif code is Code.IF:
+            self._if(operation)
+        elif code is Code.PRINT:
+            self._diagnosis.print(self._frame, operation)
+
+    def _open_slots(self, arguments: Sequence[Value], initial: Sequence[Value]) -> list[Slot]:
+        slots = [Slot(self._frame, argument, argument) for argument in arguments]
+        self._fill_slots(list(zip(initial, slots, strict=True)))
+        for slot in slots:
+            if slot.memory is not None and slot.value is not None:
+                self._frame.memories[slot.value] = slot.memory
+        return slots
+
+    def _load_scalars(self, slots: Sequence[Slot]) -> None:
+        for slot in slots:
+            if slot.variable is not None and slot.value is not None:
+                type_ = r.register_type(element_of(slot.type_of.type))
+                register = self._frame.builder.load(slot.variable, typ=type_)
+                self._frame.set_scalar(slot.value, register)
+
+    def _take_results(self, results: Sequence[Value], slots: Sequence[Slot]) -> None:
+        """Give the results of a control operation what is in the slots."""
+        for result, slot in zip(results, slots, strict=True):
+            if slot.memory is not None:
+                self._frame.memories[result] = slot.memory
+                self._frame.hand_over(slot.type_of, result)
+            else:
+                type_ = r.register_type(element_of(result.type))
+                self._frame.set_scalar(result, self._frame.builder.load(slot.variable, typ=type_))
+
+    def _for(self, operation: Operation) -> None:
+        frame, (body,) = self._frame, operation.regions
+        start, end, step = (frame.scalar(v) for v in operation.operands[:3])
+        index, *carried = body.arguments
+        slots = self._open_slots(carried, operation.operands[3:])
+        element = element_of(index.type)
+        assert isinstance(element, DType)
+        # 64 bits, so that no end is too near the greatest index of a narrower dtype.
+        wide = [frame.convert(frame.builder, element, _I64, v) for v in (start, end, step)]
+        position = frame.variable(r.I64)
+        frame.builder.store(wide[0], position)
+        head, inside, after = frame.block("head"), frame.block("body"), frame.block("after")
+        frame.builder.branch(head)
+        frame.start_block(head)
+        builder = frame.builder
+        here = builder.load(position, typ=r.I64)
+        signed = element.is_signed or element.bits < 64
+        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        up = builder.icmp_signed(">=", wide[2], r.number(r.I64, 0))
+        more = builder.select(up, compare("<", here, wide[1]), compare(">", here, wide[1]))
+        builder.cbranch(more, inside, after)
+        frame.start_block(inside)
+        frame.set_scalar(index, frame.convert(frame.builder, _I64, element, here))
+        self._load_scalars(slots)
+        self.region(body, slots)
+        frame.builder.store(frame.builder.add(here, wide[2]), position)
+        frame.builder.branch(head)
+        frame.start_block(after)
+        self._take_results(operation.results, slots)
+
+    def _while(self, operation: Operation) -> None:
+        frame, (before, after) = self._frame, operation.regions
+        slots = self._open_slots(before.arguments, operation.operands)
+        passed = [Slot(frame, argument, argument) for argument in after.arguments]
+        for slot in passed:
+            if slot.memory is not None and slot.value is not None:
+                frame.memories[slot.value] = slot.memory
+        condition = Slot(frame, before.terminator.operands[0], None)
+        poll = self._polls.begin(frame, operation)
+        head, inside, done = frame.block("head"), frame.block("body"), frame.block("after")
+        frame.builder.branch(head)
+        frame.start_block(head)
+        # For the compiler alone: what a loop waits for is loaded anew in each round.
+        frame.builder.fence("seq_cst", targetscope="singlethread")
+        self._load_scalars(slots)
+        self.region(before, [condition, *passed])
+        frame.builder.cbranch(frame.builder.load(condition.variable, typ=r.BIT), inside, done)
+        frame.start_block(inside)
+        self._load_scalars(passed)
+        self.region(after, slots)
+        poll.repeat(head)
+        frame.start_block(done)
+        self._take_results(operation.results, passed)
+        poll.end()
+
+    def _if(self, operation: Operation) -> None:
+        frame = self._frame
+        slots = [Slot(frame, result, None) for result in operation.results]
+        blocks = [frame.block("then"), frame.block("else")]
+        after = frame.block("after")
+        frame.builder.cbranch(frame.scalar(operation.operands[0]), *blocks)
+        for block, region in zip(blocks, operation.regions, strict=True):
+            frame.start_block(block)
+            self.region(region, slots)
+            frame.builder.branch(after)
+        frame.start_block(after)
+        self._take_results(operation.results, slots)

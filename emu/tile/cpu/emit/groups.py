@@ -1,0 +1,452 @@
+"""One fused loop: loads, arithmetic, stores and reductions over tiles of one shape.
+
+A loop whose masks are bounds (``offsets < n``) is emitted twice. When the kernel runs, a few scalar
+instructions see whether the block lies wholly inside; then the version runs that has no masks, and in which
+a remainder like ``offsets % n``, which changes nothing inside the bound, is known to change nothing, so
+that its loads are contiguous.
+
+A store may overlap what a load of the same loop has still to read, as in ``store(p + 1, load(p))``: loads
+come first, then. That cannot be known before the pointers are; so it is asked when the kernel runs, and
+where it is so, the load's tile is copied first and read from the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from emu.tile.cpu.emit.atomic import emit_atomic
+from emu.tile.cpu.emit.bounds import Beyond, Bound, candidates, emit_end
+from emu.tile.cpu.emit.combining import Reduction
+from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.loop_nest import RUN, Nest, vector_axis
+from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, Lanes, Point, run_axis
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import is_view
+from emu.tile.cpu.plan.schedule import Group
+from emu.tile.ir import Operation, Value
+from emu.tile.ops import Code
+from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
+
+_ORDERED = frozenset({Code.LT, Code.LE, Code.GT, Code.GE})
+_NARROW = frozenset({F16, BF16})
+_I64 = DTYPES["i64"]
+_SIGNED = {bits: DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64)}
+
+
+class GroupEmitter:
+    """Emits one group at the frame's builder."""
+
+    def __init__(self, frame: Frame, group: Group) -> None:
+        self._frame = frame
+        self._group = group
+        kept = [v.owner for v in group.kept if v.owner is not None]
+        self._own = {*group.operations, *kept}
+        self._axis = vector_axis(group.shape)
+        self._reductions: list[Reduction] = []
+        self._failed: dict[Operation, Any] = {}
+        self._copies: dict[Operation, tuple[Any, Memory]] = {}
+
+    def emit(self) -> None:
+        """Emit the loop, or its two versions."""
+        self._make_memory()
+        self._find_overlaps()
+        masks, remainders = self._assumptions()
+        holds = self._holds(masks, remainders)
+        bound = self._find_bound(masks)
+        if holds is None:
+            self._nest((), (), bound)
+        else:
+            frame = self._frame
+            inside, edge, after = frame.block("inside"), frame.block("edge"), frame.block("after")
+            frame.builder.cbranch(holds, inside, edge)
+            frame.start_block(inside)
+            self._nest(masks, remainders, None)
+            frame.builder.branch(after)
+            frame.start_block(edge)
+            self._nest((), (), bound)
+            frame.builder.branch(after)
+            frame.start_block(after)
+        for reduction in self._reductions:
+            reduction.finish()
+
+    def failures(self) -> dict[Operation, Any]:
+        """Return the variables (i1) that say whether an ASSERT of the group failed."""
+        return self._failed
+
+    # ---- preparation
+
+    def _make_memory(self) -> None:
+        frame = self._frame
+        for value in self._group.kept:
+            frame.remember(value, self._stored_element(value))
+        for operation in self._group.operations:
+            code = operation.code
+            if code in (Code.REDUCE, Code.JOIN, Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+                for result in operation.results:
+                    if isinstance(result.type, Tile):
+                        frame.remember(result)
+            if code is Code.REDUCE:
+                self._reductions.append(Reduction(frame, operation, self._axis))
+            if code is Code.ASSERT:
+                self._failed[operation] = frame.variable(r.BIT)
+                frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
+
+    def _stored_element(self, value: Value) -> ScalarType:
+        """Return what a value is kept as: operands of products only are widened once."""
+        element = element_of(value.type)
+        if element not in _NARROW:
+            return element
+        users = list(self._frame.analysis.users[value])
+        while users:
+            user = users.pop()
+            if is_view(user):
+                users += [u for result in user.results for u in self._frame.analysis.users[result]]
+            elif user not in self._own and user.code is not Code.DOT:
+                return element
+        return F32
+
+    def _assumptions(self) -> tuple[list[Operation], list[Operation]]:
+        """Return the comparisons that may hold everywhere, and the remainders that may change nothing."""
+        masks: dict[Operation, None] = {}
+        remainders: dict[Operation, None] = {}
+        if self._group.single:
+            return [], []
+        for operation in self._group.operations:
+            if operation.code is Code.LOAD:
+                pointer, given = operation.operands[0], operation.operands[1:2]
+            elif operation.code is Code.STORE:
+                pointer, given = operation.operands[0], operation.operands[2:3]
+            else:
+                continue
+            self._search_remainders(pointer, remainders)
+            for mask in given:
+                self._search_bounds(mask, masks)
+        return list(masks), list(remainders)
+
+    def _search_bounds(self, mask: Value, found: dict[Operation, None]) -> None:
+        analysis, seen, waiting = self._frame.analysis, {mask}, [mask]
+        while waiting:
+            mask = waiting.pop()
+            operation = mask.owner
+            if operation is None:
+                continue
+            if is_view(operation) or operation.code is Code.AND:
+                waiting += [v for v in reversed(operation.operands) if v not in seen]
+                seen.update(operation.operands)
+            elif (
+                operation.code in _ORDERED
+                and isinstance(mask.type, Tile)
+                and self._is_bounded(operation)
+                and all(map(analysis.is_regular, operation.operands))
+            ):
+                found[operation] = None
+
+    @staticmethod
+    def _is_bounded(operation: Operation) -> bool:
+        element = element_of(operation.operands[0].type)
+        return isinstance(element, DType) and (
+            element.is_signed or (element.is_integer and element.bits <= 32)
+        )
+
+    def _search_remainders(self, pointer: Value, found: dict[Operation, None]) -> None:
+        analysis, seen, waiting = self._frame.analysis, {pointer}, [pointer]
+        while waiting:
+            value = waiting.pop()
+            operation = value.owner
+            if operation is None or not isinstance(value.type, Tile):
+                continue
+            if operation.code is Code.REM:
+                left, right = operation.operands
+                uniform = all(analysis.step(right, axis) == 0 for axis in range(len(right.shape)))
+                if self._is_bounded(operation) and uniform and analysis.is_regular(left):
+                    found[operation] = None
+            elif operation.code is not Code.LOAD:
+                waiting += [v for v in reversed(operation.operands) if v not in seen]
+                seen.update(operation.operands)
+
+    # ---- what is asked when the kernel runs
+
+    def _holds(self, masks: Sequence[Operation], remainders: Sequence[Operation]) -> Any:
+        """Return an i1 that says whether all assumptions hold; ``None`` if there are none."""
+        if not masks and not remainders:
+            return None
+        builder = self._frame.builder
+        lanes = Lanes(self._frame, [builder], self._own)
+        conditions = []
+        for operation in masks:
+            left, right = operation.operands
+            if operation.code in (Code.GT, Code.GE):
+                left, right = right, left
+            (_, most, safe), (least, _, safe_too) = (
+                self._range(lanes, left),
+                self._range(lanes, right),
+            )
+            word = "<" if operation.code in (Code.LT, Code.GT) else "<="
+            conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
+        for operation in remainders:
+            left, right = operation.operands
+            least, most, safe = self._range(lanes, left)
+            bound, _, safe_too = self._range(lanes, right)
+            zero = r.number(r.I64, 0)
+            conditions += [
+                builder.icmp_signed(">=", least, zero),
+                builder.icmp_signed("<", most, bound),
+                *safe,
+                *safe_too,
+            ]
+        holds = conditions[0]
+        for condition in conditions[1:]:
+            holds = builder.and_(holds, condition)
+        return holds
+
+    def _range(self, lanes: Lanes, value: Value) -> tuple[Any, Any, list[Any]]:
+        """Return the least and the greatest element of a regular tile as i64.
+
+        The last item lists conditions under which they are right: that no lane wraps.
+        """
+        builder, element = lanes.builders[0], element_of(value.type)
+        start = lanes.read_short(value, (ZERO,) * len(value.shape))
+        assert isinstance(element, DType)
+        least = most = self._frame.convert(builder, element, _I64, start)
+        steps = self._steps(lanes, value, element)
+        least, most = _extended(builder, (least, most), steps)
+        if not steps or element.bits == 64:
+            return least, most, []
+        bits = element.bits - element.is_signed
+        low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
+        return (
+            least,
+            most,
+            [
+                builder.icmp_signed(">=", least, r.number(r.I64, low)),
+                builder.icmp_signed("<=", most, r.number(r.I64, high)),
+            ],
+        )
+
+    def _steps(self, lanes: Lanes, value: Value, element: ScalarType) -> list[tuple[Any, int]]:
+        """Return the steps of a regular tile as i64 and the extents, of the axes along which it moves."""
+        builder, found = lanes.builders[0], []
+        for axis, extent in enumerate(value.shape):
+            if self._frame.analysis.step(value, axis) == 0:
+                continue
+            point: Point = tuple(
+                ORIGIN_RUN if other == axis else ZERO for other in range(len(value.shape))
+            )
+            _, step = lanes.linear(value, point, axis)
+            if isinstance(step, int):
+                step = r.number(r.I64, step)
+            elif isinstance(element, DType):
+                signed = _SIGNED[element.bits]
+                step = self._frame.convert(builder, signed, _I64, step)
+            found.append((step, extent))
+        return found
+
+    # ---- loads that a store of the same loop may overwrite
+
+    def _find_overlaps(self) -> None:
+        frame, seen = self._frame, []
+        lanes: Lanes | None = None
+        overlaps: dict[Operation, Any] = {}
+        for operation in self._group.operations:
+            if operation.code is Code.LOAD:
+                seen.append(operation)
+            if operation.code is not Code.STORE:
+                continue
+            for load in seen:
+                if load.operands[0] is operation.operands[0]:
+                    continue
+                lanes = lanes or Lanes(frame, [frame.builder], self._own)
+                clash = self._clash(lanes, load, operation)
+                known = overlaps.get(load)
+                overlaps[load] = clash if known is None else frame.builder.or_(known, clash)
+        for load, clash in overlaps.items():
+            copy = frame.new_memory(load.result.shape, element_of(load.result.type), load.result)
+            with frame.when(clash):
+                self._copy(load, copy)
+            self._copies[load] = (clash, copy)
+
+    def _clash(self, lanes: Lanes, load: Operation, store: Operation) -> Any:
+        builder = lanes.builders[0]
+        spans, shapes = [], []
+        for operation in (load, store):
+            pointer = operation.operands[0]
+            element = element_of(pointer.type)
+            assert isinstance(element, Pointer)
+            start = lanes.read_short(pointer, (ZERO,) * len(pointer.shape))
+            end = builder.add(start, r.number(r.I64, element.element.bytes))
+            steps = self._steps(lanes, pointer, element)
+            spans.append(_extended(builder, (start, end), steps))
+            shapes.append((start, [step for step, _ in steps], element.element.bytes))
+        (a, b), (c, d) = spans
+        overlap = builder.and_(builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b))
+        (start, steps_, size), (other, others, other_size) = shapes
+        if size != other_size or len(steps_) != len(others):
+            return overlap
+        same = builder.icmp_unsigned("==", start, other)
+        for step, other_step in zip(steps_, others, strict=True):
+            same = builder.and_(same, builder.icmp_unsigned("==", step, other_step))
+        return builder.and_(overlap, builder.not_(same))
+
+    def _copy(self, load: Operation, copy: Memory) -> None:
+        lanes = Lanes(self._frame, [], self._own)
+        element = element_of(load.result.type)
+
+        def body(lanes: Lanes, point: Point, count: int | None) -> None:
+            lanes.store_to(copy, point, element, lanes.read(load.result, point))
+
+        Nest(self._frame, self._group.shape, lanes).emit(body)
+
+    # ---- bounds
+
+    def _find_bound(self, masks: Sequence[Operation]) -> Bound | None:
+        """Return a bound beyond which one lane can be computed for all."""
+        group, extent = self._group, self._group.shape[self._axis]
+        if group.single or extent % RUN or extent < 2 * RUN:
+            return None
+        read = [operand for operation in group.operations for operand in operation.operands]
+        for bound in candidates(self._frame, masks, read):
+            beyond = Beyond(self._frame, bound, self._own)
+            if all(self._ends_with(beyond, operation) for operation in group.operations) and all(
+                beyond.is_uniform(value, self._axis) for value in group.kept
+            ):
+                for value in group.kept:
+                    self._frame.beyond.setdefault(value, set()).add(bound)
+                return bound
+        return None
+
+    def _ends_with(self, beyond: Beyond, operation: Operation) -> bool:
+        """Say whether an operation does nothing of its own in a lane beyond a bound."""
+        code = operation.code
+        if code is Code.STORE:
+            mask = operation.operands[2:]
+            return bool(mask) and beyond.is_off(mask[0], self._axis)
+        if code is Code.REDUCE:
+            reduction = next(one for one in self._reductions if one.operation is operation)
+            return reduction.in_registers and all(
+                beyond.is_uniform(value, self._axis) for value in operation.operands
+            )
+        return code not in (Code.JOIN, Code.ASSERT)
+
+    # ---- the loop
+
+    def _beyond(self, lanes: Lanes, last: Point) -> Callable[[Lanes, Point], None]:
+        """Emit what the lanes beyond the bound have in common; return what emits the work on a run of them."""
+        builder = lanes.builders[-1]
+        reduced = [reduction.uniform(lanes, last) for reduction in self._reductions]
+        kept = [r.splat(builder, lanes.read_short(value, last), RUN) for value in self._group.kept]
+
+        def work(lanes: Lanes, point: Point) -> None:
+            for reduction, values in zip(self._reductions, reduced, strict=True):
+                reduction.repeat(lanes, point, values)
+            for value, register in zip(self._group.kept, kept, strict=True):
+                stored = self._frame.memories[value]
+                lanes.store_to(stored, point, element_of(value.type), register)
+
+        return work
+
+    def _nest(
+        self,
+        masks: Sequence[Operation],
+        remainders: Sequence[Operation],
+        bound: Bound | None,
+    ) -> None:
+        group = self._group
+        lanes = Lanes(self._frame, [], self._own, masks, remainders)
+        lanes.copies = self._copies
+
+        def begin(lanes: Lanes, point: Point) -> None:
+            for reduction in self._reductions:
+                reduction.begin(lanes, point)
+
+        def end(lanes: Lanes, point: Point) -> None:
+            for reduction in self._reductions:
+                reduction.end(lanes, point)
+
+        stop = None
+        if bound is not None:
+            stop = emit_end(self._frame, bound, group.shape[self._axis])
+        nest = Nest(self._frame, group.shape, lanes, group.single, stop)
+        nest.emit(self._body, begin, end, self._beyond)
+
+    def _body(self, lanes: Lanes, point: Point, count: int | None) -> None:
+        reductions = iter(self._reductions)
+        for operation in self._group.operations:
+            code = operation.code
+            if code is Code.STORE:
+                lanes.store(operation, point)
+            elif code is Code.REDUCE:
+                next(reductions).at(lanes, point, count)
+            elif code is Code.JOIN:
+                self._join(lanes, operation, point)
+            elif code is Code.ASSERT:
+                self._assert(lanes, operation, point)
+            elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+                emit_atomic(self._frame, lanes, operation, point)
+            else:  # in order, rather than when it is needed: a long chain is no deep recursion
+                lanes.read_short(operation.result, point)
+        for value in self._group.kept:
+            register = lanes.read(value, point)
+            lanes.store_to(self._frame.memories[value], point, element_of(value.type), register)
+
+    def _join(self, lanes: Lanes, operation: Operation, point: Point) -> None:
+        stored = self._frame.memories[operation.result]
+        element = element_of(operation.result.type)
+        for which, operand in enumerate(operation.operands):
+            offset = r.number(r.I64, which * stored.element.bytes)
+            base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
+            half = Memory(base, stored.element, stored.strides[:-1])
+            lanes.store_to(half, point, element, lanes.read(operand, point))
+
+    def _assert(self, lanes: Lanes, operation: Operation, point: Point) -> None:
+        builder = lanes.builders[-1]
+        register = lanes.read(operation.operands[0], point)
+        if run_axis(point) is not None:
+            name = f"llvm.vector.reduce.and.{r.mangle(register.type)}"
+            function = r.declare(builder, name, r.BIT, [register.type])
+            register = builder.call(function, [register])
+        variable = self._failed[operation]
+        failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
+        builder.store(failed, variable)
+
+
+def _extended(
+    builder: ir.IRBuilder, span: tuple[Any, Any], steps: Sequence[tuple[Any, int]]
+) -> tuple[Any, Any]:
+    """Return a span of i64 that also reaches where steps (i64) lead that are repeated over extents."""
+    low, high = span
+    for step, extent in steps:
+        zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
+        falls = builder.icmp_signed("<", step, zero)
+        low = builder.add(low, builder.select(falls, last, zero))
+        high = builder.add(high, builder.select(falls, zero, last))
+    return low, high
+
+
+def copy_tile(frame: Frame, value: Value, target: Memory) -> None:
+    """Write a value to memory, wherever it comes from."""
+
+    def body(lanes: Lanes, point: Point, count: int | None) -> None:
+        lanes.store_to(target, point, element_of(value.type), lanes.read(value, point))
+
+    Nest(frame, value.shape, Lanes(frame, [])).emit(body)
+
+
+def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:
+    """Set bytes to zero."""
+    name = "llvm.memset.p0.i64"
+    kinds = (ir.PointerType(), r.BYTE, r.I64, r.BIT)
+    function = r.declare(builder, name, ir.VoidType(), kinds)
+    builder.call(
+        function, [target, r.number(r.BYTE, 0), r.number(r.I64, count), r.number(r.BIT, 0)]
+    )
+
+
+def copy_bytes(builder: ir.IRBuilder, target: Any, source: Any, count: int) -> None:
+    """Copy bytes that do not overlap."""
+    kinds = (ir.PointerType(), ir.PointerType(), r.I64, r.BIT)
+    function = r.declare(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), kinds)
+    builder.call(function, [target, source, r.number(r.I64, count), r.number(r.BIT, 0)])

@@ -1,0 +1,553 @@
+"""The value of a tile at some of its coordinates, as LLVM registers: what all loops are made of.
+
+A *point* gives each axis of a tile a coordinate: one index, or, on at most one axis, a run of indices, one a
+lane. Reading a value at a point emits just what is needed for it: an inline value is computed from its
+operands at the same point, a view reads its operand at another point, what has memory is loaded. What does
+not depend on an inner loop is emitted outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from emu.tile import ops
+from emu.tile.cpu.emit import memory
+from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import is_view, kept_axes
+from emu.tile.ir import Operation, Value
+from emu.tile.ops import Code
+from emu.tile.types import DTYPES, DType, Pointer, ScalarType, Tile, element_of
+
+if TYPE_CHECKING:
+    from emu.tile.cpu.emit.frame import Frame
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinate:
+    """Where on an axis.
+
+    Attributes:
+        start: Index of the (first) lane, an LLVM i64.
+        step: From lane to lane; 0: one index.
+        depth: How many loops it stands in.
+    """
+
+    start: Any
+    step: int
+    depth: int
+
+
+_I64_DTYPE = DTYPES["i64"]
+
+ZERO = Coordinate(r.number(r.I64, 0), 0, 0)
+ORIGIN_RUN = Coordinate(r.number(r.I64, 0), 1, 0)
+
+Point = tuple[Coordinate, ...]
+
+
+def run_axis(point: Point) -> int | None:
+    """Return the axis along which a point's lanes lie."""
+    return next((axis for axis, c in enumerate(point) if c.step), None)
+
+
+def moved_to(point: Point, axis: int, coordinate: Coordinate) -> Point:
+    """Return a point with another coordinate on one axis."""
+    return (*point[:axis], coordinate, *point[axis + 1 :])
+
+
+class Lanes:
+    """Reads values inside of one loop nest.
+
+    Args:
+        frame: The function.
+        builders: One a depth: where code for that depth goes.
+        own: Operations of the loop, whose results are computed here, not read from memory.
+        known_true: Comparisons that hold in every lane.
+        unchanged: Remainders that leave every lane as it is.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        builders: list[ir.IRBuilder],
+        own: Collection[Operation] = (),
+        known_true: Collection[Operation] = (),
+        unchanged: Collection[Operation] = (),
+    ) -> None:
+        self.frame = frame
+        self.builders = builders
+        self.count = 1  # lanes of a run
+        self.own = frozenset(own)
+        self.known_true = frozenset(known_true)
+        self.unchanged = frozenset(unchanged)
+        self.copies: dict[Operation, tuple[Any, Memory]] = {}  # loads: i1 that says to read a copy
+        self._memo: dict[tuple[Any, ...], Any] = {}
+        self._alive: list[Any] = []  # what the memo's keys name by id
+
+    # ---- values
+
+    def read(self, value: Value, point: Point) -> Any:
+        """Return a value at a point: a vector if the point has a run, and the value varies or not."""
+        register = self.read_short(value, point)
+        if run_axis(point) is not None and r.lanes_of(register.type) is None:
+            axis = run_axis(point)
+            assert axis is not None
+            return r.splat(self.builders[point[axis].depth], register, self.count)
+        return register
+
+    def read_short(self, value: Value, point: Point) -> Any:
+        """Return a value at a point, as a scalar where it is the same in every lane as far as is known."""
+        if not isinstance(value.type, Tile):
+            return self.frame.scalar(value)
+        point = self._normal(value, point)
+        key = (value, *((id(c.start), c.step) for c in point), self.count)
+        if key not in self._memo:
+            self._alive.append(point)
+            self._memo[key] = self._compute(value, point)
+        return self._memo[key]
+
+    def keep(self, value: Value, point: Point, register: Any) -> None:
+        """Say what a value is at a point."""
+        point = self._normal(value, point)
+        self._alive.append(point)
+        self._memo[value, *((id(c.start), c.step) for c in point), self.count] = register
+
+    def _normal(self, value: Value, point: Point) -> Point:
+        point = tuple(ZERO if n == 1 else c for n, c in zip(value.shape, point, strict=True))
+        axis = run_axis(point)
+        if axis is None or not self.frame.analysis.is_inline(value):
+            return point
+        if self.frame.analysis.step(value, axis) == 0:  # the same in every lane: a scalar
+            return moved_to(point, axis, ZERO)
+        return point
+
+    def builder(self, point: Point) -> ir.IRBuilder:
+        """Return where code goes that depends on a point."""
+        return self.builders[max((c.depth for c in point), default=0)]
+
+    def _compute(self, value: Value, point: Point) -> Any:
+        operation = value.owner
+        stored = self.frame.memories.get(value)
+        if stored is not None and operation not in self.own:
+            return self.load_from(stored, point, element_of(value.type))
+        assert operation is not None, "a tile argument has memory"
+        if is_view(operation):
+            return self.read_short(operation.operands[0], self._source(operation, value, point))
+        run = run_axis(point)
+        lanes = None if run is None else self.count
+        code = operation.code
+        if code is Code.CONSTANT:
+            element = element_of(value.type)
+            return r.constant(element, operation.attributes["value"], lanes)
+        if code is Code.SPLAT:
+            return self.frame.scalar(operation.operands[0])
+        if code is Code.ARANGE:
+            return self._arange(operation, point, lanes)
+        if operation in self.known_true:
+            return r.number(r.vector(r.BIT, lanes), 1)
+        if operation in self.unchanged:
+            return self.read(operation.operands[0], point)
+        if code is Code.GATHER:
+            return self._gather(operation, point)
+        if code is Code.RESHAPE:
+            return self._reshaped(operation, point)
+        if code is Code.CAT:
+            return self._concatenated(operation, point)
+        if code is Code.LOAD:
+            return self.load(operation, point)
+        assert code in ops.ELEMENTWISE, f"{code.name} has no lanes"
+        operands = [self.read(operand, point) for operand in operation.operands]
+        return self.frame.apply(self.builder(point), operation, operands)
+
+    def _arange(self, operation: Operation, point: Point, lanes: int | None) -> Any:
+        builder, (coordinate,) = self.builder(point), point
+        type_ = element_of(operation.result.type)
+        start = builder.trunc(coordinate.start, r.I32)
+        start = builder.add(start, r.number(r.I32, operation.attributes["start"]))
+        if lanes is None:
+            return start
+        offsets = r.iota(type_, lanes)
+        row = r.splat(builder, start, lanes)
+        return builder.add(row, offsets) if coordinate.step == 1 else builder.sub(row, offsets)
+
+    def _source(self, operation: Operation, value: Value, point: Point) -> Point:
+        """Return where a view reads its operand."""
+        code, operand = operation.code, operation.operands[0]
+        if code is Code.BROADCAST:
+            return tuple(ZERO if n == 1 else c for n, c in zip(operand.shape, point, strict=True))
+        if code is Code.PERMUTE:
+            order = operation.attributes["order"]
+            return tuple(point[order.index(axis)] for axis in range(len(order)))
+        if code is Code.RESHAPE:
+            kept = iter([point[axis] for axis in kept_axes(value.shape)])
+            return tuple(ZERO if n == 1 else next(kept) for n in operand.shape)
+        if code is Code.SPLIT:
+            which = operation.results.index(value)
+            return (*point, Coordinate(r.number(r.I64, which), 0, 0))
+        if code is Code.FLIP:
+            axis = operation.attributes["axis"]
+            c = point[axis]
+            last = r.number(r.I64, operand.shape[axis] - 1)
+            turned = Coordinate(self.builders[c.depth].sub(last, c.start), -c.step, c.depth)
+            return moved_to(point, axis, turned)
+        return point
+
+    # ---- memory
+
+    def address(self, stored: Memory, point: Point) -> Any:
+        """Return the address (i64) of the first lane in scratch."""
+        builder = self.builder(point)
+        address = builder.ptrtoint(stored.base, r.I64)
+        for c, stride in zip(point, stored.strides, strict=True):
+            if stride and c is not ZERO:
+                step = r.number(r.I64, stride * stored.element.bytes)
+                address = builder.add(address, builder.mul(c.start, step))
+        return address
+
+    def load_from(self, stored: Memory, point: Point, element: ScalarType) -> Any:
+        """Return what lies in scratch at a point, as registers of a dtype."""
+        builder, axis = self.builder(point), run_axis(point)
+        address = self.address(stored, point)
+        stride = 0 if axis is None else stored.strides[axis] * point[axis].step
+        if stride == 0:
+            value = memory.load_one(builder, stored.element, address, None, None)
+        elif stride == 1:
+            value = memory.load_row(builder, stored.element, address, self.count, None, None)
+        else:
+            lanes = self.spread(builder, address, stride * stored.element.bytes)
+            value = memory.load_lanes(builder, stored.element, lanes, self.count, None, None)
+        return self.frame.convert(builder, stored.element, element, value)
+
+    def store_to(self, stored: Memory, point: Point, element: ScalarType, value: Any) -> None:
+        """Write registers of a dtype to scratch at a point."""
+        builder, axis = self.builder(point), run_axis(point)
+        value = self.frame.convert(builder, element, stored.element, value)
+        address = self.address(stored, point)
+        if axis is None:
+            memory.store_one(builder, stored.element, address, value, None)
+            return
+        stride = stored.strides[axis] * point[axis].step
+        if stride == 1:
+            memory.store_row(builder, stored.element, address, value, None)
+        else:
+            lanes = self.spread(builder, address, stride * stored.element.bytes)
+            memory.store_lanes(builder, stored.element, lanes, value, None)
+
+    def spread(self, builder: ir.IRBuilder, start: Any, step: Any) -> Any:
+        """Return the vector of i64 that begins at ``start`` and goes on by ``step``, int or i64."""
+        row = r.splat(builder, start, self.count)
+        offsets = r.iota(_I64_DTYPE, self.count)
+        if isinstance(step, int):
+            step = r.number(r.I64, step)
+        return builder.add(row, builder.mul(offsets, r.splat(builder, step, self.count)))
+
+    def load(self, operation: Operation, point: Point) -> Any:
+        """Return what a LOAD reads at a point."""
+        pointer, *rest = operation.operands
+        element = element_of(operation.result.type)
+        builder, axis = self.builder(point), run_axis(point)
+        mask = self.read(rest[0], point) if rest else None
+        other = self.read(rest[1], point) if len(rest) > 1 else None
+        if axis is None:
+            address = self._redirected(operation, point, self.read(pointer, point))
+            return memory.load_one(builder, element, address, mask, other)
+        step = self.frame.analysis.step(pointer, axis, self.unchanged)
+        if step is None:
+            addresses = self.read(pointer, point)
+            return memory.load_lanes(builder, element, addresses, self.count, mask, other)
+        if step == 0 and (mask is None or self._is_uniform(rest[0], axis)):
+            alone = moved_to(point, axis, ZERO)
+            address = self._redirected(operation, alone, self.read(pointer, alone))
+            if mask is None:
+                return memory.load_one(self.builder(point), element, address, None, None)
+        start, found = self._row(pointer, point, axis, operation)
+        if isinstance(found, int) and found == element.bytes:
+            return memory.load_row(builder, element, start, self.count, mask, other)
+        addresses = self.spread(builder, start, found)
+        return memory.load_lanes(builder, element, addresses, self.count, mask, other)
+
+    def _row(
+        self, pointer: Value, point: Point, axis: int, load: Operation | None = None
+    ) -> tuple[Any, Any]:
+        """Return the address of the first lane of a point, and the step in bytes from lane to lane.
+
+        It is the address at index 0 of the run's axis, which does not change within a walk along it, plus a
+        multiple of the step: one addition a run.
+        """
+        c = point[axis]
+        origin = moved_to(point, axis, ORIGIN_RUN)
+        start, step = self.linear(pointer, origin, axis)
+        if load in self.copies:
+            start, step = self._redirected_row(load, origin, start, step)
+        builder = self.builder(point)
+        if c.start is not ZERO.start:
+            factor = r.number(r.I64, step) if isinstance(step, int) else step
+            start = builder.add(start, builder.mul(c.start, factor))
+        return start, _times(builder, step, c.step)
+
+    def _is_uniform(self, value: Value, axis: int) -> bool:
+        return self.frame.analysis.step(value, axis) == 0
+
+    def _redirected(self, operation: Operation, point: Point, address: Any) -> Any:
+        """Return the address from which to load: of the copy, where the original will be overwritten."""
+        if operation not in self.copies:
+            return address
+        overlaps, copy = self.copies[operation]
+        point = tuple(
+            ZERO if n == 1 else c for n, c in zip(operation.result.shape, point, strict=True)
+        )
+        return self.builder(point).select(overlaps, self.address(copy, point), address)
+
+    def _redirected_row(
+        self, operation: Operation, point: Point, start: Any, step: Any
+    ) -> tuple[Any, Any]:
+        overlaps, copy = self.copies[operation]
+        axis = run_axis(point)
+        assert axis is not None
+        dense = copy.strides[axis] * copy.element.bytes
+        start = self._redirected(operation, point, start)
+        if isinstance(step, int):
+            if step == dense:
+                return start, step
+            step = r.number(r.I64, step)
+        return start, self.builder(point).select(overlaps, r.number(r.I64, dense), step)
+
+    def store(self, operation: Operation, point: Point) -> None:
+        """Emit a STORE at a point."""
+        pointer, value, *rest = operation.operands
+        element = element_of(value.type)
+        builder, axis = self.builder(point), run_axis(point)
+        mask = self.read(rest[0], point) if rest else None
+        register = self.read(value, point)
+        if axis is None:
+            memory.store_one(builder, element, self.read(pointer, point), register, mask)
+            return
+        step = self.frame.analysis.step(pointer, axis, self.unchanged)
+        if step is None:
+            memory.store_lanes(builder, element, self.read(pointer, point), register, mask)
+            return
+        start, found = self._row(pointer, point, axis)
+        if isinstance(found, int) and found == element.bytes:
+            memory.store_row(builder, element, start, register, mask)
+        else:
+            addresses = self.spread(builder, start, found)
+            memory.store_lanes(builder, element, addresses, register, mask)
+
+    # ---- tiles read elsewhere
+
+    def _gather(self, operation: Operation, point: Point) -> Any:
+        source, index = operation.operands
+        axis = operation.attributes["axis"]
+        builder, stored = self.builder(point), self.frame.memory_of(source)
+        picked = self.frame.convert(
+            builder, element_of(index.type), _I64_DTYPE, self.read(index, point)
+        )
+        run = run_axis(point)
+        bound = r.number(picked.type, source.shape[axis] - 1)
+        zero = r.number(picked.type, 0)
+        picked = builder.select(builder.icmp_signed("<", picked, zero), zero, picked)
+        picked = builder.select(builder.icmp_signed(">", picked, bound), bound, picked)
+        size = stored.element.bytes
+        here = tuple(ZERO if a == axis else c for a, c in enumerate(point))
+        address = self.address(stored, here)
+        offset = builder.mul(picked, r.number(picked.type, stored.strides[axis] * size))
+        if run is None:
+            value = memory.load_one(
+                builder, stored.element, builder.add(address, offset), None, None
+            )
+        else:
+            step = 0 if run == axis else stored.strides[run] * size * point[run].step
+            addresses = builder.add(self.spread(builder, address, step), offset)
+            value = memory.load_lanes(builder, stored.element, addresses, self.count, None, None)
+        return self.frame.convert(builder, stored.element, element_of(operation.result.type), value)
+
+    def _linear_index(self, shape: Sequence[int], point: Point) -> Any:
+        """Return the place of a point in row-major order, a vector if it has a run."""
+        builder, run = self.builder(point), run_axis(point)
+        total, steps = r.number(r.I64, 0), memory.dense_strides(tuple(shape))
+        for c, stride in zip(point, steps, strict=True):
+            total = builder.add(total, builder.mul(c.start, r.number(r.I64, stride)))
+        if run is None:
+            return total
+        return self.spread(builder, total, steps[run] * point[run].step)
+
+    def _pick(self, stored: Memory, shape: Sequence[int], index: Any, point: Point) -> Any:
+        """Return the elements whose places in row-major order are given, one a lane or one in all."""
+        builder = self.builder(point)
+        address, offset = builder.ptrtoint(stored.base, r.I64), r.number(index.type, 0)
+        size = stored.element.bytes
+        if stored.strides == memory.dense_strides(tuple(shape)):
+            offset = builder.mul(index, r.number(index.type, size))
+        else:
+            for extent, dense, stride in zip(
+                shape, memory.dense_strides(tuple(shape)), stored.strides, strict=True
+            ):
+                along = builder.udiv(index, r.number(index.type, dense))
+                along = builder.urem(along, r.number(index.type, extent))
+                step = builder.mul(along, r.number(index.type, stride * size))
+                offset = builder.add(offset, step)
+        if r.lanes_of(index.type) is None:
+            return memory.load_one(
+                builder, stored.element, builder.add(address, offset), None, None
+            )
+        addresses = builder.add(r.splat(builder, address, self.count), offset)
+        return memory.load_lanes(builder, stored.element, addresses, self.count, None, None)
+
+    def _reshaped(self, operation: Operation, point: Point) -> Any:
+        (source,) = operation.operands
+        stored = self.frame.memory_of(source)
+        if stored.strides == memory.dense_strides(source.shape):
+            shape = operation.result.shape
+            view = Memory(stored.base, stored.element, memory.dense_strides(shape))
+            return self.load_from(view, point, element_of(operation.result.type))
+        index = self._linear_index(operation.result.shape, point)
+        value = self._pick(stored, source.shape, index, point)
+        return self.frame.convert(
+            self.builder(point), stored.element, element_of(operation.result.type), value
+        )
+
+    def _concatenated(self, operation: Operation, point: Point) -> Any:
+        axis, builder = operation.attributes["axis"], self.builder(point)
+        first, second = (self.frame.memory_of(operand) for operand in operation.operands)
+        element, run = element_of(operation.result.type), run_axis(point)
+        border = operation.operands[0].shape[axis]
+        c = point[axis]
+        moved = Coordinate(builder.sub(c.start, r.number(r.I64, border)), c.step, c.depth)
+        there = moved_to(point, axis, moved)
+        addresses = [self.address(first, point), self.address(second, there)]
+        if run is None:
+            inside = builder.icmp_signed("<", c.start, r.number(r.I64, border))
+            address = builder.select(inside, *addresses)
+            value = memory.load_one(builder, first.element, address, None, None)
+        else:
+            steps = [m.strides[run] * m.element.bytes * point[run].step for m in (first, second)]
+            rows = [self.spread(builder, a, s) for a, s in zip(addresses, steps, strict=True)]
+            index = self.spread(builder, c.start, c.step)
+            inside = builder.icmp_signed("<", index, r.number(index.type, border))
+            addresses = builder.select(inside, *rows)
+            value = memory.load_lanes(builder, first.element, addresses, self.count, None, None)
+        return self.frame.convert(builder, first.element, element, value)
+
+    # ---- steps
+
+    def linear(self, value: Value, point: Point, axis: int) -> tuple[Any, Any]:
+        """Return a regular value along the run of a point: its first lane, and the step between lanes.
+
+        Args:
+            value: A tile of integers or pointers that has a step along the axis.
+            point: Its run lies on ``axis``.
+            axis: Of the value's shape.
+
+        Returns:
+            A scalar of the value's register type, and an int or such a scalar (of pointers: in bytes).
+        """
+        key = (value, *((id(c.start), c.step) for c in point), axis, self.count, "linear")
+        if key not in self._memo:
+            self._alive.append(point)
+            self._memo[key] = self._linear(value, point, axis)
+        found: tuple[Any, Any] = self._memo[key]
+        return found
+
+    def _linear(self, value: Value, point: Point, axis: int) -> tuple[Any, Any]:
+        step = self.frame.analysis.step(value, axis, self.unchanged)
+        if step == 0 or point[axis].step == 0:
+            alone = moved_to(point, axis, ZERO) if step == 0 else point
+            return self.read_short(value, alone), 0
+        operation = value.owner
+        assert operation is not None
+        builder, code = self.builder(point), operation.code
+        if operation in self.unchanged:
+            return self.linear(operation.operands[0], point, axis)
+        if code is Code.ARANGE:
+            start = builder.trunc(point[0].start, r.I32)
+            begin = r.number(r.I32, operation.attributes["start"])
+            return builder.add(start, begin), point[0].step
+        if is_view(operation):
+            source = self._source(operation, value, point)
+            run = run_axis(source)
+            assert run is not None
+            return self.linear(operation.operands[0], source, run)
+        parts = [self.linear(operand, point, axis) for operand in operation.operands]
+        return self._combine(builder, operation, parts)
+
+    def _combine(
+        self, builder: ir.IRBuilder, operation: Operation, parts: list[tuple[Any, Any]]
+    ) -> tuple[Any, Any]:
+        starts, steps = [p[0] for p in parts], [p[1] for p in parts]
+        start = self.frame.apply(builder, operation, starts)
+        code = operation.code
+        if code is Code.ADD:
+            return start, _add(builder, steps[0], steps[1])
+        if code is Code.SUB:
+            return start, _add(builder, steps[0], _times(builder, steps[1], -1))
+        if code is Code.NEG:
+            return start, _times(builder, steps[0], -1)
+        if code is Code.MUL:
+            moving = 0 if not _is_zero(steps[0]) else 1
+            return start, _times(builder, steps[moving], starts[1 - moving])
+        if code is Code.SHL:
+            bits = starts[1]
+            if isinstance(steps[0], int):
+                steps[0] = r.number(starts[0].type, steps[0])
+            return start, builder.shl(steps[0], bits)
+        if code is Code.PTR_ADD:
+            element = element_of(operation.result.type)
+            assert isinstance(element, Pointer)
+            offset = element_of(operation.operands[1].type)
+            moved = self._widened(builder, offset, steps[1])
+            return start, _add(builder, steps[0], _times(builder, moved, element.element.bytes))
+        if code is Code.CAST:
+            source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
+            if isinstance(steps[0], int):
+                return start, steps[0]
+            if isinstance(source, DType) and isinstance(target, DType):
+                signed = _as_signed(source)
+                return start, self.frame.convert(builder, signed, target, steps[0])
+            return start, steps[0]
+        return start, steps[0]
+
+    def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Any) -> Any:
+        """Return a step as i64; steps are signed, whatever the offsets are."""
+        if isinstance(step, int):
+            return step
+        if isinstance(element, DType):
+            return self.frame.convert(builder, _as_signed(element), _I64_DTYPE, step)
+        return step
+
+
+def _as_signed(element: DType) -> DType:
+    return DTYPES[f"i{element.bits}"]
+
+
+def _is_zero(step: Any) -> bool:
+    return isinstance(step, int) and step == 0
+
+
+def _add(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if _is_zero(a):
+        return b
+    if _is_zero(b):
+        return a
+    if isinstance(a, int):
+        a = r.number(b.type, a)
+    if isinstance(b, int):
+        b = r.number(a.type, b)
+    return builder.add(a, b)
+
+
+def _times(builder: ir.IRBuilder, step: Any, factor: Any) -> Any:
+    """Return a step times an int or a register."""
+    if isinstance(step, int) and isinstance(factor, int):
+        return step * factor
+    if isinstance(step, int):
+        return factor if step == 1 else builder.mul(factor, r.number(factor.type, step))
+    if isinstance(factor, int):
+        return step if factor == 1 else builder.mul(step, r.number(step.type, factor))
+    return builder.mul(step, factor)

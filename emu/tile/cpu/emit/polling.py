@@ -1,0 +1,313 @@
+"""Code by which long loops let Python in: signals, time-outs and the stop of a world reach a running kernel.
+
+A ``while`` loop, and the loop over the programs of a grid, count their rounds down. When the count is up they
+look at the clock, and where 20 ms have passed they ask Python whether to go on. A round costs a decrement and
+a branch; the count adapts so that the clock is read every few milliseconds.
+
+A loop whose condition depends on what it reads from memory waits, as long as it reads the same: it also says
+what it read, and where.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from emu.tile.cpu import call
+from emu.tile.cpu.emit.atomic import to_integer
+from emu.tile.cpu.emit.frame import Frame, is_tile
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.reports import LOOP_CODES, Loop, Read
+from emu.tile.ir import Operation, Region, Value
+from emu.tile.ops import Code
+from emu.tile.types import DType, Pointer, element_of
+
+_POINTER = ir.PointerType()
+_MEMORY = frozenset({Code.LOAD, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
+_TICK = ir.FunctionType(r.I64, [_POINTER, _POINTER])
+_ASK_NS = 20_000_000
+_SHORT_NS, _LONG_NS = 2_500_000, 10_000_000
+_MOST_ROUNDS = 1 << 20
+_LIGHT, _HEAVY = 256, 16
+"""Rounds before the clock is read first: of a loop that computes scalars only, and of others."""
+
+_MONOTONIC = 1
+
+
+def word(builder: ir.IRBuilder, base: Any, number: int) -> Any:
+    """Return the address of a word of a table."""
+    return builder.gep(base, [r.number(r.I64, 8 * number)], source_etype=r.BYTE)
+
+
+def read(builder: ir.IRBuilder, base: Any, number: int, type_: Any = r.I64) -> Any:
+    """Return a word of a table."""
+    return builder.load(word(builder, base, number), typ=type_)
+
+
+def write(builder: ir.IRBuilder, base: Any, number: int, value: Any) -> None:
+    """Set a word of a table."""
+    register = r.number(r.I64, value) if isinstance(value, int) else value
+    builder.store(register, word(builder, base, number))
+
+
+def emit_tick(module: ir.Module) -> ir.Function:
+    """Emit what a loop calls when its count is up: gives the next count, or 0 where it shall stop."""
+    function = ir.Function(module, _TICK, "tick")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("optnone")  # it runs seldom, and is compiled with every kernel
+    table, told = function.args
+    begin, running, first, measured, ask = (function.append_basic_block() for _ in range(5))
+    builder = ir.IRBuilder(begin)
+    now = _clock(module, builder)
+    ended = builder.icmp_signed("==", read(builder, told, call.LOOP), r.number(r.I64, call.ENDED))
+    builder.cbranch(ended, ask, running)
+    builder.position_at_end(running)
+    asked = read(builder, told, call.ASKED)
+    budget = read(builder, told, call.BUDGET)
+    builder.cbranch(builder.icmp_signed("==", asked, r.number(r.I64, 0)), first, measured)
+    builder.position_at_end(first)
+    for which in (call.ASKED, call.SEEN):
+        write(builder, told, which, now)
+    doubled = builder.shl(budget, r.number(r.I64, 1))
+    write(builder, told, call.BUDGET, doubled)
+    builder.ret(doubled)
+    builder.position_at_end(measured)
+    spent = builder.sub(now, read(builder, told, call.SEEN))
+    write(builder, told, call.SEEN, now)
+    adapted = _adapted(builder, budget, spent)
+    write(builder, told, call.BUDGET, adapted)
+    due = builder.icmp_signed(">=", builder.sub(now, asked), r.number(r.I64, _ASK_NS))
+    go_on = function.append_basic_block()
+    builder.cbranch(due, ask, go_on)
+    builder.position_at_end(go_on)
+    builder.ret(adapted)
+    builder.position_at_end(ask)
+    write(builder, told, call.ASKED, now)
+    write(builder, told, call.CALLED, 1)
+    _emit_question(function, builder, table, told)
+    return function
+
+
+def _clock(module: ir.Module, builder: ir.IRBuilder) -> Any:
+    kind = ir.FunctionType(r.I32, [r.I32, _POINTER])
+    clock = ir.Function(module, kind, "clock_gettime")
+    time = builder.alloca(r.I64, 2)
+    builder.call(clock, [r.number(r.I32, _MONOTONIC), time])
+    seconds = builder.mul(read(builder, time, 0), r.number(r.I64, 10**9))
+    return builder.add(seconds, read(builder, time, 1))
+
+
+def _adapted(builder: ir.IRBuilder, budget: Any, spent: Any) -> Any:
+    """Return how many rounds to count next, of how many took how long."""
+    few, many = r.number(r.I64, 1), r.number(r.I64, _MOST_ROUNDS)
+    more = builder.shl(budget, few)
+    more = builder.select(builder.icmp_signed(">", more, many), many, more)
+    fewer = builder.lshr(budget, r.number(r.I64, 2))
+    fewer = builder.select(builder.icmp_signed("<", fewer, few), few, fewer)
+    short = builder.icmp_signed("<", spent, r.number(r.I64, _SHORT_NS))
+    long = builder.icmp_signed(">", spent, r.number(r.I64, _LONG_NS))
+    return builder.select(short, more, builder.select(long, fewer, budget))
+
+
+def _emit_question(function: ir.Function, builder: ir.IRBuilder, table: Any, told: Any) -> None:
+    """Ask Python; the first time a thread does, it is given what it asks by."""
+    nobody = ir.Constant(_POINTER, None)
+    prepare, ready, question, no_answer = (function.append_basic_block() for _ in range(4))
+    watch = read(builder, table, call.WATCH, _POINTER)
+    builder.cbranch(builder.icmp_unsigned("==", watch, nobody), prepare, ready)
+    builder.position_at_end(prepare)
+    facts = read(builder, table, call.FACTS, _POINTER)
+    kind = ir.FunctionType(ir.VoidType(), [])
+    builder.call(r.Callee(read(builder, facts, call.PREPARE, _POINTER), kind), [])
+    builder.branch(ready)
+    builder.position_at_end(ready)
+    watch = read(builder, table, call.WATCH, _POINTER)
+    builder.cbranch(builder.icmp_unsigned("==", watch, nobody), no_answer, question)
+    builder.position_at_end(question)
+    builder.call(r.Callee(read(builder, table, call.GUARD, _POINTER), kind), [])
+    asking = ir.FunctionType(r.I64, [r.I64])
+    answer = builder.call(r.Callee(watch, asking), [builder.ptrtoint(told, r.I64)])
+    stop = builder.icmp_signed("!=", answer, r.number(r.I64, 0))
+    budget = read(builder, told, call.BUDGET)
+    builder.ret(builder.select(stop, r.number(r.I64, 0), budget))
+    builder.position_at_end(no_answer)
+    builder.ret(read(builder, told, call.BUDGET))
+
+
+class Polls:
+    """Collects the ``while`` loops of a kernel while they are emitted.
+
+    Args:
+        table: Register: address of what the entry was told.
+        tick: The function of :func:`emit_tick`.
+    """
+
+    def __init__(self, table: Any, tick: ir.Function) -> None:
+        self.loops: list[Loop] = []
+        self._table = table
+        self._tick = tick
+
+    def begin(self, frame: Frame, operation: Operation) -> LoopPoll:
+        """Emit what stands before a loop."""
+        waits = _waited_for(operation)
+        told = frame.entry.alloca(r.I64, call.PAIRS + 2 * len(waits))
+        poll = LoopPoll(frame, operation, self._table, self._tick, told, waits)
+        self.loops.append(poll.loop)
+        poll.number = len(self.loops)
+        return poll
+
+
+class LoopPoll:
+    """One ``while`` loop."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        operation: Operation,
+        table: Any,
+        tick: ir.Function,
+        told: Any,
+        waits: list[Operation],
+    ) -> None:
+        self.number = 0
+        self.loop = Loop(str(operation.location or "unknown place"), tuple(map(_read_of, waits)))
+        self._frame = frame
+        self._table, self._tick, self._told = table, tick, told
+        self._waits = waits
+        self._rounds = _HEAVY if _is_heavy(operation) else _LIGHT
+        # Both stay in registers: a loop of few rounds pays for nothing else.
+        self._left, self._late = frame.variable(r.I64), frame.variable(r.BIT)
+        frame.builder.store(r.number(r.I64, self._rounds), self._left)
+        frame.builder.store(r.number(r.BIT, 0), self._late)
+
+    def repeat(self, head: ir.Block) -> None:
+        """Emit the way back to the head of the loop."""
+        frame = self._frame
+        builder = frame.builder
+        left = builder.sub(builder.load(self._left, typ=r.I64), r.number(r.I64, 1))
+        builder.store(left, self._left)
+        due, first, tick = frame.block("due"), frame.block("first"), frame.block("tick")
+        again = frame.block("again")
+        builder.cbranch(builder.icmp_signed(">", left, r.number(r.I64, 0)), head, due)
+        builder = ir.IRBuilder(due)
+        builder.cbranch(builder.load(self._late, typ=r.BIT), tick, first)
+        builder = ir.IRBuilder(first)
+        builder.store(r.number(r.BIT, 1), self._late)
+        for which, value in ((call.ASKED, 0), (call.BUDGET, self._rounds), (call.CALLED, 0)):
+            write(builder, self._told, which, value)
+        builder.branch(tick)
+        frame.start_block(tick)
+        builder = frame.builder
+        write(builder, self._told, call.LOOP, self.number)
+        write(builder, self._told, call.COUNT, len(self._waits))
+        for n, operation in enumerate(self._waits):
+            address, bits = self._seen(operation)
+            write(builder, self._told, call.PAIRS + 2 * n, address)
+            write(builder, self._told, call.PAIRS + 2 * n + 1, bits)
+        self._ask(again)
+        frame.start_block(again)
+        frame.builder.branch(head)
+
+    def end(self) -> None:
+        """Emit what stands behind the loop: who waited says that it no longer does."""
+        frame = self._frame
+        late, said, after = frame.block("late"), frame.block("said"), frame.block("after")
+        frame.builder.cbranch(frame.builder.load(self._late, typ=r.BIT), late, after)
+        frame.start_block(late)
+        asked = read(frame.builder, self._told, call.CALLED)
+        frame.builder.cbranch(
+            frame.builder.icmp_signed("==", asked, r.number(r.I64, 0)), after, said
+        )
+        frame.start_block(said)
+        write(frame.builder, self._told, call.LOOP, call.ENDED)
+        self._ask(after)
+        frame.start_block(after)
+
+    def _ask(self, go_on: ir.Block) -> None:
+        frame = self._frame
+        rounds = frame.builder.call(self._tick, [self._table, self._told])
+        frame.builder.store(rounds, self._left)
+        stop = frame.block("stop")
+        frame.builder.cbranch(
+            frame.builder.icmp_signed(">", rounds, r.number(r.I64, 0)), go_on, stop
+        )
+        ir.IRBuilder(stop).ret(r.number(r.I64, LOOP_CODES + self.number))
+
+    def _seen(self, operation: Operation) -> tuple[Any, Any]:
+        """Return the address that an operation read, or 0, and what was there."""
+        frame, builder = self._frame, self._frame.builder
+        value = operation.results[0]
+        bits = to_integer(builder, element_of(value.type), frame.scalar(value))
+        if bits.type.width < 64:
+            bits = builder.zext(bits, r.I64)
+        if operation.code not in _MEMORY:
+            return 0, bits
+        return frame.scalar(operation.operands[0]), bits
+
+
+def _read_of(operation: Operation) -> Read:
+    element = element_of(operation.results[0].type)
+    by_address = operation.code in _MEMORY
+    name = "" if isinstance(element, Pointer) else element.name
+    return Read(str(operation.location or "unknown place"), name, by_address)
+
+
+def _operations(region: Region) -> list[Operation]:
+    found = []
+    for operation in region.operations:
+        found.append(operation)
+        for inner in operation.regions:
+            found.extend(_operations(inner))
+    return found
+
+
+def _is_heavy(operation: Operation) -> bool:
+    """Say whether a round may take long: it has tiles, or loops."""
+    return any(
+        inner.code in (Code.WHILE, Code.FOR)
+        or any(is_tile(v) for v in (*inner.operands, *inner.results))
+        for region in operation.regions
+        for inner in _operations(region)
+    )
+
+
+def _waited_for(operation: Operation) -> list[Operation]:
+    """Return the operations of a loop that bring what its condition depends on from memory, as scalars."""
+    before, after = operation.regions
+    own = {id(o): o for region in (before, after) for o in region.operations}
+    around: dict[int, Operation] = {}
+    for outer in own.values():
+        for region in outer.regions:
+            around.update((id(inner), outer) for inner in _operations(region))
+    carried = dict(zip(before.arguments, after.terminator.operands, strict=False))
+    carried.update(zip(after.arguments, before.terminator.operands[1:], strict=False))
+    needed: dict[int, Operation] = {}
+    pending, seen = [before.terminator.operands[0]], set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in carried:
+            pending.append(carried[value])
+        found = value.owner
+        if found is None or (id(found) not in own and id(found) not in around):
+            continue
+        found = around.get(id(found), found)
+        if id(found) not in needed:
+            needed[id(found)] = found
+            inner = [o for region in found.regions for o in _operations(region)]
+            pending.extend(v for o in (found, *inner) for v in o.operands)
+    return [o for key, o in own.items() if key in needed and _brings(o)]
+
+
+def _brings(operation: Operation) -> bool:
+    """Say whether an operation has one scalar result, which comes from memory or from a tile."""
+    results = operation.results
+    if len(results) != 1 or not isinstance(results[0].type, DType | Pointer):
+        return False
+    inner = [o for region in operation.regions for o in _operations(region)]
+    touches = any(o.code in _MEMORY for o in (operation, *inner))
+    return touches or any(is_tile(v) for v in operation.operands)

@@ -1,0 +1,1 @@
+"""Arithmetic on LLVM vectors: element-wise operations, conversions, mathematical functions."""

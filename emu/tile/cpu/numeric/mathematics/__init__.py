@@ -1,0 +1,59 @@
+"""Mathematical functions on registers: f32 by polynomials of our own, f64 by the C library.
+
+The functions of f32 have no branches, but ``sin``, ``cos`` and ``tan``, which look whether a lane is too
+large for the short reduction. All stay within 2 units in the last place for every argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from emu.tile.cpu.numeric.mathematics import error, exponential, library, logarithm, trigonometric
+from emu.tile.cpu.numeric.vector_builder import Lanes, intrinsic
+from emu.tile.ops import Code
+
+
+def _rsqrt(lanes: Lanes, x: Any) -> Any:
+    return lanes.builder.fdiv(lanes.f32(1.0), intrinsic(lanes.builder, "sqrt", (x,)))
+
+
+FUNCTIONS: dict[Code, Callable[..., Any]] = {
+    Code.EXP: exponential.exp,
+    Code.EXP2: exponential.exp2,
+    Code.EXPM1: exponential.expm1,
+    Code.LOG: logarithm.log,
+    Code.LOG2: logarithm.log2,
+    Code.LOG10: logarithm.log10,
+    Code.LOG1P: logarithm.log1p,
+    Code.RSQRT: _rsqrt,
+    Code.SIN: trigonometric.sin,
+    Code.COS: trigonometric.cos,
+    Code.TAN: trigonometric.tan,
+    Code.ASIN: trigonometric.asin,
+    Code.ACOS: trigonometric.acos,
+    Code.ATAN: trigonometric.atan,
+    Code.SINH: exponential.sinh,
+    Code.COSH: exponential.cosh,
+    Code.TANH: exponential.tanh,
+    Code.ERF: error.erf,
+    Code.SIGMOID: exponential.sigmoid,
+    Code.POW: logarithm.pow_,
+    Code.ATAN2: trigonometric.atan2,
+}
+"""The function of f32 for each code."""
+
+
+def emit(lanes: Lanes, code: Code, values: Sequence[Any], *, double: bool) -> Any:
+    """Emit a function of one or two floats.
+
+    Args:
+        lanes: Where the code goes, and how many lanes.
+        code: From ``exp`` to ``sigmoid`` (not ``sqrt``), ``pow`` or ``atan2``.
+        values: Registers of float, or of double.
+        double: Whether they are double.
+
+    Returns:
+        The register of the result.
+    """
+    return library.emit(lanes, code, values) if double else FUNCTIONS[code](lanes, *values)

@@ -1,0 +1,48 @@
+"""Functions of doubles: the C library's, lane by lane, in a loop that lies outside the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from emu.tile.cpu.numeric.mathematics.shared import by_lane
+from emu.tile.cpu.numeric.vector_builder import Lanes, declare, intrinsic, scalar_of
+from emu.tile.ops import Code
+
+
+def emit(lanes: Lanes, code: Code, values: Sequence[Any]) -> Any:
+    """Emit a function of doubles.
+
+    Args:
+        lanes: Where the code goes, and how many lanes.
+        code: From ``exp`` to ``sigmoid``, ``pow`` or ``atan2``.
+        values: Registers of double.
+
+    Returns:
+        The register of the result.
+    """
+    build = lanes.builder
+    if code is Code.SQRT:
+        return intrinsic(build, "sqrt", values)
+    if code is Code.RSQRT:
+        return build.fdiv(lanes.f64(1.0), intrinsic(build, "sqrt", values))
+    if code is Code.SIGMOID:
+        # 1 / (1 + exp(-x)), without the overflow that would lose small results
+        x = values[0]
+        power = call(lanes, "exp", [build.fneg(lanes.abs(x))])
+        negative = build.fcmp_ordered("<", x, lanes.f64(0.0))
+        top = build.select(negative, power, lanes.f64(1.0))
+        return build.fdiv(top, build.fadd(power, lanes.f64(1.0)))
+    return call(lanes, code.name.lower(), values)
+
+
+def fmod(lanes: Lanes, x: Any, y: Any) -> Any:
+    """Emit the remainder of a division of doubles."""
+    return call(lanes, "fmod", (x, y))
+
+
+def call(lanes: Lanes, name: str, values: Sequence[Any]) -> Any:
+    """Emit calls of a function of libm, of floats or of doubles, for each lane."""
+    scalar = scalar_of(values[0].type)
+    function = declare(lanes.builder, name, scalar, [scalar] * len(values))
+    return by_lane(lanes, name, lambda build, *one: build.call(function, one), values)

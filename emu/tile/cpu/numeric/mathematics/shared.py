@@ -1,0 +1,166 @@
+"""What the functions share: how one is kept out of its caller, and how floats are scaled by powers of two.
+
+The coefficients in these modules are minimax fits (Remez exchange in 40 digits, then rounded); what is
+said beside them is the relative error that they leave in the function over the interval. The functions
+of f32 that are called most are computed in f32; the others in f64, which leaves one rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from emu.tile.cpu.numeric.vector_builder import (
+    BIT,
+    DOUBLE,
+    FLOAT,
+    I32,
+    I64,
+    Lanes,
+    Literal,
+    declare,
+    mangle,
+    number,
+)
+
+ROUND_32 = 1.5 * 2.0**23
+"""Added to a small f32, it leaves the nearest integer in the last bits."""
+ROUND_64 = 1.5 * 2.0**52
+"""Added to a small f64, it leaves the nearest integer in the last bits."""
+
+
+def outlined(
+    lanes: Lanes, name: str, body: Callable[..., Any], values: Sequence[Any], *, inline: bool = True
+) -> Any:
+    """Emit a call of a function of the module that is made by ``body``, once for each type.
+
+    Args:
+        lanes: Where the call goes.
+        name: What distinguishes the function from others.
+        body: ``body(lanes, *values)`` emits the code and returns the result; it may add blocks.
+        values: Arguments.
+        inline: Whether LLVM may inline it.
+
+    Returns:
+        The result, of the type of the first argument.
+    """
+    module, type_ = lanes.builder.module, values[0].type
+    symbol = f"emu.{name}.{mangle(type_)}"
+    if symbol not in module.globals:
+        types = [value.type for value in values]
+        function = ir.Function(module, ir.FunctionType(type_, types), symbol)
+        function.linkage = "internal"
+        if not inline:
+            function.attributes.add("noinline")
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        builder.ret(body(Lanes(builder, lanes.count), *function.args))
+    return lanes.builder.call(module.globals[symbol], list(values))
+
+
+def by_lane(lanes: Lanes, name: str, scalar: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Emit for each lane what there are no vectors for: a loop, in a function of the module.
+
+    Args:
+        lanes: Where the code goes.
+        name: What distinguishes the function from others.
+        scalar: ``scalar(builder, *one)`` emits the code of one lane and returns its result.
+        values: Arguments, of one type, which is the result's as well.
+    """
+    if lanes.count is None:
+        return scalar(lanes.builder, *values)
+    count = lanes.count
+
+    def body(inner: Lanes, *vectors: Any) -> Any:
+        build = inner.builder
+        entry, type_ = build.block, vectors[0].type
+        loop, done = build.append_basic_block("loop"), build.append_basic_block("done")
+        build.branch(loop)
+        build.position_at_end(loop)
+        lane, result = build.phi(I32), build.phi(type_)
+        lane.add_incoming(number(I32, 0), entry)
+        result.add_incoming(Literal(type_, "poison"), entry)
+        value = scalar(build, *(build.extract_element(vector, lane) for vector in vectors))
+        updated = build.insert_element(result, value, lane)
+        following = build.add(lane, number(I32, 1))
+        lane.add_incoming(following, loop)
+        result.add_incoming(updated, loop)
+        build.cbranch(build.icmp_unsigned("<", following, number(I32, count)), loop, done)
+        build.position_at_end(done)
+        return updated
+
+    return outlined(lanes, f"each.{name}", body, values, inline=False)
+
+
+def any_lane(lanes: Lanes, condition: Any) -> Any:
+    """Return whether a condition holds in any lane."""
+    if lanes.count is None:
+        return condition
+    name = f"llvm.vector.reduce.or.{mangle(condition.type)}"
+    return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
+
+
+def unlikely(lanes: Lanes, condition: Any, usual: Any, other: Callable[[], Any]) -> Any:
+    """Return ``usual``, or ``other()``, whose code runs only if the condition holds in any lane.
+
+    This adds blocks: it is for the body of what is ``outlined``.
+    """
+    build = lanes.builder
+    before = build.block
+    with build.if_then(any_lane(lanes, condition), likely=False):
+        value = other()
+        inside = build.block
+    result = build.phi(usual.type)
+    result.add_incoming(usual, before)
+    result.add_incoming(value, inside)
+    return result
+
+
+def in_double(lanes: Lanes, name: str, body: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Emit a function of f32 that ``body`` computes in f64."""
+
+    def widened(inner: Lanes, *arguments: Any) -> Any:
+        build = inner.builder
+        wide = [build.fpext(argument, inner.type(DOUBLE)) for argument in arguments]
+        return build.fptrunc(body(inner, *wide), inner.type(FLOAT))
+
+    return outlined(lanes, name, widened, values)
+
+
+def nearest_32(lanes: Lanes, x: Any, factor: float) -> tuple[Any, Any]:
+    """Return the integer next to x * factor: as f32, and in the last bits of an i32."""
+    build = lanes.builder
+    shifted = lanes.fma(x, lanes.f32(factor), lanes.f32(ROUND_32))
+    return build.fsub(shifted, lanes.f32(ROUND_32)), lanes.cast(shifted, I32)
+
+
+def nearest_64(lanes: Lanes, x: Any, factor: float) -> tuple[Any, Any]:
+    """Return the integer next to x * factor: as f64, and in the last bits of an i64."""
+    build = lanes.builder
+    shifted = lanes.fma(x, lanes.f64(factor), lanes.f64(ROUND_64))
+    return build.fsub(shifted, lanes.f64(ROUND_64)), lanes.cast(shifted, I64)
+
+
+def scale_32(lanes: Lanes, x: Any, exponent: Any) -> Any:
+    """Return x * 2**n in one rounding, by two factors: n, in the last bits, is in -252 ... 254."""
+    build = lanes.builder
+    whole = build.shl(exponent, lanes.i32(23))
+    half = build.and_(build.ashr(whole, lanes.i32(1)), lanes.i32(-1 << 23))
+    one = lanes.i32(0x3F800000)
+    x = build.fmul(x, lanes.cast(build.add(half, one), FLOAT))
+    return build.fmul(x, lanes.cast(build.add(build.sub(whole, half), one), FLOAT))
+
+
+def power_32(lanes: Lanes, exponent: Any) -> Any:
+    """Return 2**n as f32: n, in the last bits, is in -126 ... 127."""
+    build = lanes.builder
+    bits = build.add(build.shl(exponent, lanes.i32(23)), lanes.i32(0x3F800000))
+    return lanes.cast(bits, FLOAT)
+
+
+def power_64(lanes: Lanes, exponent: Any) -> Any:
+    """Return 2**n as f64: n, in the last bits, is in -1022 ... 1023."""
+    build = lanes.builder
+    bits = build.add(build.shl(exponent, lanes.i64(52)), lanes.i64(0x3FF0000000000000))
+    return lanes.cast(bits, DOUBLE)

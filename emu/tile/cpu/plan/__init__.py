@@ -1,0 +1,1 @@
+"""What is computed where: inline values, loop groups and their order."""

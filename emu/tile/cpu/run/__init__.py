@@ -1,0 +1,1 @@
+"""Execution of compiled functions: launches, threads, interruption, crashes."""

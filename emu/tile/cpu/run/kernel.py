@@ -1,0 +1,227 @@
+"""Compiled kernels: what can be launched, saved and loaded. Nothing of the compiler is needed for it."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from emu.tile.cpu import call, native
+from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
+from emu.tile.cpu.run import crash, pool, watching
+from emu.tile.cpu.run.thread import memory as _memory
+
+_Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+
+
+class ProgramAssertionError(AssertionError):
+    """A condition that a kernel asserts did not hold.
+
+    Attributes:
+        program: Numbers x, y, z of the program.
+        location: Where the assert stands: file, line and column.
+    """
+
+    def __init__(self, message: str, program: tuple[int, int, int], location: str) -> None:
+        super().__init__(f"{message} (program {program}, {location})")
+        self.program = program
+        self.location = location
+
+
+@dataclass
+class Kernel:
+    """A kernel in native code.
+
+    Attributes:
+        name: Of the kernel's function.
+        symbol: Of the code in the object file.
+        format: How :mod:`struct` packs the arguments, 8 bytes each.
+        scratch_bytes: What a thread needs while it runs programs.
+        asserts: The asserts, by number.
+        prints: The prints, by number.
+        loops: The WHILE loops, by number.
+        parameters: Name and type of each argument.
+        place: File and line of the kernel; empty if not known.
+        code: The object file.
+        llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
+        echo: What receives the text of prints. Default: standard output.
+        program_ns: What a program took when last seen, in nanoseconds of one thread; 0: never run.
+    """
+
+    name: str
+    symbol: str
+    format: str
+    scratch_bytes: int
+    asserts: tuple[Assert, ...]
+    prints: tuple[Print, ...]
+    loops: tuple[Loop, ...]
+    parameters: tuple[tuple[str, str], ...]
+    place: str
+    code: bytes
+    llvm: str = field(default="", repr=False)
+    echo: Callable[[str], None] | None = field(default=None, repr=False)
+    program_ns: int = field(default=0, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.address = native.load_once(self.code, self.symbol)
+        self._entry: Any = _Entry(self.address)
+        self._callback: Any = CALLBACK(self._print) if self.prints else None
+        self._facts = (ctypes.c_int64 * call.FACTS_WORDS)()
+        self._facts_address = ctypes.addressof(self._facts)
+        if self._callback is not None:
+            self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._facts[call.PREPARE] = watching.prepare_address()
+        self._facts[call.KERNEL] = watching.enrol(self)
+        note = crash.note(self.name, self.place, self.parameters)
+        self._note = ctypes.create_string_buffer(note)
+        self._facts[call.NOTE] = ctypes.addressof(self._note)
+        self._facts[call.NOTE_BYTES] = len(note)
+        crash.install()
+
+    def to_bytes(self) -> bytes:
+        """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
+        kept = (self.name, self.symbol, self.format, self.scratch_bytes)
+        facts = (self.asserts, self.prints, self.loops, self.parameters, self.place)
+        return pickle.dumps((*kept, *facts, self.code))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Kernel:
+        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code.
+
+        Raises:
+            TypeError: ``data`` is no bytes.
+            ValueError: It is not what :meth:`to_bytes` gives.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data must be bytes, but got {type(data).__name__}")
+        try:
+            return cls(*pickle.loads(data))
+        except (pickle.PickleError, EOFError, TypeError, LookupError, AttributeError) as error:
+            raise ValueError(f"data must be what to_bytes() gave, but is not: {error}") from error
+
+    def launch(self, arguments: int, x: int = 1, y: int = 1, z: int = 1, threads: int = 1) -> None:
+        """Run the programs of a grid, and return when all have ended.
+
+        Args:
+            arguments: Address of the arguments, packed as ``format`` says.
+            x: Extent of the grid, as are ``y`` and ``z``; programs run in the order x fastest.
+            y: As ``x``.
+            z: As ``x``.
+            threads: How many may run programs at once; fewer do where that is faster.
+
+        Raises:
+            ProgramAssertionError: A program's assert failed; others may have run or not.
+        """
+        total = x * y * z
+        if threads > 1 and total > 1:
+            status = pool.run(self, arguments, total, (x, y, z), threads)
+        else:
+            status = self.run_part(arguments, 0, total, (x, y, z))
+        if status:
+            self._fail(status, x, y)
+
+    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+        """Return what packs arguments and launches in one step.
+
+        Args:
+            threads: As in :meth:`launch`.
+
+        Returns:
+            ``run(x, y, z, values)``, with the values that ``format`` packs; raises as :meth:`launch`.
+
+        Raises:
+            ValueError: The arguments take more than 64 KiB.
+        """
+        packer = struct.Struct(call.CALL.format + self.format)
+        if packer.size > call.BYTES:
+            raise ValueError(
+                f"arguments of a kernel must take at most {call.BYTES - call.CALL.size} bytes, but those of "
+                f"{self.name} take {packer.size - call.CALL.size}"
+            )
+        pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
+        memory, needed = _memory, self.scratch_bytes
+        worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
+
+        def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+            total = x * y * z
+            table, address, arguments, place, size, _ = memory.all
+            if size < needed:
+                place = memory.grow(needed)
+            pack_into(table, 0, arguments, 0, total, x, y, z, place, facts, 0, 0, *values)
+            if threads == 1 or total == 1:
+                status = entry(address)
+            elif 0 < self.program_ns * total < worth:
+                began = clock()
+                status = entry(address)
+                self.program_ns = max(1, (clock() - began) // total)
+            else:
+                status = pool.run(self, arguments, total, (x, y, z), threads)
+            if status:
+                self._fail(status, x, y)
+
+        return run
+
+    def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
+        """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
+        return self._call(arguments, first, last, grid, 0, 0)
+
+    def run_shared(
+        self, arguments: int, last: int, grid: tuple[int, int, int], counter: int, step: int
+    ) -> int:
+        """Run programs that nobody else has taken, ``step`` at a time, until none before ``last`` is left.
+
+        Args:
+            arguments: As in :meth:`launch`.
+            last: Number of the program after the last.
+            grid: Its extents.
+            counter: Address of an i64, the number of the first program that is not taken.
+            step: How many to take at once.
+
+        Returns:
+            0, or the status of a failed assert; then nobody takes another program.
+        """
+        return self._call(arguments, 0, last, grid, counter, step)
+
+    def _call(
+        self,
+        arguments: int,
+        first: int,
+        last: int,
+        grid: tuple[int, int, int],
+        counter: int,
+        step: int,
+    ) -> int:
+        table, address, _, place, size, _ = _memory.all
+        if size < self.scratch_bytes:
+            place = _memory.grow(self.scratch_bytes)
+        facts = self._facts_address
+        call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
+        status: int = self._entry(address)
+        return status
+
+    def _print(self, index: int, address: int) -> None:
+        text = self.prints[index].text(address)
+        if self.echo is not None:
+            self.echo(text)
+        else:
+            sys.stdout.write(text + "\n")
+
+    def check_stopped(self, status: int, grid: tuple[int, int, int]) -> None:
+        """Raise why this thread was told to stop, if the status of a launch says that it was."""
+        program, code = status >> CODE_BITS, status & ((1 << CODE_BITS) - 1)
+        if code >= LOOP_CODES:
+            x, y, _ = grid
+            numbers = (program % x, program // x % y, program // (x * y))
+            watching.stop(self, code - LOOP_CODES, numbers)
+
+    def _fail(self, status: int, x: int, y: int) -> None:
+        self.check_stopped(status, (x, y, 1))
+        program = status >> CODE_BITS
+        numbers = (program % x, program // x % y, program // (x * y))
+        found = self.asserts[(status & ((1 << CODE_BITS) - 1)) - 1]
+        raise ProgramAssertionError(found.message, numbers, found.location)

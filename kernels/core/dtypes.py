@@ -1,0 +1,201 @@
+"""The dtypes that PEs exchange, and conversion of narrow floats to and from fp32.
+
+Numba has no arithmetic on fp16 and knows neither bf16 nor the two fp8 formats: kernels hold them as
+``uint16`` and ``uint8`` bit patterns and convert at the edge, with one rounding (to nearest, ties to
+even). NaN stays NaN and keeps its sign. What is too large becomes infinity, or NaN in e4m3fn, which
+has no infinity; the variants named ``saturated`` give the largest finite value instead, for an
+infinity too.
+
+All conversions are selects and arithmetic without branches or tables, so that loops over them are
+vectorised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from emu.kernels.core.jit import intrinsic, jit
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOAT8_E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
+FLOAT8_E5M2 = np.dtype(ml_dtypes.float8_e5m2)
+
+# Arithmetic kinds: what a kernel must know to add. Signed and unsigned wrap alike.
+BOOL, I8, I16, I32, I64, F16, BF16, F32, F64 = range(9)
+
+KINDS: dict[np.dtype[Any], int] = {
+    np.dtype(np.bool_): BOOL,
+    np.dtype(np.int8): I8,
+    np.dtype(np.uint8): I8,
+    np.dtype(np.int16): I16,
+    np.dtype(np.uint16): I16,
+    np.dtype(np.int32): I32,
+    np.dtype(np.uint32): I32,
+    np.dtype(np.int64): I64,
+    np.dtype(np.uint64): I64,
+    np.dtype(np.float16): F16,
+    BFLOAT16: BF16,
+    np.dtype(np.float32): F32,
+    np.dtype(np.float64): F64,
+}
+"""Every dtype of the symmetric heap, with its arithmetic kind."""
+
+DTYPES: tuple[np.dtype[Any], ...] = tuple(KINDS)
+"""The same dtypes in a fixed order; the index of one is its code in shared memory."""
+
+F8_E4M3FN, F8_E5M2 = range(9, 11)
+
+FLOATS: dict[np.dtype[Any], int] = {
+    np.dtype(np.float16): F16,
+    BFLOAT16: BF16,
+    np.dtype(np.float32): F32,
+    np.dtype(np.float64): F64,
+    FLOAT8_E4M3FN: F8_E4M3FN,
+    FLOAT8_E5M2: F8_E5M2,
+}
+"""Every floating-point dtype with its kind; the two of 8 bits don't live in the symmetric heap."""
+
+
+def _conversion(source: Any, target: Any, build: Any) -> Any:
+    @intrinsic
+    def convert(typingctx: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return build(builder, args[0])
+
+        return target(source), codegen
+
+    return convert
+
+
+f16_to_f32 = _conversion(
+    types.uint16,
+    types.float32,
+    lambda b, v: b.fpext(b.bitcast(v, ir.HalfType()), ir.FloatType()),
+)
+f32_to_f16 = _conversion(
+    types.float32,
+    types.uint16,
+    lambda b, v: b.bitcast(b.fptrunc(v, ir.HalfType()), ir.IntType(16)),
+)
+f32_bits = _conversion(types.float32, types.uint32, lambda b, v: b.bitcast(v, ir.IntType(32)))
+f32_bits_signed = _conversion(types.float32, types.int32, lambda b, v: b.bitcast(v, ir.IntType(32)))
+bits_f32 = _conversion(types.uint32, types.float32, lambda b, v: b.bitcast(v, ir.FloatType()))
+
+_E4M3_SCALE, _MAX_F16 = np.float32(256.0), np.float32(65504.0)
+_ABS, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
+_INFINITY, _QUIET_NAN = np.uint32(0x7F800000), np.uint32(0x7FC00000)
+
+
+@jit(inline="always")
+def bf16_to_f32(bits: int) -> Any:
+    """Widen a bf16 bit pattern; exact."""
+    return bits_f32(np.uint32(bits) << np.uint32(16))
+
+
+@jit(inline="always")
+def f32_to_bf16(value: float) -> Any:
+    """Round an fp32 value to a bf16 bit pattern, to nearest, ties to even; NaN gives a quiet NaN."""
+    bits = f32_bits(value)
+    rounded = np.uint32(bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    # A select on the bit pattern rather than on `value != value`: it vectorises.
+    is_nan = (bits & _ABS) > _INFINITY
+    return np.uint16((bits | np.uint32(0x400000) if is_nan else rounded) >> np.uint32(16))
+
+
+@jit(inline="always")
+def f8_e5m2_to_f32(bits: int) -> Any:
+    """Widen an fp8 e5m2 bit pattern, which is the upper half of an fp16 one; exact."""
+    return f16_to_f32(np.uint16(np.uint16(bits) << np.uint16(8)))
+
+
+@jit(inline="always")
+def f8_e4m3fn_to_f32(bits: int) -> Any:
+    """Widen an fp8 e4m3fn bit pattern; exact."""
+    # Read as fp16 the same fields mean 2**-8 of the value, subnormals included.
+    half = np.uint16(bits)
+    half = np.uint16(((half & np.uint16(0x7F)) << np.uint16(7)) | ((half & np.uint16(0x80)) << 8))
+    wide = f32_bits(f16_to_f32(half) * _E4M3_SCALE)
+    is_nan = (wide & _ABS) == np.uint32(0x43F00000)  # 480, one step above the largest value
+    return bits_f32((wide & _SIGN) | _QUIET_NAN if is_nan else wide)
+
+
+@jit(inline="always")
+def _f32_to_f8(value: float, mantissa: int, bias: int, overflow: int, nan: int) -> Any:
+    """Round to an fp8 pattern of that mantissa and bias; ``overflow`` is what larger ones become."""
+    bits = f32_bits(value)
+    magnitude = bits & _ABS
+    drop = np.uint32(23 - mantissa)
+    odd = (magnitude >> drop) & np.uint32(1)
+    half = np.uint32((1 << (22 - mantissa)) - 1)
+    rebias = np.uint32((127 - bias) << 23)
+    normal = np.uint32(np.uint32(magnitude + half + odd) - rebias) >> drop
+    # Adding a value whose last place is the smallest subnormal rounds to a multiple of that.
+    magic = np.uint32((127 + 23 + 1 - bias - mantissa) << 23)
+    small = np.uint32(f32_bits(bits_f32(magnitude) + bits_f32(magic)) - magic)
+    result = small if magnitude < np.uint32((128 - bias) << 23) else normal
+    result = min(result, np.uint32(overflow))
+    result = np.uint32(overflow) if magnitude >= _INFINITY else result
+    result = np.uint32(nan) if magnitude > _INFINITY else result
+    return np.uint8(result | ((bits & _SIGN) >> np.uint32(24)))
+
+
+@jit(inline="always")
+def f32_to_f8_e5m2(value: float) -> Any:
+    """Round an fp32 value to an fp8 e5m2 bit pattern; what is too large becomes infinity."""
+    return _f32_to_f8(value, 2, 15, 0x7C, 0x7E)
+
+
+@jit(inline="always")
+def f32_to_f8_e4m3fn(value: float) -> Any:
+    """Round an fp32 value to an fp8 e4m3fn bit pattern; what is too large becomes NaN."""
+    return _f32_to_f8(value, 3, 7, 0x7F, 0x7F)
+
+
+@jit(inline="always")
+def f32_to_f16_saturated(value: float) -> Any:
+    """Round an fp32 value to an fp16 bit pattern; beyond ±65504 it is ±65504."""
+    return f32_to_f16(max(min(value, _MAX_F16), -_MAX_F16))  # this order keeps NaN
+
+
+@jit(inline="always")
+def f32_to_bf16_saturated(value: float) -> Any:
+    """Round an fp32 value to a bf16 bit pattern; beyond the largest finite value it is that."""
+    bits = f32_bits(value)
+    magnitude = bits & _ABS
+    rounded = np.uint32(magnitude + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    clipped = min(np.uint32(rounded >> np.uint32(16)), np.uint32(0x7F7F))
+    result = np.uint32(0x7FC0) if magnitude > _INFINITY else clipped
+    return np.uint16(result | ((bits & _SIGN) >> np.uint32(16)))
+
+
+@jit(inline="always")
+def f32_to_f8_e5m2_saturated(value: float) -> Any:
+    """Round an fp32 value to an fp8 e5m2 bit pattern; beyond ±57344 it is ±57344."""
+    return _f32_to_f8(value, 2, 15, 0x7B, 0x7E)
+
+
+@jit(inline="always")
+def f32_to_f8_e4m3fn_saturated(value: float) -> Any:
+    """Round an fp32 value to an fp8 e4m3fn bit pattern; beyond ±448 it is ±448."""
+    return _f32_to_f8(value, 3, 7, 0x7E, 0x7F)
+
+
+@jit(inline="always")
+def f64_to_f32_odd(value: float) -> Any:
+    """Narrow an fp64 value to fp32, inexact ones to the neighbour whose last bit is 1.
+
+    That bit remembers that something was cut off: a second rounding, to at most 22 bits of mantissa,
+    gives what one rounding of the fp64 value gives. Overflow gives the largest finite value.
+    """
+    near = np.float32(value)
+    bits = f32_bits(near)
+    back = np.float64(near)
+    inexact = (back != value) & (value == value)  # noqa: PLR0124 - false for NaN
+    even = inexact & ((bits & np.uint32(1)) == np.uint32(0))
+    step = np.uint32(0xFFFFFFFF) if abs(back) > abs(value) else np.uint32(1)
+    return bits_f32(np.uint32(bits + (step if even else np.uint32(0))))

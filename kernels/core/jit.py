@@ -1,0 +1,303 @@
+"""``jit``: Numba's ``njit`` with a disk cache that never returns stale code.
+
+Numba's own cache has two traps. It stamps an entry with the contents of the function's *own* file,
+so that an edit of a helper in another module keeps returning the old machine code. And it numbers
+its data files through an index which two processes that compile at once can overwrite, so that one
+signature can load the code of another.
+
+The cache here lies outside the source tree, in a folder named by a digest of every source file that
+the function can call, and keeps one file per (function, signature, CPU) whose name is a hash of that
+key: two processes that compile the same thing write the same file, each by an atomic rename. What a
+function can call follows from the layers: kernels know kernels only, ``comm`` knows both, any other
+room may know the whole package. An edit there starts a new folder; folders not used for 30 days are
+removed. A function is compiled by one process at a time: PEs that all meet an unknown kernel wait for
+the first of them and load its code.
+
+Set ``EMU_CACHE_DIR`` to move the cache; ``cache_folder`` says which folders are trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import extending, types
+from numba.core import caching, sigutils
+from numba.core.compiler_lock import global_compiler_lock
+
+from emu.kernels.core import cache_files, cache_folder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Numba exports it without saying so to type checkers.
+carray: Any = getattr(numba, "carray")  # noqa: B009
+
+
+def intrinsic(build: Callable[..., Any]) -> Any:
+    """``numba.extending.intrinsic``, untyped: what a kernel calls takes no typing context."""
+    return extending.intrinsic(build)
+
+
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+
+
+_ROOMS = {"emu.kernels": ("kernels",), "emu.comm": ("kernels", "comm")}
+"""Whose sources the compiled code of a room depends on; of any other module: the whole package's."""
+
+
+def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:
+    """Hash every Python source of ``rooms``, following the package's own symlinks.
+
+    Args:
+        root: The package folder.
+        rooms: Folders in it. Default: all of it.
+
+    Returns:
+        32 hexadecimal digits which change when any of the sources, or the version of Numba, changes.
+    """
+    return cache_files.source_digest(root, rooms, numba.__version__)
+
+
+@functools.cache
+def _digest_of(room: str) -> str:
+    # This file is <package>/kernels/core/jit.py under the name by which it was imported.
+    return source_digest(Path(__file__).parents[2], _ROOMS.get(room, ("",)))
+
+
+def cache_dir(room: str = "emu") -> Path:
+    """Return the folder of the compiled code of ``room``'s kernels; it may not exist yet.
+
+    Args:
+        room: The first two parts of a module's name.
+    """
+    return cache_folder.base() / _digest_of(room)
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".", 2)[:2])
+
+
+class _Locator(caching._CacheLocator):
+    """Names the folder for a function; the digest in that name is the stamp."""
+
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        self._module = py_func.__module__
+        self._lineno = py_func.__code__.co_firstlineno
+        self._digest = _digest_of(_room(py_func.__module__))
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder.base() / self._digest)
+
+    def ensure_cache_path(self) -> None:
+        """Nothing yet: it is made when something is stored."""
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return f"{self._module}-{self._lineno}"
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+
+class _Impl(caching.CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012 - the form that the base class has
+
+
+class _KeyedFiles(caching.IndexDataCacheFile):
+    """One file per key, named by the key's hash: no index, so nothing to race on."""
+
+    def _name(self, key: object) -> str:
+        hashed = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        return f"{self._index_name.removesuffix('.nbi')}.{hashed}.nbc"
+
+    def save(self, key: object, data: object) -> None:
+        payload = self._dump((repr(key), data))
+        content = hashlib.sha256(payload).digest() + payload
+        path = cache_files.store(self._source_stamp, self._name(key), content)
+        if path is not None:
+            cache_files.keep_tidy(path.parent)
+
+    def load(self, key: object) -> object | None:
+        content = cache_files.read(self._source_stamp, self._name(key))
+        if content is None:
+            return None  # not there: compile
+        payload = content[_CHECKSUM_BYTES:]
+        if hashlib.sha256(payload).digest() != content[:_CHECKSUM_BYTES]:
+            return (
+                None  # cut short or damaged; loading damaged machine code could crash the process
+            )
+        stored, data = pickle.loads(payload)
+        return data if stored == repr(key) else None
+
+    def has(self, key: object) -> bool:
+        """Say whether there is an entry."""
+        return cache_files.find(self._source_stamp, self._name(key)) is not None
+
+
+class _DigestCache(caching.FunctionCache):
+    _impl_class = _Impl
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        files = self._cache_file
+        base = files._index_name.removesuffix(".nbi")
+        self.digest = files._source_stamp
+        self._files = _KeyedFiles(self._cache_path, base, self.digest)
+        self._cache_file = self._files
+
+    def is_stored(self, signature: Any, context: Any) -> bool:
+        """Say whether there is an entry for the signature."""
+        return self._files.has(self._index_key(signature, context.codegen()))
+
+
+_being_compiled: set[str] = set()  # by this process
+
+
+@contextlib.contextmanager
+def _alone(name: str, digest: str) -> Iterator[None]:
+    """Keep other processes from compiling the function of this name; a lost lock costs time only."""
+    if name in _being_compiled:
+        yield
+        return
+    lock = f"lock-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+    with cache_files.alone(digest, lock, name):
+        _being_compiled.add(name)
+        try:
+            yield
+        finally:
+            _being_compiled.discard(name)
+
+
+class NotStoredError(Exception):
+    """Inside :func:`only_stored`, the code of a kernel that was called is not in the cache."""
+
+
+_only_stored = False  # for the process: it is set before there are threads
+
+
+@contextlib.contextmanager
+def only_stored() -> Iterator[None]:
+    """Load compiled code, but compile none: what is not in the cache raises NotStoredError."""
+    global _only_stored
+    _only_stored = True
+    try:
+        yield
+    finally:
+        _only_stored = False
+
+
+def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
+    """Return the dispatcher's ``compile`` under a lock between processes."""
+    compile_here, cache = dispatcher.compile, dispatcher._cache
+    name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+
+    def compile_alone(signature: Any) -> Any:
+        with global_compiler_lock:  # first: the thread that has it may need the same function
+            arguments, _ = sigutils.normalize_signature(signature)
+            if arguments in dispatcher.overloads or cache.is_stored(
+                signature, dispatcher.targetctx
+            ):
+                return compile_here(signature)
+            if _only_stored:
+                raise NotStoredError(name)
+            with _alone(name, cache.digest):
+                return compile_here(signature)
+
+    return compile_alone
+
+
+def jit(**options: Any) -> Callable[[F], F]:
+    """Compile a function with Numba in nopython mode and cache the code on disk.
+
+    The GIL is released while compiled code runs, division follows IEEE 754 rather than Python
+    (``error_model="numpy"``), and no fast-math flag is set: NaN and infinity keep their meaning.
+
+    Args:
+        **options: Further options of ``numba.njit``.
+
+    Returns:
+        A decorator.
+    """
+    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
+
+    def decorate(function: F) -> F:
+        dispatcher: Any = numba.njit(**settings)(function)
+        if hasattr(dispatcher, "_cache"):  # absent under NUMBA_DISABLE_JIT
+            dispatcher._cache = _DigestCache(function)
+            dispatcher.compile = _compile_alone(dispatcher)
+        return cast(F, dispatcher)
+
+    return decorate
+
+
+def is_stored(function: Any, signature: tuple[Any, ...]) -> bool:
+    """Say whether the code of a kernel for this signature is in the cache: loading takes no compiler."""
+    cache = getattr(function, "_cache", None)
+    return isinstance(cache, _DigestCache) and cache.is_stored(signature, function.targetctx)
+
+
+def entry_signature(integers: int, floats: int = 0) -> tuple[Any, ...]:
+    """Return the signature that :func:`entry` compiles."""
+    return (types.int64,) * integers + (types.float64,) * floats
+
+
+def entry(function: Any, integers: int, floats: int = 0) -> Any:
+    """Return what Python can call directly to run a kernel of ``int64`` arguments.
+
+    Numba's dispatcher looks at the type of each argument on each call; the entry behind it only
+    converts them, which saves 60 of 160 ns. It checks nothing: pass Python integers and floats.
+
+    Args:
+        function: A kernel made by :func:`jit`.
+        integers: Number of its arguments that are ``int64``.
+        floats: Number of ``float64`` arguments that follow them.
+
+    Returns:
+        The entry; under ``NUMBA_DISABLE_JIT`` the function itself.
+    """
+    if not hasattr(function, "overloads"):
+        return function
+    signature = entry_signature(integers, floats)
+    function.compile(signature)
+    return function.overloads[signature].entry_point
+
+
+def entry_when_called(function: Any, integers: int) -> Any:
+    """Return :func:`entry`; a kernel that is not in the cache is compiled at its first call only.
+
+    What is returned then stands in for the entry in the modules of the package, and only there: at that
+    first call it puts the entry in its place, so that later calls take no way round.
+
+    Args:
+        function: A kernel made by :func:`jit`.
+        integers: Number of its arguments, all ``int64``.
+    """
+    if not hasattr(function, "overloads") or is_stored(function, entry_signature(integers)):
+        return entry(function, integers)
+
+    def late(*arguments: Any) -> Any:
+        found = entry(function, integers)
+        _replace_everywhere(late, found)
+        return found(*arguments)
+
+    return late
+
+
+def _replace_everywhere(late: Any, found: Any) -> None:
+    """Put an entry in the place of what stood in for it: later calls take no way round."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("emu."):
+            for variable, value in list(vars(module).items()):
+                if value is late:
+                    setattr(module, variable, found)

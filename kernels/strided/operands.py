@@ -1,0 +1,170 @@
+"""Arrays of any strides as operands of a kernel: what is checked, and in what order they are walked.
+
+The operands of one call have one shape and differ in strides and in the size of an element. A walk
+is three nested loops: over *planes*, over the *rows* of a plane, over the *inner* elements of a row.
+Axes that continue each other in every operand are joined, so that dense arrays are a single row.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from emu.kernels.core.address import array_data, as_pointer
+from emu.kernels.core.jit import carray, jit
+from emu.kernels.errors import ArgumentError
+from emu.kernels.strided.overlap import lies_apart, shares_memory
+
+Array = np.ndarray[Any, Any]
+
+
+class Walk(NamedTuple):
+    """How to visit every element; a step is one operand's stride, in bytes."""
+
+    inner: tuple[int, ...]
+    """Extent and steps of the innermost loop."""
+    rows: tuple[int, ...]
+    """Extent and steps of the loop around it."""
+    planes: int
+    """How often that happens."""
+    outer: Array
+    """Extent and steps of the axes that make the planes, flat, ``int64``."""
+
+
+_NO_AXES = np.empty(0, np.int64)
+
+
+def walk_arrays(target: Array, source: Array) -> Walk:
+    """Order and join the axes of a target and a source of its shape, which is not empty."""
+    if target.flags.c_contiguous and source.flags.c_contiguous:
+        return Walk((target.size, target.itemsize, source.itemsize), (1, 0, 0), 1, _NO_AXES)
+    return walk(target.shape, target.strides, source.strides)
+
+
+def walk(shape: tuple[int, ...], *strides: tuple[int, ...]) -> Walk:
+    """Order and join the axes of some operands.
+
+    Args:
+        shape: Their common shape; no extent is 0.
+        *strides: Strides of each operand. The first operand's order in memory decides.
+
+    Returns:
+        The walk.
+    """
+    axes = [axis for axis in zip(shape, *strides, strict=True) if axis[0] != 1]
+    axes.sort(key=lambda axis: -abs(axis[1]))  # stable: what ties stays in the order of the axes
+    joined: list[tuple[int, ...]] = []
+    for axis in axes:
+        before = joined[-1] if joined else ()
+        if before and all(b == axis[0] * a for b, a in zip(before[1:], axis[1:], strict=True)):
+            joined[-1] = (before[0] * axis[0], *axis[1:])
+        else:
+            joined.append(axis)
+    one = (1, *(0 for _ in strides))
+    inner = joined.pop() if joined else one
+    rows = joined.pop() if joined else one
+    outer = np.array([n for axis in joined for n in axis], np.int64) if joined else _NO_AXES
+    return Walk(inner, rows, prod(axis[0] for axis in joined), outer)
+
+
+def data(array: Array) -> int:
+    """Return the address of an array's first element."""
+    return int(array_data(id(array)))
+
+
+def is_operand(name: str, value: Any) -> Array:
+    """Return ``value`` if it is an array with elements at aligned addresses.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if not isinstance(value, np.ndarray):
+        raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
+    if not value.flags.aligned:
+        raise ArgumentError(f"{name} must have aligned elements, but got strides {value.strides}")
+    return value
+
+
+def is_target(
+    name: str, target: Any, sources: dict[str, Array], like: Array | None = None
+) -> Array:
+    """Return ``target`` if it is an array that a kernel may write.
+
+    Args:
+        name: What an error calls it.
+        target: The array.
+        sources: Arrays that are read meanwhile; none may share memory with it.
+        like: A source that it may replace element by element, if it lies in the same place.
+
+    Raises:
+        ArgumentError: It cannot be written, overlaps itself or a source.
+    """
+    array = is_operand(name, target)
+    if not array.flags.writeable:
+        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    # Axes that interleave are refused, too, even where no two elements meet.
+    if not (
+        target.flags.c_contiguous
+        or lies_apart(target.shape, target.strides, target.itemsize, at_most=0)
+    ):
+        raise ArgumentError(
+            f"{name} must not overlap itself, but got shape {target.shape} with strides "
+            f"{target.strides}"
+        )
+    for other, source in sources.items():
+        if not np.may_share_memory(target, source) or _same_place(target, source, like):
+            continue
+        if shares_memory(target, source) is not False:  # None: strides too tangled to tell
+            raise ArgumentError(
+                f"{name} must not share memory with {other}, but got arrays that overlap"
+            )
+    return array
+
+
+def _same_place(target: Array, source: Array, like: Array | None) -> bool:
+    return (
+        source is like
+        and data(target) == data(source)
+        and target.strides == source.strides
+        and target.itemsize == source.itemsize
+    )
+
+
+def output(
+    name: str,
+    out: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    sources: dict[str, Array],
+    like: Array | None = None,
+) -> Array:
+    """Check an array for the result, or make one, with its axes in the order of ``like``.
+
+    Raises:
+        ArgumentError: ``out`` has another shape or dtype, or :func:`is_target` refuses it.
+    """
+    if out is None:
+        if like is not None and like.shape == shape:
+            return np.empty_like(like, dtype, subok=False)
+        return np.empty(shape, dtype)
+    is_operand(name, out)
+    if out.shape != shape:
+        raise ArgumentError(f"{name} must have shape {shape}, but got {out.shape}")
+    if out.dtype != dtype:
+        raise ArgumentError(f"{name} must have dtype {dtype}, but got {out.dtype}")
+    return is_target(name, out, sources, like)
+
+
+@jit()
+def plane_offset(plane: int, outer: int, axes: int, operands: int, operand: int) -> int:
+    """Return where a plane begins in one operand; ``outer`` is the address of ``Walk.outer``."""
+    table = carray(as_pointer(outer), (axes * (operands + 1),), np.int64)
+    rest = plane
+    offset = 0
+    for axis in range(axes - 1, -1, -1):
+        at = axis * (operands + 1)
+        offset += (rest % table[at]) * table[at + 1 + operand]
+        rest //= table[at]
+    return offset

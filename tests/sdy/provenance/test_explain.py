@@ -1,0 +1,273 @@
+"""Why values are sharded as they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import emu.sdy
+from emu.commands.sdy.explain import run_explain
+from emu.sdy.propagation.events import CutReason
+from emu.sdy.provenance.names import name_of
+
+MLP = """\
+sdy.mesh @m = <["data"=4, "model"=2]>
+
+func.func @main(
+    %x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}, {}]>},
+    %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"model"}]>},
+    %v: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %h = stablehlo.dot %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+  %t = stablehlo.tanh %h : tensor<8x32xf32>
+  %s = stablehlo.add %t, %v : tensor<8x32xf32>
+  return %s : tensor<8x32xf32>
+}
+"""
+
+
+def ways(report: emu.sdy.ValueReport) -> list[list[tuple[str, list[str]]]]:
+    """By dimension: each axis with the names of the values on its way."""
+    return [
+        [(axis.name, [name_of(link.value).name for link in links]) for axis, links in axes]
+        for axes in report.axes
+    ]
+
+
+def test_the_way_of_each_axis() -> None:
+    (report,) = emu.sdy.explain(MLP).value("%t")
+    assert ways(report) == [
+        [("data", ["%x", "%h", "%t"])],
+        [("model", ["%w", "%h", "%t"])],
+    ]
+    _, links = report.axes[0][0]
+    assert [link.cause for link in links] == ["given", "stablehlo.dot", "stablehlo.tanh"]
+    assert links[0].step is None
+    assert [link.step for link in links[1:]] == sorted(link.step for link in links[1:])
+
+
+def test_the_page_tells_the_end_of_a_long_way() -> None:
+    steps = "".join(f"  %t{i + 1} = stablehlo.tanh %t{i} : tensor<8x32xf32>\n" for i in range(20))
+    text = MLP.replace("%t =", "%t0 =").replace("  %s =", f"{steps}  %s =").replace("%t,", "%t20,")
+    explanation = emu.sdy.explain(text)
+    (report,) = explanation.value("%t20")
+    _, names = ways(report)[0][0]
+    assert names == ["%x", "%h", *(f"%t{i}" for i in range(21))]
+    assert [name_of(link.value).name for link in report.ways(3)[0][0][1]] == names[-3:]
+    data = re.search(r"const data = (.*);", explanation.html())
+    (told,) = [v["why"] for v in json.loads(data[1])["values"] if v["name"] == "%t20"]
+    assert "(as it came to %t9 in @main)" in told
+    assert "%t8" not in told
+
+
+def test_values_of_one_name_in_regions_beside_each_other() -> None:
+    text = """\
+sdy.mesh @m = <["data"=4]>
+
+func.func @main(%i: tensor<i32>, %x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}]>},
+    %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a = "stablehlo.case"(%i) ({
+    %in = stablehlo.tanh %x : tensor<8xf32>
+    stablehlo.return %in : tensor<8xf32>
+  }) : (tensor<i32>) -> tensor<8xf32>
+  %b = "stablehlo.case"(%i) ({
+    %in = stablehlo.negate %y : tensor<8xf32>
+    stablehlo.return %in : tensor<8xf32>
+  }) : (tensor<i32>) -> tensor<8xf32>
+  return %a, %b : tensor<8xf32>, tensor<8xf32>
+}
+"""
+    first, second = emu.sdy.explain(text).value("%in")
+    assert (first.operation, second.operation) == ("stablehlo.tanh", "stablehlo.negate")
+    assert ways(first) == [[("data", ["%x", "%in"])]]
+    assert ways(second) == []
+
+
+def test_what_was_refused_and_why() -> None:
+    # The sum is elementwise and so comes first: it takes "data" for the columns.
+    pulled = '%v: tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@m, [{?}, {"data", ?}]>})'
+    (report,) = emu.sdy.explain(MLP.replace("%v: tensor<8x32xf32>)", pulled)).value("h")
+    assert ways(report) == [[], [("data", ["%v", "%t", "%h"])]]
+    told = {(r.axis.name, r.dim): r for r in report.rejections}
+    assert told.keys() == {("data", 0), ("model", 1)}
+    assert told["data", 0].cut.reason is CutReason.OTHER_FACTOR
+    assert told["model", 1].cut.reason is CutReason.NOT_TAKEN
+    assert '"data" on dim 0 at stablehlo.dot, factor i: the axis' in str(report)
+    assert "(%h in @main, factor j)" in str(report)
+
+
+def test_the_results_of_functions_have_ways_too() -> None:
+    (report,) = emu.sdy.explain(MLP).value("result#0")
+    assert report.operation == "result"
+    assert report.before is None
+    assert [[axis.name for axis, _ in way] for way in report.axes] == [["data"], ["model"]]
+    assert "-> result 0 of @main dim 1: result of the function, factor j" in str(report)
+
+
+def test_names_are_those_of_the_text_or_of_the_printed_module() -> None:
+    by_text = emu.sdy.explain(MLP)
+    values = ["%x", "%w", "%v", "%h", "%t", "%s"]
+    assert [name.name for name in by_text.names] == [*values, "result#0"]
+    by_module = emu.sdy.explain(emu.sdy.parse(MLP))
+    printed = ["%arg0", "%arg1", "%arg2", "%0", "%1", "%2"]
+    assert [n.name for n in by_module.names] == [*printed, "result#0"]
+    with pytest.raises(ValueError, match=r"no value is called '%nothing'; there are %x, %w"):
+        by_text.value("nothing")
+    with pytest.raises(ValueError, match=r"no value is called '%t' in @other"):
+        by_text.value("%t", "other")
+
+
+def test_the_module_is_left_as_it_is_and_the_result_is_that_of_the_pipeline() -> None:
+    module = emu.sdy.parse(MLP)
+    before = str(module)
+    explanation = emu.sdy.explain(module)
+    assert str(module) == before
+    emu.sdy.run(module, "sdy-propagation-pipeline")
+    assert str(explanation.module) == str(module)
+
+
+def test_loops_and_constants() -> None:
+    text = """\
+    sdy.mesh @m = <["a"=2]>
+    func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %one = stablehlo.constant dense<1.0> : tensor<8xf32>
+      %r:2 = stablehlo.while(%i = %n, %c = %x) : tensor<i32>, tensor<8xf32>
+      cond {
+        %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %d = stablehlo.add %c, %one : tensor<8xf32>
+        stablehlo.return %i, %d : tensor<i32>, tensor<8xf32>
+      }
+      %z = stablehlo.add %r#1, %one : tensor<8xf32>
+      return %z : tensor<8xf32>
+    }
+    """
+    explanation = emu.sdy.explain(text)
+    (z,) = explanation.value("%z")
+    assert ways(z) == [[("a", ["%x", "%r#1", "%z"])]]
+    ones = explanation.value("%one")
+    assert len(ones) == 2  # one a use
+    assert all(ways(one)[0][0][0] == "a" for one in ones)
+
+
+def test_calls_give_a_report_a_call() -> None:
+    text = """\
+    sdy.mesh @m = <["a"=2, "b"=2]>
+    func.func @main(
+        %x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}]>},
+        %y: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"b"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+      %0 = call @f(%x) : (tensor<8xf32>) -> tensor<8xf32>
+      %1 = call @f(%y) : (tensor<8xf32>) -> tensor<8xf32>
+      return %0, %1 : tensor<8xf32>, tensor<8xf32>
+    }
+    func.func private @f(%p: tensor<8xf32>) -> tensor<8xf32> {
+      %q = stablehlo.negate %p : tensor<8xf32>
+      return %q : tensor<8xf32>
+    }
+    """
+    reports = emu.sdy.explain(text).value("%q")
+    assert sorted(way[0][0] for r in reports for way in ways(r)) == ["a", "b"]
+
+
+def test_user_priorities_and_groups_are_causes() -> None:
+    text = """\
+    sdy.mesh @m = <["a"=2, "b"=2]>
+    func.func @main(
+        %x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}p1, {?}]>},
+        %y: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+      sdy.sharding_group %x group_id=7 : tensor<8x8xf32>
+      sdy.sharding_group %y group_id=7 : tensor<8x8xf32>
+      %0 = stablehlo.negate %x : tensor<8x8xf32>
+      return %0, %y : tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    """
+    explanation = emu.sdy.explain(text)
+    (negated,) = explanation.value("%0")
+    assert ways(negated)[0][0][0] == "a"
+    (other,) = explanation.value("%y")
+    (axis, links), *_ = other.axes[0]
+    assert axis.name == "a"
+    assert any(link.cause.startswith(("group", "priority")) for link in links)
+
+
+def test_a_group_passes_on_what_a_member_got() -> None:
+    text = """\
+    sdy.mesh @m = <["a"=2, "b"=2]>
+    func.func @main(
+        %x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}, {}]>},
+        %y: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+      %0 = stablehlo.negate %x : tensor<8x8xf32>
+      sdy.sharding_group %0 group_id=0 : tensor<8x8xf32>
+      sdy.sharding_group %y group_id=0 : tensor<8x8xf32>
+      return %0, %y : tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    """
+    (report,) = emu.sdy.explain(text).value("%y")
+    assert ways(report) == [[("a", ["%x", "%0", "%y"])], []]
+    assert [link.cause for link in report.axes[0][0][1]] == ["given", "stablehlo.negate", "group 0"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, page = tmp_path / "mlp.mlir", tmp_path / "mlp.html"
+    file.write_text(MLP)
+    out, err = io.StringIO(), io.StringIO()
+    status = run_explain(str(file), values=["%t"], html=page, stdout=out, stderr=err)
+    assert (status, err.getvalue()) == (0, "")
+    assert "%t in @main : tensor<8x32xf32>   (stablehlo.tanh, " in out.getvalue()
+    assert "mlp.mlir:8" in out.getvalue()
+    data = re.search(r"const data = (\{.*\});\n", page.read_text())
+    assert data is not None
+    drawn = json.loads(data[1])
+    assert [v["name"] for v in drawn["values"]] == ["%x", "%w", "%v", "%h", "%t", "%s", "result#0"]
+    assert drawn["values"][0]["before"]["dims"] == [[[2, 4]], []]
+    assert drawn["steps"], "something changed"
+    for step in drawn["steps"]:
+        assert all(0 <= number < 7 for number, _ in step["changes"])
+
+
+def test_a_pass_that_fails_takes_nothing_away(tmp_path: Path) -> None:
+    text = """\
+sdy.mesh @m = <["a"=2, "b"=2]>
+func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}], unreduced={"b"}>}) -> tensor<8xf32> {
+  %0 = stablehlo.negate %x : tensor<8xf32>
+  stablehlo.custom_call @keep(%x) {has_side_effect = true} : (tensor<8xf32>) -> ()
+  return %0 : tensor<8xf32>
+}
+"""
+    explanation = emu.sdy.explain(text)
+    assert "the operation has no results" in str(explanation.failure)
+    assert ways(explanation.value("%0")[0]) == [[("a", ["%x", "%0"])]]
+    file = tmp_path / "in.mlir"
+    file.write_text(text)
+    out, err = io.StringIO(), io.StringIO()
+    assert run_explain(str(file), values=["%0"], stdout=out, stderr=err) == 1
+    assert "stablehlo.negate" in out.getvalue()
+    assert "in.mlir:4:3: error: " in err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "status", "said"),
+    [
+        (MLP, ["%none"], 2, "no value is called '%none'"),
+        ("func.func @f(", [], 1, "error:"),
+    ],
+)
+def test_the_command_refuses(
+    text: str, values: list[str], status: int, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "in.mlir"
+    file.write_text(text)
+    err = io.StringIO()
+    assert run_explain(str(file), values=values, stdout=io.StringIO(), stderr=err) == status
+    assert said in err.getvalue()
+
+
+def test_a_table_of_all_values() -> None:
+    text = str(emu.sdy.explain(MLP))
+    assert text.splitlines()[-1].startswith("7 values, ")
+    assert re.search(r"^%h in @main +stablehlo.dot +<@m", text, re.MULTILINE)
