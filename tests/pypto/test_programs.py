@@ -75,7 +75,7 @@ def test_examples_of_the_page_are_refused_as_printed():
 
 
 def test_examples_of_the_page_run_when_mended():
-    emu.launch(run_plain, 8, args=("shmem_store_mended",), timeout=20)
+    emu.launch(run_plain, 8, args=("shmem_store_fixed",), timeout=20)
 
 
 def run_demo_kernels(dtype_name: str, rows: int, depth: int, columns: int):
