@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from emu.mlir.diagnostics import Diagnostic, Diagnostics
-from emu.mlir.dialects.builtin_verifiers import op_error
+from emu.mlir.diagnostics import Diagnostic, Diagnostics, Severity
 from emu.mlir.dominance import Dominance
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.registry import OpDefinition, attribute_verifiers, definition, known_dialects
 from emu.mlir.symbols import indexed
+from emu.mlir.text.printer import to_text
 
 __all__ = ["verify"]
 
@@ -62,7 +62,7 @@ def _entrance(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> b
         if check is not None and not check.operation(op, name, attribute, diagnostics):
             return False
     if known.terminator and op.next_op is not None:
-        return op_error(diagnostics, op, "must be the last operation in the parent block")
+        return op.emit_op_error(diagnostics, "must be the last operation in the parent block")
     return known.verify is None or known.verify(op, diagnostics)
 
 
@@ -114,7 +114,7 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
             return False
     last = block.terminator
     if any(successor.parent is not region for successor in last.successors):
-        return op_error(diagnostics, last, "branching to block of a different region")
+        return last.emit_op_error(diagnostics, "branching to block of a different region")
     known = definition(last.name)
     if free or known.terminator or not known.name:
         return True
@@ -123,8 +123,6 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
 
 
 def _one_line(op: Operation) -> str:
-    from emu.mlir.text.printer import to_text
-
     return to_text(op, generic=True).strip()
 
 
@@ -133,12 +131,12 @@ def _one_line(op: Operation) -> str:
 
 def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
     if len(table.regions) != 1:
-        return op_error(
-            diagnostics, table, "Operations with a 'SymbolTable' must have exactly one region"
+        return table.emit_op_error(
+            diagnostics, "Operations with a 'SymbolTable' must have exactly one region"
         )
     if len(table.regions[0].blocks) != 1:
-        return op_error(
-            diagnostics, table, "Operations with a 'SymbolTable' must have exactly one block"
+        return table.emit_op_error(
+            diagnostics, "Operations with a 'SymbolTable' must have exactly one block"
         )
     seen: dict[str, Operation] = {}
     for op in table.body():
@@ -173,8 +171,6 @@ def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _error(op: Operation, message: str) -> Diagnostic:
-    from emu.mlir.diagnostics import Severity
-
     return Diagnostic(Severity.ERROR, op.location, message)
 
 

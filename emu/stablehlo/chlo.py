@@ -23,8 +23,7 @@ from emu.stablehlo.syntax import (
 )
 
 if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
+    from emu.mlir.assembly import OpParser, OpPrinter
 
 __all__ = ["BROADCASTING", "UNARY"]
 
@@ -80,7 +79,7 @@ BROADCASTING = (
 class _ArrowTypes(Piece):
     """``T, U -> R``, with parentheses around several results."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.operand_types = p.types()
         p.expect("->")
         if p.accept("("):
@@ -89,7 +88,7 @@ class _ArrowTypes(Piece):
         else:
             draft.result_types = [p.type()]
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         results = ", ".join(str(result.type) for result in op.results)
         operands = ", ".join(str(operand.type) for operand in op.operands)
         w.write(f"{operands} -> {results if len(op.results) == 1 else f'({results})'}")
@@ -100,13 +99,13 @@ class _Largest(Piece):
 
     writes = ("largest",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if p.accept(","):
             p.expect_keyword("largest")
             p.expect("=")
             draft.properties["largest"] = p.attribute()
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if op.properties.get("largest") == BoolAttr(False):
             w.write(", largest = false")
 
@@ -115,7 +114,7 @@ def _segments(*sizes: int) -> DenseArrayAttr:
     return DenseArrayAttr(I32, sizes)
 
 
-def _parse_scan(p: Parser) -> Operation:
+def _parse_scan(p: OpParser) -> Operation:
     draft = Draft("chlo.scan")
     inputs = p.comma_separated("(", ")", p.operand)
     p.expect_keyword("inits")
@@ -144,7 +143,7 @@ def _scan_inputs(op: Operation) -> int:
     return sizes.values[0] if isinstance(sizes, DenseArrayAttr) and sizes.values else 0
 
 
-def _print_scan(w: Printer, op: Operation) -> None:
+def _print_scan(w: OpPrinter, op: Operation) -> None:
     if "dimension" not in op.properties or len(op.regions) != 1:
         w.generic_operation(op)
         return

@@ -35,9 +35,8 @@ from emu.stablehlo.syntax import (
 )
 
 if TYPE_CHECKING:
+    from emu.mlir.assembly import OpParser, OpPrinter
     from emu.mlir.ir import Operation
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
 
 __all__ = ["padding", "padding_attribute"]
 
@@ -78,7 +77,7 @@ class _DotNumbers(Piece):
 
     writes = needs = ("dot_dimension_numbers",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         batching: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         if p.accept_keyword("batching_dims"):
             batching = _read_pair(p)
@@ -86,7 +85,7 @@ class _DotNumbers(Piece):
         p.expect_keyword("contracting_dims")
         draft.properties[self.writes[0]] = DotDimensionNumbers(*batching, *_read_pair(p))
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         numbers = op.properties[self.writes[0]]
         if not isinstance(numbers, DotDimensionNumbers):
             w.attribute(numbers)
@@ -98,7 +97,7 @@ class _DotNumbers(Piece):
         w.write(f"contracting_dims = {dims_text(left)} x {dims_text(right)}")
 
 
-def _read_pair(p: Parser) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _read_pair(p: OpParser) -> tuple[tuple[int, ...], tuple[int, ...]]:
     p.expect("=")
     left = read_dims(p)
     p.expect_keyword("x")
@@ -112,7 +111,7 @@ class _Precision(Piece):
         self.algorithm = algorithm
         self.writes = ("precision_config", "algorithm") if algorithm else ("precision_config",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if not p.accept(","):
             return
         if not (self.algorithm and p.peek_keyword("algorithm")):
@@ -126,7 +125,7 @@ class _Precision(Piece):
         p.expect("=")
         draft.properties["algorithm"] = read_dot_algorithm(p)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         precision = op.properties.get("precision_config")
         if isinstance(precision, ArrayAttr):
             words = [
@@ -143,10 +142,10 @@ class _ConvNumbers(Piece):
 
     writes = needs = ("dimension_numbers",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.properties[self.writes[0]] = read_conv_body(p)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         numbers = op.properties[self.writes[0]]
         w.write(numbers.body() if isinstance(numbers, ConvDimensionNumbers) else str(numbers))
 
@@ -163,7 +162,7 @@ class _Window(Piece):
     }
     writes = tuple(words.values())
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         while (word := p.optional_keyword()) is not None:
             if word not in self.words or self.words[word] in draft.properties:
                 p.error(f"Unexpected keyword {word}")
@@ -172,13 +171,13 @@ class _Window(Piece):
             if not p.accept(","):
                 break
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         given = [(word, op.properties.get(name)) for word, name in self.words.items()]
         texts = [f"{word} = {_window_text(word, value)}" for word, value in given if value]
         w.write(", ".join(texts))
 
 
-def _read_window(p: Parser, word: str) -> Attribute:
+def _read_window(p: OpParser, word: str) -> Attribute:
     if word == "pad":
         return padding_attribute(p.comma_separated("[", "]", lambda: _read_padding(p)))
     if word == "reverse":
@@ -187,14 +186,14 @@ def _read_window(p: Parser, word: str) -> Attribute:
     return array_of_ints(read_dims(p))
 
 
-def _read_padding(p: Parser) -> tuple[int, int]:
+def _read_padding(p: OpParser) -> tuple[int, int]:
     pair = read_dims(p)
     if len(pair) != 2:
         p.error(f"Expected array with 2 elements, got {len(pair)} elements instead")
     return pair
 
 
-def _read_flag(p: Parser) -> int:
+def _read_flag(p: OpParser) -> int:
     if p.accept_keyword("true"):
         return 1
     if p.accept_keyword("false"):
@@ -215,13 +214,13 @@ class _Lower(Piece):
 
     writes = ("lower",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if p.accept(","):
             p.expect_keyword("lower")
             p.expect("=")
             draft.properties["lower"] = p.attribute()
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if op.properties.get("lower") == BoolAttr(True):
             w.write(", lower = true")
 

@@ -30,9 +30,8 @@ from emu.stablehlo.syntax import (
 )
 
 if TYPE_CHECKING:
+    from emu.mlir.assembly import Argument, Operand, OpParser, OpPrinter
     from emu.mlir.diagnostics import Location
-    from emu.mlir.text.parser import Argument, Operand, Parser
-    from emu.mlir.text.printer import Printer
 
 __all__ = ["CUSTOM_CALL_DEFAULTS", "REGION_OPERATIONS"]
 
@@ -42,7 +41,7 @@ _COMMUTATIVE = frozenset(f"stablehlo.{name}" for name in COMMUTATIVE)
 # While
 
 
-def _parse_while(p: Parser) -> Operation:
+def _parse_while(p: OpParser) -> Operation:
     draft = Draft("stablehlo.while")
     pairs = p.comma_separated("(", ")", lambda: _read_assignment(p))
     if pairs:
@@ -68,13 +67,13 @@ def _parse_while(p: Parser) -> Operation:
     )
 
 
-def _read_assignment(p: Parser) -> tuple[Operand, Operand]:
+def _read_assignment(p: OpParser) -> tuple[Operand, Operand]:
     name = p.operand()
     p.expect("=")
     return name, p.operand()
 
 
-def _print_while(w: Printer, op: Operation) -> None:
+def _print_while(w: OpPrinter, op: Operation) -> None:
     if len(op.regions) != 2 or not all(region.blocks for region in op.regions):
         w.generic_operation(op)
         return
@@ -102,7 +101,7 @@ def _print_while(w: Printer, op: Operation) -> None:
 # Reduce
 
 
-def _parse_reduce(p: Parser) -> Operation:
+def _parse_reduce(p: OpParser) -> Operation:
     draft = Draft("stablehlo.reduce")
     start = p.here()
     pairs = p.comma_separated("", "", lambda: _read_input(p))
@@ -143,7 +142,7 @@ def _parse_reduce(p: Parser) -> Operation:
     )
 
 
-def _read_input(p: Parser) -> tuple[Operand, Operand]:
+def _read_input(p: OpParser) -> tuple[Operand, Operand]:
     """Read ``(%0 init: %1)``."""
     p.expect("(")
     value = p.operand()
@@ -154,7 +153,7 @@ def _read_input(p: Parser) -> tuple[Operand, Operand]:
     return value, start
 
 
-def _read_reducer_arguments(p: Parser) -> list[Argument]:
+def _read_reducer_arguments(p: OpParser) -> list[Argument]:
     """Read ``(%a: T, %b: T) …``: first all elements, then all accumulators."""
     pairs = []
     while p.peek("("):
@@ -197,7 +196,7 @@ def _short_reducer(op: Operation) -> Operation | None:
     return inner if forwarded and list(last.operands) == inner.results else None
 
 
-def _print_reduce(w: Printer, op: Operation) -> None:
+def _print_reduce(w: OpPrinter, op: Operation) -> None:
     half = len(op.operands) // 2
     whole = len(op.regions) == 1 and op.regions[0].blocks and "dimensions" in op.properties
     if not whole or len(op.body().arguments) != 2 * half:
@@ -240,10 +239,10 @@ class _CallTarget(Piece):
 
     writes = needs = ("call_target_name",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.properties["call_target_name"] = StringAttr(p.symbol())
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         name = op.properties["call_target_name"]
         w.symbol(name.value if isinstance(name, StringAttr) else str(name))
 
@@ -251,11 +250,11 @@ class _CallTarget(Piece):
 class _Regions(Piece):
     """`` ({…}, {…})``, if there are any."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if p.peek("("):
             draft.regions += p.comma_separated("(", ")", p.region)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         for index, region in enumerate(op.regions):
             w.write(", " if index else " (")
             w.region(region)
@@ -266,11 +265,11 @@ class _Regions(Piece):
 class _TypesOfOperands(Piece):
     """`` : T, U``, if there are operands."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if p.accept(":"):
             draft.operand_types = p.types()
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if op.operands:
             w.write(" : ")
             PAIRWISE_TYPES.write(w, op)
@@ -279,7 +278,7 @@ class _TypesOfOperands(Piece):
 class _Barred(Piece):
     """`` %0, %1 : T, U``, or ``()`` where nothing is barred."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.operands = p.operands()
         if draft.operands:
             p.expect(":")
@@ -288,7 +287,7 @@ class _Barred(Piece):
             p.expect("(")
             p.expect(")")
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if not op.operands:
             w.write("()")
             return

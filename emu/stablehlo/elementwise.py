@@ -28,9 +28,8 @@ from emu.stablehlo.syntax import (
 )
 
 if TYPE_CHECKING:
+    from emu.mlir.assembly import OpParser, OpPrinter
     from emu.mlir.ir import Operation
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
 
 __all__ = ["ACCURACY_DEFAULT", "ACCURATE", "BINARY", "COMMUTATIVE", "UNARY"]
 
@@ -93,11 +92,11 @@ class _CompareType(Piece):
     writes = ("compare_type",)
     _word = Enumeration("compare_type", ComparisonType)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if p.accept(","):
             self._word.read(p, draft)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if "compare_type" in op.properties:
             w.write(", ")
             self._word.write(w, op)
@@ -108,7 +107,7 @@ class _Bits(Piece):
 
     writes = needs = ("exponent_bits", "mantissa_bits")
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         place = p.here()
         word = p.keyword()
         match = re.fullmatch(r"e([0-9]+)m([0-9]+)", word)
@@ -117,7 +116,7 @@ class _Bits(Piece):
         for name, digits in zip(self.writes, match.groups(), strict=True):
             draft.properties[name] = IntegerAttr(int(digits), I32)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         exponent, mantissa = (op.properties[name] for name in self.writes)
         if isinstance(exponent, IntegerAttr) and isinstance(mantissa, IntegerAttr):
             w.write(f"e{exponent.value}m{mantissa.value}")

@@ -29,8 +29,7 @@ from emu.stablehlo.syntax import (
 )
 
 if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
+    from emu.mlir.assembly import OpParser, OpPrinter
 
 __all__ = ["ELEMENTS", "constant_name"]
 
@@ -49,7 +48,7 @@ class _Elements(Piece):
 
     writes = needs = ("value",)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         place = p.here()
         value = p.attribute()
         type_ = _type_of(value)
@@ -58,7 +57,7 @@ class _Elements(Piece):
         draft.properties["value"] = value
         draft.result_types = [type_]
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.attribute(op.properties["value"])
 
 
@@ -72,7 +71,7 @@ def _type_of(value: Attribute) -> Type | None:
     return None
 
 
-def _parse_constant(p: Parser) -> Operation:
+def _parse_constant(p: OpParser) -> Operation:
     draft = Draft("stablehlo.constant")
     if not p.accept("("):
         draft.take(p.optional_attr_dict())
@@ -90,7 +89,7 @@ def _parse_constant(p: Parser) -> Operation:
     return draft.finish(p)
 
 
-def _print_constant(w: Printer, op: Operation) -> None:
+def _print_constant(w: OpPrinter, op: Operation) -> None:
     value = op.properties.get("value")
     if value is None or len(op.results) != 1:
         w.generic_operation(op)
@@ -106,12 +105,12 @@ class _Ranges(Piece):
 
     writes = needs = ("start_indices", "limit_indices", "strides")
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         ranges = p.comma_separated("[", "]", lambda: _read_range(p))
         for index, name in enumerate(self.writes):
             draft.properties[name] = array_of_ints(r[index] for r in ranges)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         starts, limits, strides = (ints(op.properties[name]) for name in self.writes)
         if not len(starts) == len(limits) == len(strides):
             named = zip(self.writes, (starts, limits, strides), strict=True)
@@ -124,7 +123,7 @@ class _Ranges(Piece):
         w.write(f"[{', '.join(texts)}]")
 
 
-def _read_range(p: Parser) -> tuple[int, int, int]:
+def _read_range(p: OpParser) -> tuple[int, int, int]:
     start = p.integer()
     p.expect(":")
     limit = p.integer()

@@ -30,8 +30,7 @@ from emu.stablehlo.attribute_text import read_dims, read_enum
 from emu.stablehlo.attributes import EnumAttribute, dims_text
 
 if TYPE_CHECKING:
-    from emu.mlir.text.parser import Operand, Parser
-    from emu.mlir.text.printer import Printer
+    from emu.mlir.assembly import Operand, OpParser, OpPrinter
 
 __all__ = [
     "ATTRIBUTES",
@@ -98,7 +97,7 @@ class Draft:
         self.operand_types = list(signature.inputs)
         self.result_types = list(signature.results)
 
-    def finish(self, p: Parser) -> Operation:
+    def finish(self, p: OpParser) -> Operation:
         """The operation."""
         return Operation(
             self.name,
@@ -122,11 +121,11 @@ class Piece:
     writes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         """Read it."""
         raise NotImplementedError
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         """Write it."""
         raise NotImplementedError
 
@@ -144,14 +143,14 @@ class Form:
         self.pieces = tuple(dictionary if p is ATTRIBUTES else p for p in self.pieces)
         self.needs = tuple(name for piece in self.pieces for name in piece.needs)
 
-    def parse(self, p: Parser) -> Operation:
+    def parse(self, p: OpParser) -> Operation:
         """The ``parse`` of an `OpDefinition`."""
         draft = Draft(self.name)
         for piece in self.pieces:
             piece.read(p, draft)
         return draft.finish(p)
 
-    def print(self, w: Printer, op: Operation) -> None:
+    def print(self, w: OpPrinter, op: Operation) -> None:
         """The ``print`` of an `OpDefinition`; what lacks attributes is generic."""
         for name in self.needs:
             if name not in op.properties:
@@ -188,14 +187,14 @@ class Text(Piece):
         self.text = text
         self.tokens = self._token.findall(text)
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         for token in self.tokens:
             if token[0].isalpha():
                 p.expect_keyword(token)
             else:
                 p.expect(token)
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         w.write(self.text)
 
 
@@ -214,7 +213,7 @@ class Operands(Piece):
         self.count = count
         self.comma = comma
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         if self.count is not None:
             for index in range(self.count):
                 if index:
@@ -227,7 +226,7 @@ class Operands(Piece):
         else:
             draft.operands += p.operands()
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         w.operands(op.operands)
         if self.comma:
             w.write(",")
@@ -243,10 +242,10 @@ class Attributes(Piece):
         self.written = written
         self.defaults = dict(defaults)
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         draft.take(p.optional_attr_dict())
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         if op.attributes or op.properties:
             silent = tuple(n for n, v in self.defaults.items() if op.properties.get(n) == v)
             w.attr_dict(op, elide=self.written + silent)
@@ -271,10 +270,10 @@ class Integer(_Named):
         super().__init__(name)
         self.type = type_
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         draft.properties[self.name] = p.attribute(self.type)
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         value = op.properties[self.name]
         w.write(str(value.value) if isinstance(value, IntegerAttr) else str(value))
 
@@ -282,10 +281,10 @@ class Integer(_Named):
 class Ints(_Named):
     """An ``array<i64>``, written ``[1, 2]``."""
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         draft.properties[self.name] = array_of_ints(read_dims(p))
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         w.write(dims_text(ints(op.properties[self.name])))
 
 
@@ -296,10 +295,10 @@ class Enumeration(_Named):
         super().__init__(name)
         self.kind = kind
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         draft.properties[self.name] = read_enum(p, self.kind)
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         value = op.properties[self.name]
         w.write(value.value if isinstance(value, EnumAttribute) else str(value))
 
@@ -307,10 +306,10 @@ class Enumeration(_Named):
 class String(_Named):
     """A string attribute, in quotes."""
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         draft.properties[self.name] = StringAttr(p.string())
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         w.attribute(op.properties[self.name])
 
 
@@ -320,7 +319,7 @@ class String(_Named):
 class TypePiece(Piece):
     """Types in some short way, or as ``(…) -> …`` where that cannot say them."""
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102
         place = p.here()
         first = p.type()
         if isinstance(first, FunctionType):
@@ -329,7 +328,7 @@ class TypePiece(Piece):
             self.read_short(p, draft, first)
 
     def read_function(
-        self, p: Parser, draft: Draft, signature: FunctionType, place: object
+        self, p: OpParser, draft: Draft, signature: FunctionType, place: object
     ) -> None:
         """Take ``(…) -> …`` with as many types as there are operands."""
         count, expected = len(draft.operands), len(signature.inputs)
@@ -339,11 +338,11 @@ class TypePiece(Piece):
             p.error("expected single output", place)  # type: ignore[arg-type]
         draft.take_signature(signature)
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         """Read the short way, of which the first type is read."""
         raise NotImplementedError
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102
         types = self.short(op)
         if types is None:
             w.functional_type(op)
@@ -361,17 +360,17 @@ class TypePiece(Piece):
 class _Signature(Piece):
     """``(…) -> …``."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.take_signature(p.function_type())
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.functional_type(op)
 
 
 class _SameType(TypePiece):
     """One type for all operands and the result."""
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         draft.operand_types = [first] * len(draft.operands)
         draft.result_types = [first]
 
@@ -383,7 +382,7 @@ class _SameType(TypePiece):
 class _ComplexType(TypePiece):
     """The complex result; the operands have its parts' type."""
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         parts = _parts(first)
         if parts is None:
             p.error("expected tensor with complex element type")
@@ -408,7 +407,7 @@ def _parts(type_: Type) -> Type | None:
 class _SelectTypes(TypePiece):
     """The predicate's type, and the one of both cases and the result."""
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         case = p.type() if p.accept(",") else None
         if case is None or p.peek(","):
             p.error("expected functional type or list of two types")
@@ -426,7 +425,7 @@ class _SelectTypes(TypePiece):
 class _TupleType(Piece):
     """The tuple; the operands are its elements."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         place = p.here()
         type_ = p.type()
         if not isinstance(type_, TupleType):
@@ -434,28 +433,28 @@ class _TupleType(Piece):
         draft.operand_types = list(type_.elements)
         draft.result_types = [type_]
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.type(op.result.type)
 
 
 class _PairwiseTypes(Piece):
     """A type for each operand and the result at its place."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.operand_types = p.types()
         draft.result_types = list(draft.operand_types)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.write(", ".join(str(operand.type) for operand in op.operands))
 
 
 class _ResultType(Piece):
     """The types of the results; there are no operands."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.result_types = [p.type()]
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.type(op.result.type)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
-from emu.mlir.text.attribute_printer import quoted
+from emu.mlir.literals import quoted
 
 __all__ = ["LocationNames", "location_text"]
 

@@ -117,6 +117,17 @@ def test_a_parse_error_shows_the_place(tmp_path: Path) -> None:
     assert err.rstrip().endswith("^")
 
 
+UNREGISTERED = '"strange.op"() : () -> ()\n'
+
+
+def test_operations_of_unknown_dialects_pass_unless_they_are_refused(tmp_path: Path) -> None:
+    for words in ([], ["-allow-unregistered-dialect"], ["-allow-unregistered-dialect=true"]):
+        assert opt(*words, text=UNREGISTERED, tmp_path=tmp_path)[0] == 0
+    refused = opt("-allow-unregistered-dialect=false", text=UNREGISTERED, tmp_path=tmp_path)
+    assert refused[:2] == (1, "")
+    assert "in.mlir:1:1: error: operation being parsed with an unregistered dialect" in refused[2]
+
+
 def test_output_goes_to_a_file(tmp_path: Path) -> None:
     target = tmp_path / "out.mlir"
     status, out, _ = opt("-o", str(target), text=PROGRAM, tmp_path=tmp_path)

@@ -1,4 +1,4 @@
-"""``parse``: a text to a module, or an error that says where it is wrong."""
+"""``parse``: from a text to a verified module, or an error that shows what is wrong where."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import Operation, Value
 from emu.mlir.registry import load_dialects
 from emu.mlir.text.lexer import SourceText, render
-from emu.mlir.text.parser import Parser
+from emu.mlir.text.parser import ModuleParser
+from emu.mlir.verify import verify as verify_operation
 
 __all__ = ["parse"]
 
@@ -25,13 +26,17 @@ def parse(
     """Read a module.
 
     Args:
-        text: MLIR text, pretty or generic.
-        file: The name of the text in messages and locations.
-        verify: Verify the module.
-        allow_unregistered: Take operations of unknown dialects in generic form.
-        diagnostics: Is told of each error as well. Default: nobody.
-        names: Is filled with the names that values have in the text (``%x``,
-            ``%x#1``). Default: they are not kept.
+        text: MLIR text, in pretty or generic form.
+        file: Name of the text in messages and locations. Default: "-".
+        verify: Whether to verify the module. Default: True.
+        allow_unregistered: Whether operations of unknown dialects are accepted, in generic form.
+            Default: True.
+        diagnostics: Receives the errors too. Default: None.
+        names: Is filled with the names that values have in the text (``%x``, ``%x#1``). Default:
+            None.
+
+    Returns:
+        The module; operations that are not one module are put into a new one.
 
     Raises:
         MlirError: The text is wrong; the message shows place and caret.
@@ -53,23 +58,20 @@ def parse(
         found = Diagnostic(Severity.ERROR, source.location(wrong), said)
         raise _failed([found], SourceText("", file), took)
     with paused_collection():
-        parser = Parser(source, allow_unregistered=allow_unregistered, names=names)
+        parser = ModuleParser(source, allow_unregistered=allow_unregistered, names=names)
     try:
         with paused_collection():
             module = parser.module()
     except MlirError as error:
-        # On its way out an error may have gathered others.
         raise _failed(error.diagnostics, source, took) from None
     except (ValueError, OverflowError):
-        # Python reads no numbers of more than 4,300 digits.
+        # Python refuses numbers of more than 4,300 digits.
         found = Diagnostic(Severity.ERROR, parser.here(), "number is too large")
         raise _failed([found], source, took) from None
     except RecursionError:
         found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
         raise _failed([found], source, took) from None
     if verify:
-        from emu.mlir.verify import verify as verify_operation
-
         start = len(took.emitted)
         if not verify_operation(module, took):
             emitted = took.emitted[start:]
@@ -84,9 +86,9 @@ def _failed(emitted: list[Diagnostic], source: SourceText, took: Diagnostics) ->
 
 
 def _not_unicode(text: str) -> int | None:
-    """The place of the first character that no text can be written with."""
+    """Return the offset of the first character that cannot be encoded, or None."""
     try:
-        text.encode("utf-8", "surrogateescape")  # such are bytes that were no UTF-8
+        text.encode("utf-8", "surrogateescape")  # bytes that were not UTF-8 are fine
     except UnicodeEncodeError as error:
         return error.start
     return None
