@@ -9,7 +9,7 @@ Three kinds of text occur:
 * Everything else has a form of its own, convolutions first of all:
   ``#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>``.
 
-`emu.stablehlo.attribute_text` reads them.
+`emu.stablehlo.attribute_parser` reads them.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from emu.stablehlo.attributes import (
     Transpose,
     TypeExtensions,
 )
-from emu.stablehlo.contraction import padding, padding_attribute
+from emu.stablehlo.windows import padding, padding_attribute
 
 
 def read(text: str) -> Attribute:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from emu.mlir.assembly import OpParser
 from emu.mlir.attributes import ArrayAttr, Attribute, FloatAttr
 from emu.mlir.registry import attribute_parsers
 from emu.mlir.types import FloatType
@@ -42,9 +43,6 @@ from emu.stablehlo.attributes import (
     TypeExtensions,
 )
 
-if TYPE_CHECKING:
-    from emu.mlir.assembly import OpParser
-
 __all__ = ["read_conv_body", "read_dims", "read_dot_algorithm", "read_enum"]
 
 ENUMERATIONS: tuple[type[EnumAttribute], ...] = (
@@ -64,7 +62,7 @@ STRUCTURES: tuple[type[StructAttribute], ...] = (
 )
 CHLO_ENUMERATIONS = (ComparisonDirection, ComparisonType, Precision)
 
-Reader = Callable[["OpParser"], Any]
+Reader = Callable[[OpParser], Any]
 
 
 def read_enum(p: OpParser, kind: type[EnumAttribute], dialect: str = "stablehlo") -> EnumAttribute:
