@@ -38,7 +38,7 @@ Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
 
 
 class OpParser(Protocol):
-    """What a dialect may call to read the form of an operation or attribute.
+    """Interface through which a dialect reads the form of an operation or attribute.
 
     ``optional_…`` return None (or an empty dictionary) and read nothing where something else
     comes; the others raise ``MlirError``.
@@ -173,7 +173,7 @@ class OpParser(Protocol):
 
 
 class OpPrinter(Protocol):
-    """What a dialect may call to write the form of an operation."""
+    """Interface through which a dialect writes the form of an operation."""
 
     @property
     def write(self) -> Callable[[str], object]:

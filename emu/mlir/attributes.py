@@ -134,6 +134,7 @@ class DictAttr(Attribute):
     @staticmethod
     def of(entries: Mapping[str, Attribute] | Iterable[tuple[str, Attribute]]) -> DictAttr:
         """Make a dictionary of entries, which may come in any order."""
+        # Sorted: equality and the printed text must not depend on the order in the source.
         return DictAttr(tuple(sorted(dict(entries).items())))
 
     def get(self, name: str) -> Attribute | None:
@@ -156,6 +157,7 @@ class DenseArrayAttr(Attribute):
     values: tuple[int, ...]
 
     def __str__(self) -> str:
+        # The colon goes too: MLIR does not read `array<i64: >`.
         if not self.values:
             return f"array<{self.element}>"
         if isinstance(self.element, FloatType):

@@ -513,7 +513,7 @@ class Block:
         return op
 
     def _number(self, op: Operation, previous: Operation | None, following: Operation) -> None:
-        """Number an operation between two others, or note that all need new numbers."""
+        """Set the order number of an inserted operation, or note that all need new ones."""
         if previous is None:
             op._order = following._order - _STRIDE
         elif following._order - previous._order > 1:

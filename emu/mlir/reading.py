@@ -51,44 +51,50 @@ def parse(
     if names is not None:
         check("names", names, dict, "a dict or None")
     load_dialects()
-    took = Diagnostics() if diagnostics is None else diagnostics
+    received = Diagnostics() if diagnostics is None else diagnostics
     source = SourceText(text, file)
-    if (wrong := _not_unicode(text)) is not None:
-        said = f"text must be Unicode, but has {text[wrong]!a} here"
-        found = Diagnostic(Severity.ERROR, source.location(wrong), said)
-        raise _failed([found], SourceText("", file), took)
-    with paused_collection():
-        parser = ModuleParser(source, allow_unregistered=allow_unregistered, names=names)
     try:
-        with paused_collection():
-            module = parser.module()
+        _check_unicode(source)
+        module = _read(source, allow_unregistered, names)
     except MlirError as error:
-        raise _failed(error.diagnostics, source, took) from None
-    except (ValueError, OverflowError):
-        # Python refuses numbers of more than 4,300 digits.
-        found = Diagnostic(Severity.ERROR, parser.here(), "number is too large")
-        raise _failed([found], source, took) from None
-    except RecursionError:
-        found = Diagnostic(Severity.ERROR, parser.here(), "regions are nested too deeply")
-        raise _failed([found], source, took) from None
+        for each in error.diagnostics:
+            received.emit(each)
+        raise
     if verify:
-        start = len(took.emitted)
-        if not verify_operation(module, took):
-            emitted = took.emitted[start:]
-            raise MlirError("\n".join(render(d, source) for d in emitted), emitted)
+        start = len(received.emitted)
+        if not verify_operation(module, received):
+            raise _error(received.emitted[start:], source)
     return module
 
 
-def _failed(emitted: list[Diagnostic], source: SourceText, took: Diagnostics) -> MlirError:
-    for each in emitted:
-        took.emit(each)
+def _read(
+    source: SourceText, allow_unregistered: bool, names: dict[Value, str] | None
+) -> Operation:
+    with paused_collection():
+        parser = ModuleParser(source, allow_unregistered=allow_unregistered, names=names)
+        try:
+            return parser.module()
+        except MlirError as error:
+            # Errors of nested attributes were gathered on the way: the text must show them all.
+            raise _error(error.diagnostics, source) from None
+        except (ValueError, OverflowError):
+            # Python refuses numbers of more than 4,300 digits.
+            message = "number is too large"
+        except RecursionError:
+            message = "regions are nested too deeply"
+        raise _error([Diagnostic(Severity.ERROR, parser.here(), message)], source)
+
+
+def _error(emitted: list[Diagnostic], source: SourceText) -> MlirError:
     return MlirError("\n".join(render(each, source) for each in emitted), emitted)
 
 
-def _not_unicode(text: str) -> int | None:
-    """Return the offset of the first character that cannot be encoded, or None."""
+def _check_unicode(source: SourceText) -> None:
+    """Raise an error about the first character that cannot be encoded."""
     try:
-        text.encode("utf-8", "surrogateescape")  # bytes that were not UTF-8 are fine
+        source.text.encode("utf-8", "surrogateescape")  # bytes that were not UTF-8 are fine
     except UnicodeEncodeError as error:
-        return error.start
-    return None
+        message = f"text must be Unicode, but has {source.text[error.start]!a} here"
+        found = Diagnostic(Severity.ERROR, source.location(error.start), message)
+        # Rendered without the line, which could not be written either.
+        raise _error([found], SourceText("", source.file)) from None

@@ -143,7 +143,7 @@ def define(op: OpDefinition) -> OpDefinition:
 
 def extend(name: str, **changes: object) -> OpDefinition:
     """Change fields of a definition, and return the new one."""
-    _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]
+    _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]  # fields of any type
     return _definitions[name]
 
 

@@ -147,6 +147,7 @@ class FunctionType(Type):
 
     def __str__(self) -> str:
         results = ", ".join(map(str, self.results))
+        # A single result needs parentheses if it is a function type: `->` groups to the right.
         if len(self.results) != 1 or isinstance(self.results[0], FunctionType):
             results = f"({results})"
         return f"({', '.join(map(str, self.inputs))}) -> {results}"
@@ -178,6 +179,7 @@ def is_static_tensor(type_: Type) -> TypeGuard[TensorType]:
 @lru_cache(maxsize=4096)
 def scalar_type(text: str) -> Type | None:
     """Return the type that one word names (``f32``, ``i1``, ``index``), or None."""
+    # A leading zero is no width: `i08` is not a type.
     if text in FORMATS:
         return FloatType(text)
     if match := _INTEGER.fullmatch(text):

@@ -1,12 +1,11 @@
-"""Is a module well formed? Structure, then dominance, then symbols.
+"""Verifier of modules: structure, dominance, symbols.
 
-The order is MLIR's, since an isolated operation (a function) reports its first
-error only: an operation before what it holds; blocks for their terminators; the
-isolated operations inside when the rest of the operation is done; then
-dominance. All functions of a module are looked at, also after an error in one.
+An isolated operation (a function) reports its first error only, so the order is MLIR's: an operation
+before those it holds; blocks with their terminators; isolated operations inside once the rest of the
+operation is done; then dominance. All functions of a module are verified, also after an error in one.
 
-Dominance first runs fast over the whole region, with a set of the values seen
-so far; only when that finds something is the error looked up slowly.
+Dominance is first checked fast over the whole region, with a set of the values seen so far; only if
+that fails is the error looked up slowly.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from emu.mlir.text.printer import to_text
 
 __all__ = ["verify"]
 
-# In their regions the order of operations says nothing.
+# Graph regions: the order of their operations has no meaning.
 _GRAPHS = frozenset({"builtin.module"})
 _NO_TERMINATOR = frozenset({"builtin.module"})
 
 
 def verify(op: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether an operation and all that it holds are well formed.
+    """Return whether an operation and all operations in it are valid.
 
     Args:
-        op: Usually a module.
-        diagnostics: Takes what is wrong.
+        op: The operation, usually a module.
+        diagnostics: Receives the errors.
     """
     with indexed(op) if definition(op.name).symbol_table else nullcontext():
         if not _structure(op, diagnostics):
@@ -75,7 +74,7 @@ def _exit(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
 
 
 def _known(op: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether an operation that nobody defined may be there."""
+    """Verify that the dialect of an operation without a definition allows such."""
     dialect = op.name.partition(".")[0]
     if dialect in known_dialects:
         diagnostics.error(
@@ -155,7 +154,7 @@ def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
-    """Ask region by region; of the regions found on the way the last one first."""
+    """Verify symbol uses region by region; of the regions found on the way, the last one first."""
     pending = list(table.regions)
     while pending:
         region = pending.pop()
@@ -185,7 +184,7 @@ def _dominance(op: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _all_dominate(region: Region, visible: set[Value]) -> bool:
-    """Whether each operand is visible; False also where that is not clear."""
+    """Return whether each operand is visible; False also where that is not certain."""
     if not region.blocks:
         return True
     if len(region.blocks) > 1:
@@ -234,7 +233,7 @@ def _error_of_unlinked(op: Operation, diagnostics: Diagnostics) -> None:
 
 
 def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether what is in an isolated operation uses only what is defined there."""
+    """Verify that the operations in an isolated one use only values that are defined there."""
     for region in isolated.regions:
         pending = [region]
         while pending:

@@ -1,4 +1,4 @@
-"""Reads StableHLO's and CHLO's attributes; importing it registers the readers.
+"""Readers of StableHLO's and CHLO's attributes; importing the module registers them.
 
 A reader is called behind the mnemonic. For ``#stablehlo<precision HIGH>`` that
 is in front of ``HIGH``, for ``#stablehlo.dot<…>`` in front of ``<``.

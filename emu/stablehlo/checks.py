@@ -79,6 +79,7 @@ def compatible(left: Type, right: Type) -> bool:
     Quantized element types are not compared.
     """
     if isinstance(left, TensorType) and isinstance(right, TensorType):
+        # Types of the quant dialect are kept as text: their parts are not known here.
         elements = left.element == right.element or "!quant" in f"{left}{right}"
         return elements and compatible_shapes(left.shape, right.shape)
     if isinstance(left, TupleType) and isinstance(right, TupleType):

@@ -37,6 +37,8 @@ def _infer_gather(op: Operation) -> list[Type]:
                 "Expects each element of offset_dims to be in range [0, implied-result-rank) i.e. "
                 f"[0, {rank}). got: {dim}."
             )
+    # The slice's remaining dimensions go to offset_dims in order; the batch dimensions of the indices
+    # fill the others.
     sizes = {
         **dict(
             zip(offset_dims, (s for d, s in enumerate(slices) if d not in dropped), strict=False)

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _WIDTHS = frozenset({2, 4, 8, 16, 32, 64})
+# MLIR has these formats, StableHLO does not.
 _NO_FLOATS = frozenset({"tf32", "f80", "f128"})
 
 

@@ -88,7 +88,7 @@ def _infer_slice(op: Operation) -> list[Type]:
             )
         if stride <= 0:
             raise Invalid(f"stride must be positive but got {stride} in dimension {d}")
-        shape.append(-((start - limit) // stride))
+        shape.append(-((start - limit) // stride))  # rounded up
     return [TensorType(tuple(shape), source.element)]
 
 

@@ -32,6 +32,7 @@ def _element(type_: Type) -> Type:
 
 def has_same_elements(types: list[Type]) -> bool:
     """Return whether types have one element type; quantized ones are not compared."""
+    # Types of the quant dialect are kept as text: their parts are not known here.
     first, *others = map(_element, types)
     return all(other == first or "!quant" in f"{first}{other}" for other in others)
 

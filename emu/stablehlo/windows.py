@@ -98,6 +98,7 @@ def windows(op: Operation, sizes: Sequence[int], dilations: tuple[str, str]) -> 
                 f"expects {described} to have same dimension-size as size of window dimensions "
                 f"({rank}), but got: {len(values) // width}."
             )
+        # Default: strides and dilations of 1, paddings of 0.
         lists.append(values or (2 - width,) * (width * rank))
     strides, base, inner, padding = lists
     windows = []

@@ -74,6 +74,7 @@ class LocationParser:
                 self.deferred.append((owner, token[5:-1], reader.starts[reader.index]))
             reader.index += 1
         elif token == "loc":
+            # `loc(#name)` with blanks in it, which the lexer does not join to one token.
             name = reader.tokens[reader.index + 2]
             if name[:1] == "#" and reader.tokens[reader.index + 3] == ")":
                 self.deferred.append((owner, name[1:], reader.starts[reader.index + 2]))
@@ -159,6 +160,7 @@ class LocationParser:
 
 def _fuse(parts: list[Location], metadata: str) -> Location:
     """Fuse locations; like MLIR, drop repeated and unknown ones, and flatten."""
+    # A dict keeps the order of first occurrence.
     flat: dict[Location, None] = {}
     for part in parts:
         if isinstance(part, FusedLoc) and part.metadata == metadata:

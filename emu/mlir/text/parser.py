@@ -338,17 +338,7 @@ class ModuleParser:
             regions = reader.comma_separated("(", ")", self.region)
             self._default_dialects.pop()
         attributes = self.optional_attr_dict()
-        reader.expect(":", " followed by operation type")
-        type_place = reader.starts[reader.index]
-        type_ = self.type()
-        if not isinstance(type_, FunctionType):
-            reader.fail("expected function type", type_place)
-        if len(type_.inputs) != len(operands):
-            plural = "" if len(operands) == 1 else "s"
-            reader.fail(
-                f"expected {len(operands)} operand type{plural} but had {len(type_.inputs)}",
-                type_place,
-            )
+        type_ = self._generic_type(operands)
         values = [self._scopes.resolve(o, t) for o, t in zip(operands, type_.inputs, strict=True)]
         if properties is None:
             properties = {}
@@ -367,6 +357,21 @@ class ModuleParser:
             successors=successors,
             location=reader.source.location(self._op_start),
         )
+
+    def _generic_type(self, operands: Sequence[Operand]) -> FunctionType:
+        """Read the type of an operation in generic form, which must fit its operands."""
+        reader = self._reader
+        reader.expect(":", " followed by operation type")
+        place = reader.starts[reader.index]
+        type_ = self.type()
+        if not isinstance(type_, FunctionType):
+            reader.fail("expected function type", place)
+        if len(type_.inputs) != len(operands):
+            plural = "" if len(operands) == 1 else "s"
+            reader.fail(
+                f"expected {len(operands)} operand type{plural} but had {len(type_.inputs)}", place
+            )
+        return type_
 
     def _check_unknown(self, name: str) -> None:
         dialect = name.partition(".")[0]
