@@ -79,6 +79,15 @@ def test_without_passes_the_module_is_printed(tmp_path: Path) -> None:
     assert opt(text=generic, tmp_path=tmp_path)[1] == out
 
 
+def test_a_fresh_process_knows_the_dialects(tmp_path: Path) -> None:
+    file = tmp_path / "in.mlir"
+    file.write_text(PROGRAM)
+    command = [sys.executable, "-m", "emu", "sdy", "opt", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == opt(text=PROGRAM, tmp_path=tmp_path)[1]
+
+
 def test_parts_are_modules_of_their_own_at_their_lines(tmp_path: Path) -> None:
     wrong = PROGRAM.replace('{"row"}, {}', '{"wor"}, {}')
     text = f"{PROGRAM}\n// -----\n{wrong}\n// -----\n{PROGRAM}"
