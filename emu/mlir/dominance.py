@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from emu.mlir.ir import Block, Operation, Region, Value
 
-# Graph regions: the order of their operations has no meaning.
-_GRAPHS = frozenset({"builtin.module"})
+__all__ = ["GRAPH_OPS", "Dominance"]
 
-__all__ = ["Dominance"]
+GRAPH_OPS = frozenset({"builtin.module"})
+"""Operations with graph regions: the order of the operations inside has no meaning."""
 
 
 class Dominance:
@@ -58,7 +58,7 @@ class Dominance:
         if op.parent is block:
             if definer is None or block.parent_op is None:
                 return True
-            if block.parent_op.name in _GRAPHS:
+            if block.parent_op.name in GRAPH_OPS:
                 return definer is not op or op is user
             return definer is not op and definer.is_before(op)
         return self.block_dominates(block, op.parent)

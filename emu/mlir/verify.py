@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from emu.mlir.diagnostics import Diagnostic, Diagnostics, Severity
-from emu.mlir.dominance import Dominance
+from emu.mlir.dominance import GRAPH_OPS, Dominance
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.registry import OpDefinition, attribute_verifiers, definition, known_dialects
 from emu.mlir.symbols import indexed
@@ -21,8 +21,6 @@ from emu.mlir.text.printer import to_text
 
 __all__ = ["verify"]
 
-# Graph regions: the order of their operations has no meaning.
-_GRAPHS = frozenset({"builtin.module"})
 _NO_TERMINATOR = frozenset({"builtin.module"})
 
 
@@ -178,7 +176,7 @@ def _error(op: Operation, message: str) -> Diagnostic:
 
 def _dominance(op: Operation, diagnostics: Diagnostics) -> bool:
     visible: set[Value] = set()
-    if op.name not in _GRAPHS and all(_all_dominate(region, visible) for region in op.regions):
+    if op.name not in GRAPH_OPS and all(_all_dominate(region, visible) for region in op.regions):
         return True
     return _find_violation(op, diagnostics)
 

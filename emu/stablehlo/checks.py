@@ -114,9 +114,8 @@ def check_result_shape(shape_of: Callable[[Operation], Shape | None]) -> Check:
     def check(op: Operation) -> None:
         shape = shape_of(op)
         if shape is not None and not compatible_shapes(shape, tensor(op.result.type).shape):
-            sizes = ", ".join("?" if size is None else str(size) for size in shape)
             raise Invalid(
-                f"inferred shape '[{sizes}]' is incompatible with return type of operation "
+                f"inferred shape '[{sizes_text(shape)}]' is incompatible with return type of operation "
                 f"'{op.result.type}'"
             )
 

@@ -1,6 +1,7 @@
 """Operations that communicate with other devices and with the host.
 
-The collectives are not pure: for MLIR their effects are unknown."""
+The collectives are not pure: for MLIR their effects are unknown.
+"""
 
 from __future__ import annotations
 

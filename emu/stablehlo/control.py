@@ -194,7 +194,7 @@ define_op(
 # optimization_barrier
 
 
-class _BarredValues(Piece):
+class _BarrierOperands(Piece):
     """`` %0, %1 : T, U``, or ``()`` without operands."""
 
     def read(self, p: OpParser, draft: Draft) -> None:
@@ -219,7 +219,7 @@ class _BarredValues(Piece):
 define_op(
     OpSpec(
         name="stablehlo.optimization_barrier",
-        pieces=(ATTRIBUTES, _BarredValues()),
+        pieces=(ATTRIBUTES, _BarrierOperands()),
         results=None,
         traits=(pairwise_types,),
         infer=same_as_operands,

@@ -178,24 +178,28 @@ _UNARY = OpSpec(
     elementwise=True,
     pointwise=True,
 )
-_UNIFORM = replace(_UNARY, traits=(compatible_types,), infer=_infer_common, checks_inferred=False)
+_TYPE_PRESERVING = replace(
+    _UNARY, traits=(compatible_types,), infer=_infer_common, checks_inferred=False
+)
 """Unary operations whose result has the operand's type."""
 
 
-def _define_uniform(kind: TensorKind, *names: str) -> None:
+def _define_type_preserving(kind: TensorKind, *names: str) -> None:
     for name in names:
         define_op(
-            replace(_UNIFORM, name=f"stablehlo.{name}", operand_kinds=(kind,), result_kind=kind)
+            replace(
+                _TYPE_PRESERVING, name=f"stablehlo.{name}", operand_kinds=(kind,), result_kind=kind
+            )
         )
 
 
-_define_uniform(
+_define_type_preserving(
     QUANTIZABLE_FLOAT_TENSOR, "ceil", "floor", "round_nearest_afz", "round_nearest_even"
 )
-_define_uniform(INTEGER_TENSOR, "count_leading_zeros", "popcnt")
-_define_uniform(NUMBER_TENSOR, "negate")
-_define_uniform(LOGICAL_TENSOR, "not")
-_define_uniform(SIGNED_TENSOR, "sign")
+_define_type_preserving(INTEGER_TENSOR, "count_leading_zeros", "popcnt")
+_define_type_preserving(NUMBER_TENSOR, "negate")
+_define_type_preserving(LOGICAL_TENSOR, "not")
+_define_type_preserving(SIGNED_TENSOR, "sign")
 
 for _name in (
     "cbrt",
@@ -214,7 +218,7 @@ for _name in (
     # These may be given an accuracy.
     define_op(
         replace(
-            _UNIFORM,
+            _TYPE_PRESERVING,
             name=f"stablehlo.{_name}",
             form_defaults={"result_accuracy": ResultAccuracy(ResultAccuracyMode("DEFAULT"))},
             optional=("result_accuracy",),
@@ -266,7 +270,7 @@ define_op(
 )
 define_op(
     replace(
-        _UNIFORM,
+        _TYPE_PRESERVING,
         name="stablehlo.reduce_precision",
         pieces=(" ", Operands(1), ", format = ", _Bits(), ATTRIBUTES, " : ", SAME_TYPE),
         operand_kinds=(QUANTIZABLE_FLOAT_TENSOR,),

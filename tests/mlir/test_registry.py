@@ -1,4 +1,4 @@
-"""Dialects: who knows which, and when they are imported."""
+"""Dialects: which package knows them, and when they are imported."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class LocationNames:
 
     def __init__(self) -> None:
         self._entries: dict[Location, _Entry] = {}
-        # Equality of nested locations is slow, identity is common.
+        # By id, because comparing nested locations is slow and most are the same objects. `_kept` keeps
+        # them alive: the id of a dead object may be used again.
         self._known: dict[int, _Entry] = {}
         self._kept: list[Location] = []
 

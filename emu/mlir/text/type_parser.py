@@ -37,7 +37,6 @@ def _simple_tensor(text: str) -> Type | None:
     if match is None:
         return None
     dimensions, word = match.groups()
-    # ``0x4xf32``: the words do not say where a hexadecimal number would begin.
     element = scalar_type(word)
     if element is None or isinstance(element, NoneType):
         return None
