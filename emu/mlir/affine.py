@@ -1,8 +1,7 @@
-"""Affine maps and sets, which pass as text.
+"""Affine maps and sets, which are kept as text.
 
-MLIR names dimensions ``d0 …`` and symbols ``s0 …`` whatever the text called
-them, and gives each map a short name before the module. Expressions are not
-simplified.
+MLIR renames dimensions to ``d0 …`` and symbols to ``s0 …``, and prints each map under a short name
+that is defined before the module. Expressions are not simplified.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _IN_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|affine_(map|set)<(?:->|>=|<=|[^<>"])*>
 
 
 def normalize(text: str) -> str:
-    """The map or set with MLIR's names for dimensions and symbols."""
+    """Return a map or set with MLIR's names for dimensions and symbols."""
     match = _FORM.fullmatch(text)
     if match is None:
         return text
@@ -36,13 +35,14 @@ def normalize(text: str) -> str:
 
 
 def with_short_names(text: str) -> tuple[str, str]:
-    """A printed module with names instead of maps and sets.
+    """Replace the maps and sets of a printed module by short names.
 
     Returns:
         The lines that define the names, and the text.
     """
     if "affine_" not in text:
         return "", text
+    # By kind, since maps and sets are counted apart: #map, #map1, #set.
     names: dict[str, dict[str, str]] = {"map": {}, "set": {}}
 
     def name(match: re.Match[str]) -> str:

@@ -1,8 +1,10 @@
-"""Checks of arguments at the doors: what a caller gave, and what it must be."""
+"""Checks of the arguments of public functions."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from emu.mlir.ir import Operation
 
 __all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text", "shown"]
 
@@ -11,11 +13,11 @@ _LONGEST = 80
 
 
 class ArgumentError(ValueError):
-    """An argument of a call is not what it must be; the text names both."""
+    """An argument of a call is wrong; the text says what it must be and what was given."""
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: short, and with its type if that says more."""
+    """Return a value as messages show it: shortened, with its type."""
     text = repr(value)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}…"
@@ -23,13 +25,13 @@ def shown(value: object) -> str:
 
 
 def check(name: str, value: object, kind: type[_T], what: str) -> _T:
-    """Give the value back if it is of a type.
+    """Return a value that must be of a type.
 
     Args:
         name: The argument's name, as the caller knows it.
-        value: What was given.
-        kind: What it must be.
-        what: The same in words.
+        value: The argument.
+        kind: The type that it must have; True and False are not ints.
+        what: The type in words.
 
     Raises:
         ArgumentError: It is of another type.
@@ -40,19 +42,17 @@ def check(name: str, value: object, kind: type[_T], what: str) -> _T:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise ArgumentError for anything but True and False."""
     check(name, value, bool, "True or False")
 
 
 def check_text(name: str, value: object, what: str = "a text") -> str:
-    """Give a text back; refuse bytes and what is no text."""
+    """Return a text; raise ArgumentError for anything else, bytes included."""
     return check(name, value, str, what)
 
 
-def check_module(value: object) -> Any:
-    """Give a module back; refuse other operations and other objects."""
-    from emu.mlir.ir import Operation
-
+def check_module(value: object) -> Operation:
+    """Return a module; raise ArgumentError for other operations and other objects."""
     wanted = "a module (of emu.sdy.parse or emu.sdy.from_jax)"
     op = check("module", value, Operation, wanted)
     if op.name != "builtin.module":

@@ -1,18 +1,19 @@
 """MLIR attributes as plain, frozen, hashable, picklable data.
 
-``str(attribute)`` is the text that MLIR prints. Attributes of dialects that
-nobody registered are kept as their text (`DialectAttr`).
+``str(attribute)`` is the text that MLIR prints. Attributes of dialects that are not registered are
+kept as their text (``DialectAttr``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from emu.mlir.types import Type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from emu.mlir.base import Attribute, Type
+from emu.mlir.dense import dense_text
+from emu.mlir.floats import float_text
+from emu.mlir.literals import key_text, quoted, symbol_text
+from emu.mlir.types import FloatType, IntegerType
 
 __all__ = [
     "ArrayAttr",
@@ -29,23 +30,21 @@ __all__ = [
     "SymbolRefAttr",
     "TypeAttr",
     "UnitAttr",
+    "entries_text",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """Base of all attributes, those of dialects included."""
-
-    def __str__(self) -> str:
-        # The printer knows how numbers, strings and nesting are written.
-        from emu.mlir.text.attribute_printer import attribute_text
-
-        return attribute_text(self)
+_BOOL = IntegerType(1)
+_I64 = IntegerType(64)
+_F64 = FloatType("f64")
 
 
 @dataclass(frozen=True, slots=True)
 class UnitAttr(Attribute):
-    """``unit``: being there is all that it says."""
+    """``unit``: its presence is all that it says."""
+
+    def __str__(self) -> str:
+        return "unit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,19 @@ class BoolAttr(Attribute):
 
     value: bool
 
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
 
 @dataclass(frozen=True, slots=True)
 class IntegerAttr(Attribute):
-    """``3 : i64``. i1 values are `BoolAttr`."""
+    """``3 : i64``. i1 values are ``BoolAttr``."""
 
     value: int
     type: Type
+
+    def __str__(self) -> str:
+        return f"{self.value} : {self.type}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class FloatAttr(Attribute):
     bits: int
     type: Type
 
+    def __str__(self) -> str:
+        return f"{float_text(self.bits, str(self.type))} : {self.type}"
+
 
 @dataclass(frozen=True, slots=True)
 class StringAttr(Attribute):
@@ -82,12 +90,18 @@ class StringAttr(Attribute):
 
     value: str
 
+    def __str__(self) -> str:
+        return quoted(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class TypeAttr(Attribute):
-    """A type where an attribute is asked for."""
+    """A type in the place of an attribute."""
 
     type: Type
+
+    def __str__(self) -> str:
+        return str(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,9 @@ class SymbolRefAttr(Attribute):
     root: str
     nested: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return "::".join(map(symbol_text, (self.root, *self.nested)))
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayAttr(Attribute):
@@ -104,25 +121,32 @@ class ArrayAttr(Attribute):
 
     elements: tuple[Attribute, ...]
 
+    def __str__(self) -> str:
+        return f"[{', '.join(map(_in_array, self.elements))}]"
+
 
 @dataclass(frozen=True, slots=True)
 class DictAttr(Attribute):
-    """``{a = 1 : i64, b}``; entries sorted by name. Make one with `of`."""
+    """``{a = 1 : i64, b}``; entries sorted by name. Make one with ``of``."""
 
     entries: tuple[tuple[str, Attribute], ...]
 
     @staticmethod
     def of(entries: Mapping[str, Attribute] | Iterable[tuple[str, Attribute]]) -> DictAttr:
-        """A dictionary of these entries, in any order."""
+        """Make a dictionary of entries, which may come in any order."""
+        # Sorted: equality and the printed text must not depend on the order in the source.
         return DictAttr(tuple(sorted(dict(entries).items())))
 
     def get(self, name: str) -> Attribute | None:
-        """The attribute of that name, or None."""
+        """Return the attribute of that name, or None."""
         return next((value for key, value in self.entries if key == name), None)
 
     def as_dict(self) -> dict[str, Attribute]:
-        """A new dict of the entries."""
+        """Return the entries as a new dict."""
         return dict(self.entries)
+
+    def __str__(self) -> str:
+        return f"{{{entries_text(self.entries)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +155,18 @@ class DenseArrayAttr(Attribute):
 
     element: Type
     values: tuple[int, ...]
+
+    def __str__(self) -> str:
+        # The colon goes too: MLIR does not read `array<i64: >`.
+        if not self.values:
+            return f"array<{self.element}>"
+        if isinstance(self.element, FloatType):
+            texts = [float_text(bits, self.element.name) for bits in self.values]
+        elif self.element == _BOOL:
+            texts = ["true" if value else "false" for value in self.values]
+        else:
+            texts = list(map(str, self.values))
+        return f"array<{self.element}: {', '.join(texts)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +185,9 @@ class DenseElementsAttr(Attribute):
     type: Type
     splat: bool
 
+    def __str__(self) -> str:
+        return f"{dense_text(self)} : {self.type}"
+
 
 @dataclass(frozen=True, slots=True)
 class DialectAttr(Attribute):
@@ -163,13 +202,40 @@ class DialectAttr(Attribute):
     dialect: str
     body: str
 
+    def __str__(self) -> str:
+        return f"#{self.dialect}{self.body}"
+
 
 @dataclass(frozen=True, slots=True)
 class RawAttr(Attribute):
-    """A builtin attribute that we carry but do not read, as MLIR writes it.
+    """A builtin attribute that is carried but not read, as MLIR writes it.
 
     ``affine_map<(d0) -> (d0)>``, ``dense_resource<x> : tensor<4xf32>``,
     ``sparse<…>``, ``strided<…>``, ``loc(…)``, ``distinct[0]<…>``.
     """
 
     text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def entries_text(entries: Iterable[tuple[str, Attribute]]) -> str:
+    """Return ``a = 1 : i64, b``: what stands between the braces of a dictionary.
+
+    Args:
+        entries: Sorted by name.
+    """
+    return ", ".join(
+        key_text(name) if isinstance(value, UnitAttr) else f"{key_text(name)} = {value}"
+        for name, value in entries
+    )
+
+
+def _in_array(attribute: Attribute) -> str:
+    """Return an element's text: in arrays, MLIR leaves the types i64 and f64 out."""
+    if isinstance(attribute, IntegerAttr) and attribute.type == _I64:
+        return str(attribute.value)
+    if isinstance(attribute, FloatAttr) and attribute.type == _F64:
+        return float_text(attribute.bits, "f64")
+    return str(attribute)

@@ -1,4 +1,4 @@
-"""Locations and diagnostics: who says what about which place of a text."""
+"""Locations, and diagnostics that refer to them."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ UNKNOWN = UnknownLoc()
 
 
 def fused(locations: Iterable[Location]) -> Location:
-    """The location of what comes from several places.
+    """Return the location of something that comes from several places.
 
-    Fused ones without metadata among them are taken apart; unknown ones and
-    those that are there already do not count.
+    Fused locations without metadata are flattened; unknown and repeated ones are dropped.
     """
+    # A dict keeps the order of the first occurrences, in which MLIR prints the parts.
     found: dict[Location, None] = {}
     for location in locations:
         if isinstance(location, FusedLoc) and not location.metadata:
@@ -105,7 +105,7 @@ def fused(locations: Iterable[Location]) -> Location:
 
 
 class Severity(Enum):
-    """How bad it is; the value is the word that is printed."""
+    """Severity of a diagnostic; the value is the word that is printed."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -123,17 +123,18 @@ class Diagnostic:
     notes: list[Diagnostic] = field(default_factory=list)
 
     def note(self, message: str, location: Location | None = None) -> Diagnostic:
-        """Add a note; gives the diagnostic itself, so that notes chain."""
+        """Add a note; return the diagnostic itself, so that notes chain."""
         place = self.location if location is None else location
         self.notes.append(Diagnostic(Severity.NOTE, place, message))
         return self
 
 
 class Diagnostics:
-    """Takes what is emitted, and keeps it.
+    """List of the diagnostics that were emitted.
 
     Args:
-        said: What `warning_once` has said already. Several may share one set.
+        said: Kinds of warnings that ``warning_once`` has emitted already; several lists may share
+            one set. Default: a new one.
     """
 
     def __init__(self, said: set[str] | None = None) -> None:
@@ -141,27 +142,27 @@ class Diagnostics:
         self._said: set[str] = set() if said is None else said
 
     def error(self, location: Location, message: str) -> Diagnostic:
-        """Emit an error and give it, so that notes can be added."""
+        """Emit an error and return it, so that notes can be added."""
         return self.emit(Diagnostic(Severity.ERROR, location, message))
 
     def warning(self, location: Location, message: str) -> Diagnostic:
-        """Emit a warning."""
+        """Emit a warning and return it."""
         return self.emit(Diagnostic(Severity.WARNING, location, message))
 
     def warning_once(self, kind: str, location: Location, message: str) -> None:
-        """Emit a warning, unless one of its kind was emitted so before."""
+        """Emit a warning, unless one of its kind was emitted by this method before."""
         if kind not in self._said:
             self._said.add(kind)
             self.warning(location, message)
 
     def emit(self, diagnostic: Diagnostic) -> Diagnostic:
-        """Emit a diagnostic."""
+        """Emit a diagnostic and return it."""
         self.emitted.append(diagnostic)
         return diagnostic
 
     @property
     def errors(self) -> list[Diagnostic]:
-        """Those of severity ERROR."""
+        """Diagnostics of severity ERROR."""
         return [d for d in self.emitted if d.severity is Severity.ERROR]
 
 
@@ -169,7 +170,7 @@ class MlirError(ValueError):
     """A text, a module or a pass is wrong; ``str()`` shows place and caret.
 
     Attributes:
-        diagnostics: What was emitted, the errors included.
+        diagnostics: Diagnostics that were emitted, the errors included.
     """
 
     def __init__(self, text: str, diagnostics: list[Diagnostic]) -> None:
@@ -181,4 +182,4 @@ class MlirError(ValueError):
 
 
 class PassFailed(Exception):
-    """Raised by a pass after it emitted its error."""
+    """A pass failed, and has emitted its error."""

@@ -1,35 +1,35 @@
-"""Which blocks dominate which, and which values may be used where."""
+"""Dominance of blocks, and of values over their uses."""
 
 from __future__ import annotations
 
 from emu.mlir.ir import Block, Operation, Region, Value
 
-# In their regions the order of operations says nothing.
-_GRAPHS = frozenset({"builtin.module"})
+__all__ = ["GRAPH_OPS", "Dominance"]
 
-__all__ = ["Dominance"]
+GRAPH_OPS = frozenset({"builtin.module"})
+"""Operations with graph regions: the order of the operations inside has no meaning."""
 
 
 class Dominance:
-    """Answers questions about dominance; trees are made when first needed."""
+    """Dominance in the regions of an operation; trees are made when they are first needed."""
 
     def __init__(self) -> None:
         self._immediate: dict[Region, dict[Block, Block]] = {}
 
     def _tree(self, region: Region) -> dict[Block, Block]:
-        """The immediate dominator of each block that can be reached."""
+        """Return the immediate dominator of each block that can be reached."""
         tree = self._immediate.get(region)
         if tree is None:
             tree = self._immediate[region] = _dominators(region.blocks[0])
         return tree
 
     def is_reachable(self, block: Block) -> bool:
-        """Whether a block can be reached from its region's first one."""
+        """Return whether a block can be reached from its region's first one."""
         region = block.parent
         return region is None or region.blocks[0] is block or block in self._tree(region)
 
     def block_dominates(self, upper: Block, lower: Block) -> bool:
-        """Whether each way to ``lower`` (of the same region) goes through ``upper``."""
+        """Return whether every path to ``lower`` (of the same region) goes through ``upper``."""
         region = lower.parent
         if upper is lower or region is None:
             return upper is lower
@@ -44,7 +44,7 @@ class Dominance:
         return True
 
     def value_dominates(self, value: Value, user: Operation) -> bool:
-        """Whether a value is defined wherever an operation runs."""
+        """Return whether a value is defined wherever an operation runs."""
         block = value.parent_block
         region = block.parent if block is not None else None
         if block is None or region is None:
@@ -58,7 +58,7 @@ class Dominance:
         if op.parent is block:
             if definer is None or block.parent_op is None:
                 return True
-            if block.parent_op.name in _GRAPHS:
+            if block.parent_op.name in GRAPH_OPS:
                 return definer is not op or op is user
             return definer is not op and definer.is_before(op)
         return self.block_dominates(block, op.parent)
@@ -86,7 +86,7 @@ def _post_order(entry: Block) -> list[Block]:
 
 
 def _dominators(entry: Block) -> dict[Block, Block]:
-    """Cooper, Harvey and Kennedy's iteration over the reverse post-order."""
+    """Compute immediate dominators by Cooper, Harvey and Kennedy's iteration."""
     order = _post_order(entry)
     rank = {block: number for number, block in enumerate(order)}
     predecessors: dict[Block, list[Block]] = {block: [] for block in order}

@@ -1,8 +1,7 @@
-"""What an operation does besides making its results.
+"""Effects of operations besides making their results.
 
-Names only say so much: a loop has the effects of its body, a custom call says
-itself whether it has any, and of an operation that nobody defined everything
-must be feared.
+A loop has the effects of its body, a custom call has an attribute that says whether it has any, and
+an operation without a definition may have all.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 from emu.mlir.ir import Operation
 from emu.mlir.registry import OpDefinition, definition
 
-__all__ = ["is_effect_free", "is_terminator", "is_trivially_dead"]
+__all__ = ["is_effect_free", "is_trivially_dead"]
 
 
 def is_effect_free(op: Operation) -> bool:
-    """Whether an operation, with all that is in it, only makes its results."""
+    """Return whether an operation, with all operations in it, only makes its results."""
     pending = [op]
     while pending:
         each = pending.pop()
@@ -32,15 +31,10 @@ def _has_no_effect(op: Operation, known: OpDefinition) -> bool:
     return known.pure if known.pure_if is None else known.pure_if(op)
 
 
-def is_terminator(op: Operation) -> bool:
-    """Whether the operation is known to end its block."""
-    return definition(op.name).terminator
-
-
 def is_trivially_dead(op: Operation) -> bool:
-    """Whether nothing would be missed without the operation.
+    """Return whether the operation can be erased: it is unused and has no effects.
 
-    Terminators and symbols stay even when they make nothing that is used.
+    Terminators and symbols are kept even if they make nothing that is used.
     """
     if any(result.has_uses for result in op.results):
         return False

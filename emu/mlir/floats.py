@@ -1,8 +1,8 @@
 """Float formats: bits to and from numbers and text, as MLIR writes them.
 
-Every format is described by its widths and by what its largest exponent means,
-so that one routine encodes and decodes them all, exactly and rounding to
-nearest even; f32 and f64 go the short way.
+Every format is described by its widths and by what its largest exponent means, so that one routine
+encodes and decodes them all, exactly and rounding to nearest even. For f32 and f64, Python's own
+conversion is used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 __all__ = ["FORMATS", "FloatFormat", "bits_of", "byte_width", "float_text", "value_of"]
 
@@ -21,10 +22,10 @@ class FloatFormat:
     """A binary float format.
 
     Attributes:
-        width: Bits in all.
-        exponent: Bits of the exponent.
-        mantissa: Stored bits of the significand.
-        bias: Of the exponent.
+        width: Total number of bits.
+        exponent: Number of exponent bits.
+        mantissa: Number of stored bits of the significand.
+        bias: Bias of the exponent.
         special: "ieee" (infinities and NaNs in the largest exponent), "fn"
             (no infinity, all ones is NaN), "fnuz" (no infinity, minus zero is
             NaN), "finite" (neither).
@@ -42,7 +43,7 @@ class FloatFormat:
 
     @property
     def precision(self) -> int:
-        """Bits of the significand, the leading one included."""
+        """Number of bits of the significand, the leading one included."""
         return self.mantissa + (0 if self.explicit else 1)
 
 
@@ -69,12 +70,12 @@ FORMATS: dict[str, FloatFormat] = {
 
 
 def byte_width(name: str) -> int:
-    """The bytes that an element of the format takes in dense data."""
+    """Return the bytes that an element of the format takes in dense data."""
     return (FORMATS[name].width + 7) // 8
 
 
 def value_of(bits: int, name: str) -> Fraction | float:
-    """The number that the bits mean: a fraction, or a float inf, nan, -0.0."""
+    """Decode bits: a fraction, or one of the floats inf, nan and -0.0."""
     f = FORMATS[name]
     sign = bits >> (f.width - 1) & 1 if f.signed else 0
     mantissa = bits & ((1 << f.mantissa) - 1)
@@ -101,27 +102,39 @@ def value_of(bits: int, name: str) -> Fraction | float:
 
 
 def bits_of(value: Fraction | float, name: str) -> int:
-    """Encode a number, rounded to nearest even."""
-    if name == "f64" and isinstance(value, float):
-        return int.from_bytes(struct.pack("<d", value), "little")
-    if name == "f32" and isinstance(value, float):
-        try:
-            return int.from_bytes(struct.pack("<f", value), "little")
-        except OverflowError:
-            return 0xFF800000 if value < 0 else 0x7F800000
-    f = FORMATS[name]
+    """Encode a number, rounded to nearest even.
+
+    What has no encoding becomes the format's own substitute (``FloatFormat.special``): infinity,
+    NaN or the largest finite number.
+    """
+    if isinstance(value, float) and name in ("f32", "f64"):
+        return _native_bits(value, name)
+    f, specials = FORMATS[name], _SPECIALS[name]
     negative = math.copysign(1.0, value) < 0 if isinstance(value, float) else value < 0
-    sign = (1 << (f.width - 1)) if negative and f.signed else 0
-    if isinstance(value, float):
-        if math.isnan(value):
-            return sign | _nan(f) if f.special != "fnuz" else _nan(f)
-        if math.isinf(value):
-            return sign | _infinity(f) if f.special != "fnuz" else _infinity(f)
-        value = Fraction(value)
-    magnitude = abs(value)
+    sign = 1 << (f.width - 1) if negative and f.signed else 0
+    if isinstance(value, float) and not math.isfinite(value):
+        return sign | (specials.nan if math.isnan(value) else specials.infinity)
+    bits = _rounded(abs(Fraction(value)), f)
+    if bits >= specials.overflow:
+        bits = specials.infinity
+    # "fnuz" spends the encoding of minus zero on NaN.
+    return sign | bits if bits or f.special != "fnuz" else 0
+
+
+def _native_bits(value: float, name: str) -> int:
+    """Encode in the two formats that Python knows itself."""
+    try:
+        return int.from_bytes(struct.pack("<d" if name == "f64" else "<f", value), "little")
+    except OverflowError:  # f32 only
+        return 0xFF800000 if value < 0 else 0x7F800000
+
+
+def _rounded(magnitude: Fraction, f: FloatFormat) -> int:
+    """Encode a number that is not negative as if exponents had no upper bound."""
     if not magnitude:
-        return sign if f.special != "fnuz" else 0
+        return 0
     fraction_bits = f.precision - 1
+    # Below the smallest exponent, numbers keep that exponent and lose digits (subnormals).
     exponent = max(_floor_log2(magnitude), 1 - f.bias if f.mantissa else -f.bias)
     scaled = magnitude / Fraction(2) ** (exponent - fraction_bits)
     digits = scaled.numerator // scaled.denominator
@@ -131,46 +144,39 @@ def bits_of(value: Fraction | float, name: str) -> int:
     if digits >> f.precision:
         digits >>= 1
         exponent += 1
-    return _assemble(f, sign, exponent, digits)
-
-
-def _assemble(f: FloatFormat, sign: int, exponent: int, digits: int) -> int:
-    fraction_bits = f.precision - 1
-    top = (1 << f.exponent) - 1
     biased = exponent + f.bias if digits >> fraction_bits else 0
     stored = digits if f.explicit else digits & ((1 << fraction_bits) - 1)
-    bits = biased << f.mantissa | stored
-    if f.special == "ieee":
-        overflow = biased >= top
-    elif f.special == "fn":
-        overflow = bits >= (1 << (f.exponent + f.mantissa)) - 1
-    else:
-        overflow = biased > top
-    if overflow:
-        bits = _infinity(f)
-        if f.special == "fnuz":
-            return bits
-    elif f.special == "fnuz" and not bits:
-        return 0
-    return sign | bits
+    return biased << f.mantissa | stored
 
 
-def _nan(f: FloatFormat) -> int:
-    if f.special == "ieee":
-        quiet = 1 << (f.mantissa - 1 - f.explicit) | (1 << (f.mantissa - 1) if f.explicit else 0)
-        return ((1 << f.exponent) - 1) << f.mantissa | quiet
-    if f.special == "fn":
-        return (1 << (f.exponent + f.mantissa)) - 1
-    return 1 << (f.width - 1)
+class _Specials(NamedTuple):
+    """Encodings, without a sign, that a format gives a meaning of their own.
+
+    Attributes:
+        infinity: What stands for infinity and for numbers that are too large.
+        nan: What stands for NaN. For formats without one, the sign bit, as in LLVM.
+        overflow: The first encoding that is too large for a number.
+    """
+
+    infinity: int
+    nan: int
+    overflow: int
 
 
-def _infinity(f: FloatFormat) -> int:
+def _specials(f: FloatFormat) -> _Specials:
+    top = (1 << f.exponent) - 1
+    ones = (1 << (f.exponent + f.mantissa)) - 1
+    sign = 1 << (f.width - 1)
     if f.special == "ieee":
         leading = 1 << (f.mantissa - 1) if f.explicit else 0
-        return ((1 << f.exponent) - 1) << f.mantissa | leading
-    if f.special == "finite":
-        return (1 << (f.exponent + f.mantissa)) - 1
-    return _nan(f)
+        infinity = top << f.mantissa | leading
+        return _Specials(infinity, infinity | 1 << (f.mantissa - 1 - f.explicit), top << f.mantissa)
+    if f.special == "fn":
+        return _Specials(ones, ones, ones)
+    return _Specials(sign if f.special == "fnuz" else ones, sign, ones + 1)
+
+
+_SPECIALS = {name: _specials(f) for name, f in FORMATS.items()}
 
 
 def _floor_log2(value: Fraction) -> int:
@@ -180,7 +186,7 @@ def _floor_log2(value: Fraction) -> int:
 
 @lru_cache(maxsize=65536)
 def float_text(bits: int, name: str) -> str:
-    """The number as MLIR writes it: decimal if that reads back, else hex."""
+    """Return the number as MLIR writes it: decimal if that reads back, else hexadecimal."""
     value = value_of(bits, name)
     if isinstance(value, float):
         if value == 0:
@@ -201,11 +207,10 @@ def float_text(bits: int, name: str) -> str:
 
 
 def _decimal_digits(value: Fraction, count: int) -> tuple[str, int]:
-    """The first digits of a magnitude, and the power of ten that they count.
+    """Return the first digits of a magnitude, and the power of ten of the last one.
 
-    LLVM first cuts the exact decimal number to about as many digits as wanted,
-    and rounds (half up) what is left over then: 0.7 in f32 gives 699999 and not
-    700000 for six digits.
+    LLVM first truncates the exact decimal number to slightly more digits than wanted, and then
+    rounds (half up) to the wanted number: 0.7 in f32 gives 699999 and not 700000 for six digits.
     """
     # The denominator is a power of two: N / 2^e is N 5^e / 10^e.
     exponent = -(value.denominator.bit_length() - 1)
@@ -225,7 +230,7 @@ def _decimal_digits(value: Fraction, count: int) -> tuple[str, int]:
 
 
 def _natural(value: Fraction, precision: int) -> str:
-    """LLVM's default form: as many digits as tell the number from others."""
+    """Return LLVM's default form: as many digits as tell the number from its neighbours."""
     count = 2 + precision * 59 // 196
     digits, exponent = _decimal_digits(value, count)
     n = len(digits)

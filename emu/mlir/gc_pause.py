@@ -1,4 +1,4 @@
-"""Garbage collection while much is built."""
+"""A pause of the cyclic garbage collector while a module is built."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ __all__ = ["paused_collection"]
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """Have the cyclic collector rest while the block runs.
+    """Disable the cyclic garbage collector inside the block.
 
-    A module is one large graph of cycles, none of it garbage while it is
-    built: each collection would visit all of it, so that the time per operation
-    grew with the module.
+    A module is one large graph of cycles, none of it garbage while it is built: each collection
+    would visit all of it, so the time per operation would grow with the module.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,35 +1,42 @@
 """Operations, values, blocks and regions: a module in memory.
 
-An operation is in a block's doubly linked list, so that inserting and erasing
-cost the same in a module of ten operations and of a hundred thousand. A value
-knows its uses. ``uses`` runs from the *newest* use to the oldest, as MLIR's
-lists do: the order in which passes meet users, and therefore which of two
-conflicting shardings wins, depends on it.
+An operation is in a block's doubly linked list, so that inserting and erasing cost the same in a
+module of ten operations and of a hundred thousand. A value knows its uses. ``uses`` runs from the
+*newest* use to the oldest, as MLIR's lists do: the order in which passes meet users, and therefore
+which of two conflicting shardings wins, depends on it.
 
-Everything here is picklable; `Operation.__reduce__` writes a flat table, since
-a linked list pickled as it stands would recurse once per operation.
+Everything here is picklable: ``emu.mlir.pickling`` writes a flat table, since a linked list pickled
+as it stands would recurse once per operation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr
-from emu.mlir.diagnostics import UNKNOWN, Location
+from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location
 from emu.mlir.types import Type
 
-__all__ = ["Block", "BlockArgument", "OpResult", "Operation", "Region", "Use", "Value"]
+__all__ = [
+    "Block",
+    "BlockArgument",
+    "OpResult",
+    "Operation",
+    "Region",
+    "Use",
+    "Value",
+]
 
 Use = tuple["Operation", int]
 """An operation and the index of its operand."""
 
 _STRIDE = 1 << 32
-"""Between the orders of operations that were appended: room for those inserted."""
+"""Distance between the order numbers of appended operations: room for later insertions."""
 
 
 class Value:
-    """What an operation or a block defines."""
+    """A result of an operation or an argument of a block."""
 
     __slots__ = ("_uses", "type")
 
@@ -39,16 +46,16 @@ class Value:
 
     @property
     def uses(self) -> list[Use]:
-        """The uses, newest first (a snapshot)."""
+        """Uses, newest first (a snapshot)."""
         return list(reversed(self._uses))
 
     @property
     def users(self) -> list[Operation]:
-        """The using operations, newest use first; one entry a use."""
+        """Operations that use the value, newest use first; one entry per use."""
         return [op for op, _ in reversed(self._uses)]
 
     def walk_users(self) -> Iterator[Operation]:
-        """`users` one by one, for who needs few; no use may change meanwhile."""
+        """Iterate over ``users`` lazily; uses must not change meanwhile."""
         return (op for op, _ in reversed(self._uses))
 
     @property
@@ -58,28 +65,28 @@ class Value:
 
     @property
     def has_one_use(self) -> bool:
-        """Whether exactly one operand is the value."""
+        """Whether the value has exactly one use."""
         return len(self._uses) == 1
 
     @property
     def defining_op(self) -> Operation | None:
-        """The operation whose result it is; None for block arguments."""
+        """Operation whose result it is; None for block arguments."""
         return None
 
     @property
     def parent_block(self) -> Block | None:
-        """The block in which the value comes to be."""
+        """Block in which the value is defined."""
         return None
 
     def replace_all_uses_with(self, new: Value) -> None:
-        """Make every use one of ``new``, newest first, as MLIR does."""
+        """Replace every use by ``new``, newest use first, as MLIR does."""
         if new is self:
             raise ValueError("a value cannot replace itself")
         for op, index in self.uses:
             op.set_operand(index, new)
 
     def replace_uses_where(self, new: Value, chosen: Callable[[Operation, int], bool]) -> None:
-        """Make those uses ones of ``new`` for which ``chosen(op, index)``."""
+        """Replace the uses by ``new`` for which ``chosen(op, index)`` is true."""
         for op, index in self.uses:
             if chosen(op, index):
                 op.set_operand(index, new)
@@ -97,12 +104,12 @@ class OpResult(Value):
 
     @property
     def defining_op(self) -> Operation:
-        """The operation."""
+        """Operation whose result it is."""
         return self.owner
 
     @property
     def parent_block(self) -> Block | None:
-        """The block of the operation."""
+        """Block of the operation."""
         return self.owner.parent
 
 
@@ -119,23 +126,27 @@ class BlockArgument(Value):
 
     @property
     def parent_block(self) -> Block:
-        """The block that has the argument."""
+        """Block that has the argument."""
         return self.owner
 
 
 class Operation:
-    """An operation; also a module and a function are operations.
+    """An operation; modules and functions are operations too.
 
     Attributes:
         name: The full name, ``"stablehlo.add"``.
         properties: Inherent attributes, which the operation's definition names
-            (MLIR prints them between ``<{`` and ``}>``).
+            (the generic form has them between ``<{`` and ``}>``).
         attributes: Discardable attributes (``sdy.sharding`` and others').
-        results: Its results.
-        regions: Its regions.
+        results: Results.
+        regions: Regions.
         successors: Blocks it may branch to.
-        location: Where it is from.
+        location: Where it comes from.
         parent: The block that holds it.
+        print_function: Makes the text of ``str()``. The printer, which stands above this module,
+            puts itself here.
+        resources: The file's resources (``{-# … #-}``) as text, which the printer writes behind
+            the module; only modules that were read from such a file have them.
     """
 
     __slots__ = (
@@ -149,9 +160,12 @@ class Operation:
         "parent",
         "properties",
         "regions",
+        "resources",
         "results",
         "successors",
     )
+
+    print_function: ClassVar[Callable[[Operation], str]] = repr
 
     def __init__(
         self,
@@ -178,6 +192,7 @@ class Operation:
         self._previous: Operation | None = None
         self._next: Operation | None = None
         self._order = 0
+        self.resources: str | None = None
         self._operands = list(operands)
         for index, value in enumerate(self._operands):
             value._uses[self, index] = None
@@ -186,7 +201,7 @@ class Operation:
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """The operands; change them with the setters, which keep the uses."""
+        """Operands; change them with the setters, which keep the uses up to date."""
         return tuple(self._operands)
 
     def set_operand(self, index: int, value: Value) -> None:
@@ -199,17 +214,6 @@ class Operation:
             del old._uses[self, index]
             self._operands[index] = value
         value._uses[self, index] = None
-
-    def set_operands(self, values: Iterable[Value]) -> None:
-        """Replace all operands."""
-        self.drop_operands()
-        self._operands = list(values)
-        for index, value in enumerate(self._operands):
-            value._uses[self, index] = None
-
-    def erase_operand(self, index: int) -> None:
-        """Remove one operand; those behind it move up."""
-        self.erase_operands([index])
 
     def erase_operands(self, indices: Iterable[int]) -> None:
         """Remove operands; those behind the first move up.
@@ -227,7 +231,7 @@ class Operation:
                 self._operands.append(value)
 
     def drop_operands(self) -> None:
-        """Use nothing any more."""
+        """Remove all operands."""
         for index, value in enumerate(self._operands):
             del value._uses[self, index]
         self._operands = []
@@ -236,47 +240,47 @@ class Operation:
 
     @property
     def result(self) -> OpResult:
-        """The only result."""
+        """Only result; raises ValueError where there is not exactly one."""
         (result,) = self.results
         return result
 
     @property
     def dialect(self) -> str:
-        """The name before the first dot."""
+        """Name before the first dot."""
         return self.name.partition(".")[0]
 
     def attribute(self, name: str) -> Attribute | None:
-        """An inherent or discardable attribute, or None."""
+        """Return an inherent or discardable attribute, or None."""
         found = self.properties.get(name)
         return self.attributes.get(name) if found is None else found
 
     @property
     def symbol_name(self) -> str | None:
-        """The symbol that the operation defines, if it does."""
+        """Symbol that the operation defines, or None."""
         name = self.properties.get("sym_name")
         return name.value if isinstance(name, StringAttr) else None
 
     # Regions and blocks
 
     def add_region(self, region: Region | None = None) -> Region:
-        """Append a region (a new one unless given)."""
+        """Append a region (a new one unless given); return it."""
         region = Region() if region is None else region
         region.parent = self
         self.regions.append(region)
         return region
 
     def body(self, region: int = 0) -> Block:
-        """The first block of a region."""
+        """Return the first block of a region."""
         return self.regions[region].blocks[0]
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation in whose region it is."""
+        """Operation in whose region it is."""
         block = self.parent
         return block.parent_op if block is not None else None
 
     def ancestor(self, *names: str) -> Operation | None:
-        """The nearest operation of one of these names that holds it."""
+        """Return the nearest operation of one of these names around it, or None."""
         op: Operation | None = self
         while op is not None:
             block = op.parent
@@ -288,55 +292,40 @@ class Operation:
 
     @property
     def next_op(self) -> Operation | None:
-        """The next one in the block."""
+        """Next operation in the block."""
         return self._next
 
     @property
     def previous_op(self) -> Operation | None:
-        """The previous one in the block."""
+        """Previous operation in the block."""
         return self._previous
 
     def is_before(self, other: Operation) -> bool:
-        """Whether it comes before another of the same block."""
+        """Return whether it comes before another operation of the same block."""
         block = self.parent
         if block is None or block is not other.parent:
             raise ValueError("only operations of one block have an order")
         block._renumber()
         return self._order < other._order
 
-    def is_proper_ancestor(self, other: Operation) -> bool:
-        """Whether ``other`` lies in one of its regions."""
-        parent = other.parent_op
-        while parent is not None and parent is not self:
-            parent = parent.parent_op
-        return parent is self
-
     # Moving and ending
 
     def detach(self) -> Operation:
-        """Take it out of its block, uses and all; gives itself."""
+        """Take it out of its block without changing uses; return itself."""
         if self.parent is not None:
             self.parent._unlink(self)
         return self
 
     def move_before(self, other: Operation) -> None:
-        """Put it before another operation."""
+        """Move it before another operation."""
         block = other.parent
         if block is None:
             raise ValueError(f"{other.name} is in no block")
         self.detach()
         block.insert_before(other, self)
 
-    def move_after(self, other: Operation) -> None:
-        """Put it after another operation."""
-        block = other.parent
-        if block is None:
-            raise ValueError(f"{other.name} is in no block")
-        self.detach()
-        block.insert_before(other._next, self)
-
     def erase(self) -> None:
-        """Remove it for good; nothing may use its results."""
+        """Remove it for good; raises ValueError where its results are used."""
         for result in self.results:
             if result._uses:
                 raise ValueError(f"{self.name} is erased while its results are used")
@@ -344,7 +333,7 @@ class Operation:
         self.drop_all_references()
 
     def drop_all_references(self) -> None:
-        """Drop the operands of it and of everything inside."""
+        """Drop its operands and successors, and those of everything inside."""
         for op in self.walk():
             op.drop_operands()
             op.successors = []
@@ -359,9 +348,9 @@ class Operation:
     # Walking and copying
 
     def walk(self, *, post_order: bool = False) -> Iterator[Operation]:
-        """It and all operations inside, each before (or after) what it holds.
+        """Iterate over it and all operations inside, each before (or after) those it holds.
 
-        The operation just given may be erased or moved, the rest may not.
+        The operation just returned may be erased or moved, the others may not.
         """
         stack: list[tuple[Operation, Iterator[Operation] | None]] = [(self, None)]
         while stack:
@@ -387,16 +376,16 @@ class Operation:
                 yield op
 
     def walk_blocks(self) -> Iterator[Block]:
-        """All blocks inside it, outer before inner."""
+        """Iterate over all blocks inside it, outer before inner."""
         for op in self.walk():
             for region in op.regions:
                 yield from region.blocks
 
     def clone(self, mapping: dict[Value, Value] | None = None) -> Operation:
-        """A copy in no block; values in ``mapping`` are replaced.
+        """Return a copy that is in no block.
 
         Args:
-            mapping: Old to new values; those defined inside are added.
+            mapping: Old to new values, which replace operands; values defined inside are added.
         """
         mapping = {} if mapping is None else mapping
         copy = Operation(
@@ -408,23 +397,22 @@ class Operation:
             successors=self.successors,
             location=self.location,
         )
+        copy.resources = self.resources
         mapping.update(zip(self.results, copy.results, strict=True))
         for region in self.regions:
             copy.add_region(region.clone(mapping))
         return copy
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from emu.mlir.pickling import flatten, restore
-
-        return (restore, (flatten(self),))
-
     def __repr__(self) -> str:
         return f"<{self.name} at {self.location}>"
 
     def __str__(self) -> str:
-        from emu.mlir.text.printer import to_text
+        return type(self).print_function(self)
 
-        return to_text(self)
+    def emit_op_error(self, diagnostics: Diagnostics, message: str) -> bool:
+        """Emit ``'name' op message`` at the operation's location; return False."""
+        diagnostics.error(self.location, f"'{self.name}' op {message}")
+        return False
 
 
 def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
@@ -448,7 +436,7 @@ class Block:
             self.add_argument(type_)
 
     def add_argument(self, type_: Type, location: Location = UNKNOWN) -> BlockArgument:
-        """Append an argument."""
+        """Append an argument; return it."""
         argument = BlockArgument(type_, self, len(self.arguments), location)
         self.arguments.append(argument)
         return argument
@@ -463,29 +451,29 @@ class Block:
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation in whose region the block is."""
+        """Operation in whose region the block is."""
         return self.parent.parent if self.parent is not None else None
 
     @property
     def first(self) -> Operation | None:
-        """The first operation."""
+        """First operation."""
         return self._first
 
     @property
     def last(self) -> Operation | None:
-        """The last operation."""
+        """Last operation."""
         return self._last
 
     @property
     def terminator(self) -> Operation:
-        """The last operation; raises ValueError in an empty block."""
+        """Last operation; raises ValueError in an empty block."""
         if self._last is None:
             raise ValueError("the block is empty")
         return self._last
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations (a snapshot)."""
+        """Operations (a snapshot)."""
         return list(self)
 
     def __iter__(self) -> Iterator[Operation]:
@@ -503,11 +491,11 @@ class Block:
             op = following
 
     def append(self, op: Operation) -> Operation:
-        """Put an operation (that is in no block) at the end; gives it."""
+        """Put an operation (that is in no block) at the end; return it."""
         return self.insert_before(None, op)
 
     def insert_before(self, place: Operation | None, op: Operation) -> Operation:
-        """Put an operation before another, or at the end; gives it."""
+        """Put an operation before another, or at the end; return it."""
         if op.parent is not None:
             raise ValueError(f"{op.name} is in a block already")
         previous = self._last if place is None else place._previous
@@ -525,7 +513,7 @@ class Block:
         return op
 
     def _number(self, op: Operation, previous: Operation | None, following: Operation) -> None:
-        """Give an operation between two others an order, if there is one."""
+        """Set the order number of an inserted operation, or note that all need new ones."""
         if previous is None:
             op._order = following._order - _STRIDE
         elif following._order - previous._order > 1:
@@ -563,7 +551,7 @@ class Region:
             self.add_block(block)
 
     def add_block(self, block: Block | None = None) -> Block:
-        """Append a block (a new one unless given); gives it."""
+        """Append a block (a new one unless given); return it."""
         block = Block() if block is None else block
         block.parent = self
         self.blocks.append(block)
@@ -576,10 +564,10 @@ class Region:
         self.blocks, other.blocks = self.blocks + other.blocks, []
 
     def clone(self, mapping: dict[Value, Value]) -> Region:
-        """A copy; ``mapping`` gives what to use instead of outer values.
+        """Return a copy in which ``mapping`` replaces values.
 
-        Uses of values that are defined later in the region are mended at the
-        end, as MLIR allows them between blocks.
+        MLIR allows a block to use values of a block that follows; such uses are replaced at the
+        end, when all copies exist.
         """
         copy = Region()
         blocks: dict[Block, Block] = {}

@@ -1,13 +1,14 @@
-"""Operations as flat tables: what pickle writes.
+"""Pickled form of operations: flat tables.
 
-A linked list pickled as it stands recurses once per operation. Here a module
-becomes a table of rows in which values, blocks and operations are numbers;
-places in files, which are many and all different, are plain tuples, since
-pickle is slow with objects. The order of each value's uses is kept.
+A linked list pickled as it stands recurses once per operation. Here a module becomes a table of
+rows in which values, blocks and operations are numbers. File locations, which are many and all
+different, are plain tuples, since pickle is slow with objects. The order of each value's uses is
+kept. Importing the module makes operations picklable.
 """
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 from typing import Any
 
@@ -39,16 +40,16 @@ def _unpack(packed: Any) -> Location:
 
 
 def flatten(root: Operation) -> bytes:
-    """The table of an operation and of all that it holds, pickled.
+    """Pickle an operation with all that it holds, as a table.
 
     Raises:
-        ValueError: It uses a value from outside.
+        ValueError: It uses a value or a block from outside.
     """
     with paused_collection():
         return pickle.dumps(_flatten(root), pickle.HIGHEST_PROTOCOL)
 
 
-def _flatten(root: Operation) -> tuple[list[_Row], dict[int, list[int]]]:
+def _flatten(root: Operation) -> tuple[list[_Row], dict[int, list[int]], str | None]:
     values: dict[Value, int] = {}
     blocks: dict[Block, int] = {}
     ops = {op: number for number, op in enumerate(root.walk())}
@@ -73,13 +74,13 @@ def _flatten(root: Operation) -> tuple[list[_Row], dict[int, list[int]]]:
         ]
     except KeyError:
         raise ValueError(f"{root.name} uses a value or a block from outside") from None
-    # One use needs no order: the operand says it.
+    # The order of a single use follows from the operands.
     order = {
         number: [entry for op, index in value._uses if op in ops for entry in (ops[op], index)]
         for value, number in values.items()
         if len(value._uses) > 1
     }
-    return rows, order
+    return rows, order, root.resources
 
 
 def _row(op: Operation, values: dict[Value, int], blocks: dict[Block, int], top: bool) -> _Row:
@@ -99,12 +100,12 @@ def _row(op: Operation, values: dict[Value, int], blocks: dict[Block, int], top:
 
 
 def restore(table: bytes) -> Operation:
-    """The operation that a table was made of."""
+    """Make the operation from its pickled table."""
     with paused_collection():
         return _restore(*pickle.loads(table))
 
 
-def _restore(rows: list[_Row], order: dict[int, list[int]]) -> Operation:
+def _restore(rows: list[_Row], order: dict[int, list[int]], resources: str | None) -> Operation:
     values: list[Value] = []
     blocks: list[Block] = []
     ops: list[Operation] = []
@@ -135,4 +136,12 @@ def _restore(rows: list[_Row], order: dict[int, list[int]]) -> Operation:
     for number, flat in order.items():
         pairs = zip(flat[::2], flat[1::2], strict=True)
         values[number]._uses = {(ops[op], index): None for op, index in pairs}
+    ops[0].resources = resources
     return ops[0]
+
+
+def _reduce(op: Operation) -> tuple[Any, ...]:
+    return restore, (flatten(op),)
+
+
+copyreg.pickle(Operation, _reduce)

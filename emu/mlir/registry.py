@@ -1,7 +1,10 @@
-"""What is known of operations and dialect attributes: definitions by name.
+"""Registry of dialects: definitions of operations and readers of attributes, by name.
 
-The parser, the printer, the verifier and the passes ask here; a name that
-nobody defined passes in generic form.
+The parser, the printer, the verifier and the passes look definitions up here. An operation without
+a definition is read and written in generic form.
+
+Dialects stand above this package. Importing a dialect's module defines what it has;
+``register_dialects`` names modules that ``load_dialects`` shall import before the next text is read.
 """
 
 from __future__ import annotations
@@ -9,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from emu.mlir.attributes import Attribute
-    from emu.mlir.diagnostics import Diagnostics
-    from emu.mlir.ir import BlockArgument, Operation
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
+from emu.mlir.assembly import OpParser, OpPrinter
+from emu.mlir.attributes import Attribute
+from emu.mlir.diagnostics import Diagnostics
+from emu.mlir.ir import BlockArgument, Operation
 
 __all__ = [
     "AttributeVerifiers",
@@ -27,47 +27,46 @@ __all__ = [
     "define",
     "definition",
     "extend",
+    "is_defined",
     "known_dialects",
     "load_dialects",
+    "register_dialects",
 ]
 
-ParseOp = Callable[["Parser"], "Operation"]
-PrintOp = Callable[["Printer", "Operation"], None]
-VerifyOp = Callable[["Operation", "Diagnostics"], bool]
+ParseOp = Callable[[OpParser], Operation]
+PrintOp = Callable[[OpPrinter, Operation], None]
+VerifyOp = Callable[[Operation, Diagnostics], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class OpDefinition:
-    """What is known of an operation.
+    """Definition of an operation.
 
     Attributes:
         name: The full name.
         properties: Names of the inherent attributes.
         parse: Reads the pretty form behind the name; None: generic form only.
         print: Writes the pretty form, name included; None: generic form.
-        verify: Reports what is wrong; gives whether all is well. Called on
-            the way down: nothing inside was verified yet.
-        verify_regions: The same, called once all that is inside is well.
-        verify_symbol_uses: The same for what the operation names elsewhere;
-            called at the very end, by the symbol table around it.
-        pure: No effect but its results: it goes when nothing uses them.
-        pure_if: Instead of ``pure``, where it depends on the operation.
-        recursive_effects: It has the effects of what is in its regions.
-        constant: Its result is its property ``value``; canonicalisation keeps
-            one of equal ones.
+        verify: Emits diagnostics; returns True if the operation is valid. Called on the way
+            down: nothing inside has been verified yet.
+        verify_regions: The same, called once all operations inside are valid.
+        verify_symbol_uses: The same for the symbols that the operation refers to; called at the
+            very end, by the symbol table around it.
+        pure: Has no effect but its results: it is erased when nothing uses them.
+        pure_if: Replaces ``pure`` where that depends on the operation.
+        recursive_effects: It has the effects of the operations in its regions.
+        constant: Its result is its property ``value``; canonicalisation merges equal ones.
         terminator: Ends a block.
         symbol: Defines a symbol (``sym_name``).
         isolated: Its regions use no value from outside.
         symbol_table: Holds symbols.
         elementwise: Each element of the result comes from the same element of
             each operand.
-        result_name: Gives the printed name for its results ("cst" for
-            ``%cst``), or None for numbers; a tuple has a name for each result
-            (``%values, %indices``).
-        argument_name: The name for the arguments of its blocks ("iterArg"), or
-            what gives an argument's.
-        defaults: Inherent attributes that it gets where its generic form has
-            none.
+        result_name: Returns the printed name of its results ("cst" for ``%cst``), or None for
+            numbers; a tuple has a name for each result (``%values, %indices``).
+        argument_name: The name of the arguments of its blocks ("iterArg"), or a function that
+            returns an argument's.
+        defaults: Inherent attributes that it gets where its generic form has none.
     """
 
     name: str
@@ -91,30 +90,29 @@ class OpDefinition:
     defaults: tuple[tuple[str, Attribute], ...] = ()
 
 
-_DIALECT_MODULES = ("emu.stablehlo", "emu.sdy.dialect.ops", "emu.sdy.dialect.verify")
-
 _definitions: dict[str, OpDefinition] = {}
-_nothing = OpDefinition("")
+_undefined = OpDefinition("")
+_modules: list[str] = []
 
-known_dialects: set[str] = {"builtin", "func"}
-"""Dialects of which an operation that is not defined is an error."""
+known_dialects: set[str] = set()
+"""Dialects of which an operation without a definition is an error."""
 
 closed_dialects: set[str] = set()
-"""Dialects of which an attribute that nobody reads is an error."""
+"""Dialects of which an attribute without a reader is an error."""
 
-attribute_parsers: dict[str, Callable[[Parser, str], Attribute]] = {}
-"""By ``dialect.mnemonic``: read a dialect attribute's body.
+attribute_parsers: dict[str, Callable[[OpParser, str], Attribute]] = {}
+"""Readers of the bodies of dialect attributes, by ``dialect.mnemonic``.
 
-Called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the
-second argument is the mnemonic.
+They are called behind the mnemonic (``#sdy.sharding`` is read, ``<`` comes next); the second
+argument is the mnemonic.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeVerifiers:
-    """How a dialect checks its attributes on operations of any dialect.
+    """A dialect's checks of its attributes on operations of any dialect.
 
-    Each reports what is wrong, and gives whether all is well.
+    Each emits diagnostics and returns True if the attribute is valid.
 
     Attributes:
         operation: ``(op, name, attribute, diagnostics)``: a discardable
@@ -131,11 +129,11 @@ class AttributeVerifiers:
 
 
 attribute_verifiers: dict[str, AttributeVerifiers] = {}
-"""By dialect."""
+"""Checks of discardable attributes, by dialect."""
 
 
 def define(op: OpDefinition) -> OpDefinition:
-    """Register a definition; a name is defined once."""
+    """Register a definition and return it; raises ValueError for a name that has one."""
     if op.name in _definitions:
         raise ValueError(f"operation {op.name!r} is defined already")
     _definitions[op.name] = op
@@ -144,25 +142,32 @@ def define(op: OpDefinition) -> OpDefinition:
 
 
 def extend(name: str, **changes: object) -> OpDefinition:
-    """Change fields of a definition (a verifier kept in another module)."""
-    _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]
+    """Change fields of a definition, and return the new one."""
+    _definitions[name] = replace(_definitions[name], **changes)  # type: ignore[arg-type]  # fields of any type
     return _definitions[name]
 
 
-def load_dialects() -> None:
-    """Have the dialects define what they have; the parser calls it.
+def register_dialects(*modules: str) -> None:
+    """Name modules that define dialects when they are imported.
 
-    By name, because dialects stand above this package.
+    They are imported, in this order, when ``load_dialects`` is called next: programs that read no
+    text do not pay for them.
     """
-    for name in _DIALECT_MODULES:
+    _modules.extend(name for name in modules if name not in _modules)
+
+
+def load_dialects() -> None:
+    """Import the modules of the registered dialects; the parser calls it before it reads."""
+    # All of them each time: another thread may be in the middle of an import, which this waits for.
+    for name in _modules:
         import_module(name)
 
 
 def definition(name: str) -> OpDefinition:
-    """The definition, or one that knows nothing."""
-    return _definitions.get(name, _nothing)
+    """Return the definition, or an empty one (with the name "")."""
+    return _definitions.get(name, _undefined)
 
 
 def is_defined(name: str) -> bool:
-    """Whether an operation is known."""
+    """Return whether an operation has a definition."""
     return name in _definitions

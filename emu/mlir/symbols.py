@@ -1,4 +1,4 @@
-"""Symbols: names of operations in a module."""
+"""Symbols: names of operations in a module, and their lookup."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from emu.mlir.attributes import StringAttr
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition
 
-__all__ = ["SymbolTable", "indexed", "lookup", "nearest_table"]
+__all__ = ["SymbolTable", "indexed", "lookup", "nearest_table", "symbol_problem"]
+
+_VISIBILITIES = ("public", "private", "nested")
 
 
 def nearest_table(op: Operation) -> Operation | None:
-    """The operation itself or the nearest one around it that holds symbols."""
+    """Return the operation itself or the nearest one around it that holds symbols."""
     found: Operation | None = op
     while found is not None and not definition(found.name).symbol_table:
         found = found.parent_op
@@ -21,7 +23,7 @@ def nearest_table(op: Operation) -> Operation | None:
 
 
 def lookup(op: Operation, name: str) -> Operation | None:
-    """The operation of that name in the nearest symbol table, or None."""
+    """Return the operation of that name in the nearest symbol table, or None."""
     table = nearest_table(op)
     if table is None:
         return None
@@ -35,6 +37,7 @@ def _holders(table: Operation) -> Iterable[Operation]:
     return table.regions[0].blocks[0] if table.regions and table.regions[0].blocks else ()
 
 
+# Symbols of the tables for which `indexed` is active.
 _indices: dict[Operation, dict[str, Operation]] = {}
 
 
@@ -49,9 +52,9 @@ def _index(table: Operation) -> dict[str, Operation]:
 
 @contextmanager
 def indexed(table: Operation) -> Iterator[None]:
-    """Keep an index of a table's symbols for `lookup` and `SymbolTable`.
+    """Keep an index of a table's symbols for ``lookup`` and ``SymbolTable``.
 
-    Meanwhile symbols may change through a `SymbolTable` only.
+    Inside the block, symbols must be changed through a ``SymbolTable`` only.
     """
     if table in _indices:
         yield
@@ -63,8 +66,29 @@ def indexed(table: Operation) -> Iterator[None]:
         del _indices[table]
 
 
+def symbol_problem(op: Operation) -> str | None:
+    """Return why an operation may not define its symbol where it stands, or None."""
+    parent = None if op.parent_op is None else definition(op.parent_op.name)
+    if parent is not None and parent.name and not parent.symbol_table:
+        return "symbol's parent must have the SymbolTable trait"
+    held = op.attribute("sym_visibility")
+    if held is None:
+        return None
+    if not isinstance(held, StringAttr):
+        return (
+            "requires visibility attribute 'sym_visibility' to be a string attribute, "
+            f"but got {held}"
+        )
+    if held.value not in _VISIBILITIES:
+        return (
+            'visibility expected to be one of ["public", "private", "nested"], '
+            f'but got "{held.value}"'
+        )
+    return None
+
+
 class SymbolTable:
-    """The symbols of an operation, looked up fast.
+    """An index of the symbols of an operation.
 
     Changes to the symbols have to go through it.
 
@@ -81,27 +105,28 @@ class SymbolTable:
         self._counter = 0
 
     def lookup(self, name: str) -> Operation | None:
-        """The operation of that name, or None."""
+        """Return the operation of that name, or None."""
         return self._ops.get(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._ops
 
     def __iter__(self) -> Iterator[Operation]:
-        """The operations with symbols, in the order of the block."""
+        """Iterate over the operations with symbols, in the order of the block."""
         return (op for op in self.op.body() if op.symbol_name is not None)
 
     @property
     def names(self) -> list[str]:
-        """The names, in the order of the block."""
+        """Names, in the order of the block."""
         return [op.symbol_name for op in self if op.symbol_name is not None]
 
     def insert(self, op: Operation, before: Operation | None = None) -> str:
-        """Add an operation; it gets a new name if its own is taken.
+        """Add an operation; rename it if its name is taken.
 
         Args:
-            op: Has a symbol name; it may be in the block already.
-            before: Where to put it if it is in no block (else at the end).
+            op: An operation with a symbol name; it may be in the block already.
+            before: The operation before which to insert one that is in no block. Default: at the
+                end.
 
         Returns:
             The name that it has now.
@@ -121,28 +146,20 @@ class SymbolTable:
         return name
 
     def unique_name(self, name: str) -> str:
-        """The name with the first ``_<number>`` that is free."""
+        """Return the name with the first ``_<number>`` that is free."""
         while True:
             probe = f"{name}_{self._counter}"
             self._counter += 1
             if probe not in self._ops:
                 return probe
 
-    def rename(self, op: Operation, name: str) -> None:
-        """Give an operation of the table another name, which must be free."""
-        if name in self._ops:
-            raise ValueError(f"symbol @{name} exists already")
-        self.remove(op)
-        op.properties["sym_name"] = StringAttr(name)
-        self._ops[name] = op
-
     def remove(self, op: Operation) -> None:
-        """Forget an operation, without erasing it."""
+        """Remove an operation from the index without erasing it."""
         name = op.symbol_name
         if name is not None and self._ops.get(name) is op:
             del self._ops[name]
 
     def erase(self, op: Operation) -> None:
-        """Erase an operation and its symbol."""
+        """Erase an operation and remove it from the index."""
         self.remove(op)
         op.erase()

@@ -1,17 +1,19 @@
 """MLIR types as plain, frozen, hashable, picklable data.
 
-``str(type)`` is the text that MLIR prints. A type of a dialect that nobody
-registered is kept as its text (`DialectType`), so that it passes unchanged.
+``str(type)`` is the text that MLIR prints. A type of a dialect that is not registered is kept as
+its text (``DialectType``), so that it passes unchanged.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from functools import lru_cache
+from typing import TypeGuard
 
-if TYPE_CHECKING:
-    from emu.mlir.attributes import Attribute
+from emu.mlir.base import Attribute, Type
+from emu.mlir.floats import FORMATS
 
 __all__ = [
     "ComplexType",
@@ -26,12 +28,11 @@ __all__ = [
     "Type",
     "UnrankedTensorType",
     "is_static_tensor",
+    "scalar_type",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
-    """Base of all types."""
+_INTEGER = re.compile(r"(si|ui|i)([1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class TensorType(Type):
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
@@ -101,12 +102,12 @@ class TensorType(Type):
 
     @property
     def size(self) -> int:
-        """The number of elements; only for static shapes."""
+        """Number of elements; raises ValueError where a dimension is dynamic."""
         return math.prod(self.static_shape)
 
     @property
     def static_shape(self) -> tuple[int, ...]:
-        """The shape; raises ValueError where a dimension is dynamic."""
+        """Shape without None; raises ValueError where a dimension is dynamic."""
         if None in self.shape:
             raise ValueError(f"{self} has no static shape")
         return self.shape  # type: ignore[return-value]  # just checked
@@ -146,6 +147,7 @@ class FunctionType(Type):
 
     def __str__(self) -> str:
         results = ", ".join(map(str, self.results))
+        # A single result needs parentheses if it is a function type: `->` groups to the right.
         if len(self.results) != 1 or isinstance(self.results[0], FunctionType):
             results = f"({results})"
         return f"({', '.join(map(str, self.inputs))}) -> {results}"
@@ -170,5 +172,18 @@ class DialectType(Type):
 
 
 def is_static_tensor(type_: Type) -> TypeGuard[TensorType]:
-    """Whether a type is a ranked tensor of which every dimension is known."""
+    """Return whether a type is a ranked tensor of which every dimension is known."""
     return isinstance(type_, TensorType) and None not in type_.shape
+
+
+@lru_cache(maxsize=4096)
+def scalar_type(text: str) -> Type | None:
+    """Return the type that one word names (``f32``, ``i1``, ``index``), or None."""
+    # A leading zero is no width: `i08` is not a type.
+    if text in FORMATS:
+        return FloatType(text)
+    if match := _INTEGER.fullmatch(text):
+        return IntegerType(int(match[2]), match[1][:-1])
+    if text == "index":
+        return IndexType()
+    return NoneType() if text == "none" else None

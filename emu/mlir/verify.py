@@ -1,38 +1,35 @@
-"""Is a module well formed? Structure, then dominance, then symbols.
+"""Verifier of modules: structure, dominance, symbols.
 
-The order is MLIR's, since an isolated operation (a function) reports its first
-error only: an operation before what it holds; blocks for their terminators; the
-isolated operations inside when the rest of the operation is done; then
-dominance. All functions of a module are looked at, also after an error in one.
+An isolated operation (a function) reports its first error only, so the order is MLIR's: an operation
+before those it holds; blocks with their terminators; isolated operations inside once the rest of the
+operation is done; then dominance. All functions of a module are verified, also after an error in one.
 
-Dominance first runs fast over the whole region, with a set of the values seen
-so far; only when that finds something is the error looked up slowly.
+Dominance is first checked fast over the whole region, with a set of the values seen so far; only if
+that fails is the error looked up slowly.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 
-from emu.mlir.diagnostics import Diagnostic, Diagnostics
-from emu.mlir.dialects.builtin_verifiers import op_error
-from emu.mlir.dominance import Dominance
+from emu.mlir.diagnostics import Diagnostic, Diagnostics, Severity
+from emu.mlir.dominance import GRAPH_OPS, Dominance
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.registry import OpDefinition, attribute_verifiers, definition, known_dialects
 from emu.mlir.symbols import indexed
+from emu.mlir.text.printer import to_text
 
 __all__ = ["verify"]
 
-# In their regions the order of operations says nothing.
-_GRAPHS = frozenset({"builtin.module"})
 _NO_TERMINATOR = frozenset({"builtin.module"})
 
 
 def verify(op: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether an operation and all that it holds are well formed.
+    """Return whether an operation and all operations in it are valid.
 
     Args:
-        op: Usually a module.
-        diagnostics: Takes what is wrong.
+        op: The operation, usually a module.
+        diagnostics: Receives the errors.
     """
     with indexed(op) if definition(op.name).symbol_table else nullcontext():
         if not _structure(op, diagnostics):
@@ -62,7 +59,7 @@ def _entrance(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> b
         if check is not None and not check.operation(op, name, attribute, diagnostics):
             return False
     if known.terminator and op.next_op is not None:
-        return op_error(diagnostics, op, "must be the last operation in the parent block")
+        return op.emit_op_error(diagnostics, "must be the last operation in the parent block")
     return known.verify is None or known.verify(op, diagnostics)
 
 
@@ -75,7 +72,7 @@ def _exit(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
 
 
 def _known(op: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether an operation that nobody defined may be there."""
+    """Verify that the dialect of an operation without a definition allows such."""
     dialect = op.name.partition(".")[0]
     if dialect in known_dialects:
         diagnostics.error(
@@ -114,7 +111,7 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
             return False
     last = block.terminator
     if any(successor.parent is not region for successor in last.successors):
-        return op_error(diagnostics, last, "branching to block of a different region")
+        return last.emit_op_error(diagnostics, "branching to block of a different region")
     known = definition(last.name)
     if free or known.terminator or not known.name:
         return True
@@ -123,8 +120,6 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
 
 
 def _one_line(op: Operation) -> str:
-    from emu.mlir.text.printer import to_text
-
     return to_text(op, generic=True).strip()
 
 
@@ -133,12 +128,12 @@ def _one_line(op: Operation) -> str:
 
 def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
     if len(table.regions) != 1:
-        return op_error(
-            diagnostics, table, "Operations with a 'SymbolTable' must have exactly one region"
+        return table.emit_op_error(
+            diagnostics, "Operations with a 'SymbolTable' must have exactly one region"
         )
     if len(table.regions[0].blocks) != 1:
-        return op_error(
-            diagnostics, table, "Operations with a 'SymbolTable' must have exactly one block"
+        return table.emit_op_error(
+            diagnostics, "Operations with a 'SymbolTable' must have exactly one block"
         )
     seen: dict[str, Operation] = {}
     for op in table.body():
@@ -157,7 +152,7 @@ def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
-    """Ask region by region; of the regions found on the way the last one first."""
+    """Verify symbol uses region by region; of the regions found on the way, the last one first."""
     pending = list(table.regions)
     while pending:
         region = pending.pop()
@@ -173,8 +168,6 @@ def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
 
 
 def _error(op: Operation, message: str) -> Diagnostic:
-    from emu.mlir.diagnostics import Severity
-
     return Diagnostic(Severity.ERROR, op.location, message)
 
 
@@ -183,13 +176,13 @@ def _error(op: Operation, message: str) -> Diagnostic:
 
 def _dominance(op: Operation, diagnostics: Diagnostics) -> bool:
     visible: set[Value] = set()
-    if op.name not in _GRAPHS and all(_all_dominate(region, visible) for region in op.regions):
+    if op.name not in GRAPH_OPS and all(_all_dominate(region, visible) for region in op.regions):
         return True
     return _find_violation(op, diagnostics)
 
 
 def _all_dominate(region: Region, visible: set[Value]) -> bool:
-    """Whether each operand is visible; False also where that is not clear."""
+    """Return whether each operand is visible; False also where that is not certain."""
     if not region.blocks:
         return True
     if len(region.blocks) > 1:
@@ -238,7 +231,7 @@ def _error_of_unlinked(op: Operation, diagnostics: Diagnostics) -> None:
 
 
 def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
-    """Whether what is in an isolated operation uses only what is defined there."""
+    """Verify that the operations in an isolated one use only values that are defined there."""
     for region in isolated.regions:
         pending = [region]
         while pending:

@@ -55,6 +55,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("emu.sdy.dialect")  # registers the dialects that `parse` is to know
     module, attribute = _HOMES[name]
     value = getattr(import_module(module), attribute)
     globals()[name] = value

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import emu.sdy.dialect  # noqa: F401  # registers the dialects that `parse` is to know
 from emu.mlir import parse
 from emu.mlir.arguments import ArgumentError, check_flag, check_text, shown
 

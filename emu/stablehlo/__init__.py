@@ -1,27 +1,42 @@
-"""The StableHLO dialect, and what comes with it of CHLO and MHLO.
+"""The StableHLO dialect, with the operations of CHLO and MHLO that JAX writes beside it.
 
-Importing the package makes the operations and attributes known to the parser
-and the printer.
+Importing the package defines the operations and attributes. There is one file per family of
+operations; it has an ``OpSpec`` of each: form, operands, types, checks and effects. ``dialect.SPECS``
+lists them all.
+
+Internal: names may change in any release.
 """
 
 from emu.stablehlo import (
-    attribute_text,
+    attribute_parser,
     chlo,
     communication,
     contraction,
     control,
+    convolution,
+    creation,
     elementwise,
-    movement,
-    verification,
+    gather_scatter,
+    linear_algebra,
+    normalization,
+    reduction,
+    shaping,
+    slicing,
 )
 
 __all__ = [
-    "attribute_text",
+    "attribute_parser",
     "chlo",
     "communication",
     "contraction",
     "control",
+    "convolution",
+    "creation",
     "elementwise",
-    "movement",
-    "verification",
+    "gather_scatter",
+    "linear_algebra",
+    "normalization",
+    "reduction",
+    "shaping",
+    "slicing",
 ]

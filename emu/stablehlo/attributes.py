@@ -3,19 +3,17 @@
 Three kinds of text occur:
 
 * Enumerations, ``#stablehlo<precision HIGH>``: the mnemonic and a word.
-* Structures, ``#stablehlo.gather<offset_dims = [0], index_vector_dim = 1>``:
-  fields in any order when read, in the declared order when written, and not
-  written where they are empty or zero.
-* Everything else has a form of its own, convolutions first of all:
+* Structures, ``#stablehlo.gather<offset_dims = [0], index_vector_dim = 1>``: fields are read in any
+  order, and written in the declared order unless they are empty or zero.
+* Others have a form of their own, for example
   ``#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>``.
 
-`emu.stablehlo.attribute_text` reads them.
+``emu.stablehlo.attribute_parser`` reads them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import IntEnum
 from typing import ClassVar
 
 from emu.mlir.attributes import ArrayAttr, Attribute, FloatAttr, StringAttr
@@ -27,7 +25,6 @@ __all__ = [
     "ComparisonDirection",
     "ComparisonType",
     "ConvDimensionNumbers",
-    "CustomCallApiVersion",
     "DotAlgorithm",
     "DotDimensionNumbers",
     "EnumAttribute",
@@ -52,16 +49,6 @@ __all__ = [
 ]
 
 
-class CustomCallApiVersion(IntEnum):
-    """The ``api_version`` of a custom call, which is kept as an i32."""
-
-    API_VERSION_UNSPECIFIED = 0
-    API_VERSION_ORIGINAL = 1
-    API_VERSION_STATUS_RETURNING = 2
-    API_VERSION_STATUS_RETURNING_UNIFIED = 3
-    API_VERSION_TYPED_FFI = 4
-
-
 # Enumerations
 
 
@@ -71,7 +58,7 @@ class EnumAttribute(Attribute):
 
     Attributes:
         value: One of ``cases``.
-        dialect: Whose it is; CHLO has some of the same.
+        dialect: Name of the dialect; CHLO has some of the same.
     """
 
     value: str
@@ -91,7 +78,7 @@ class EnumAttribute(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class Precision(EnumAttribute):
-    """How exact a product has to be: ``#stablehlo<precision HIGHEST>``."""
+    """Precision of a product: ``#stablehlo<precision HIGHEST>``."""
 
     mnemonic: ClassVar[str] = "precision"
     cases: ClassVar[tuple[str, ...]] = ("DEFAULT", "HIGH", "HIGHEST")
@@ -99,7 +86,7 @@ class Precision(EnumAttribute):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonDirection(EnumAttribute):
-    """The relation that ``compare`` tests."""
+    """Relation that ``compare`` tests."""
 
     mnemonic: ClassVar[str] = "comparison_direction"
     cases: ClassVar[tuple[str, ...]] = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -107,7 +94,7 @@ class ComparisonDirection(EnumAttribute):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonType(EnumAttribute):
-    """As what ``compare`` takes its operands."""
+    """Interpretation of the operands of ``compare``."""
 
     mnemonic: ClassVar[str] = "comparison_type"
     cases: ClassVar[tuple[str, ...]] = ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
@@ -115,7 +102,7 @@ class ComparisonType(EnumAttribute):
 
 @dataclass(frozen=True, slots=True)
 class FftType(EnumAttribute):
-    """The kind of a Fourier transform."""
+    """Kind of a Fourier transform."""
 
     mnemonic: ClassVar[str] = "fft_type"
     cases: ClassVar[tuple[str, ...]] = ("FFT", "IFFT", "RFFT", "IRFFT")
@@ -123,7 +110,7 @@ class FftType(EnumAttribute):
 
 @dataclass(frozen=True, slots=True)
 class Transpose(EnumAttribute):
-    """How ``triangular_solve`` takes its matrix."""
+    """Transposition of the matrix of ``triangular_solve``."""
 
     mnemonic: ClassVar[str] = "transpose"
     cases: ClassVar[tuple[str, ...]] = (
@@ -152,7 +139,7 @@ class RngDistribution(EnumAttribute):
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracyMode(EnumAttribute):
-    """What a `ResultAccuracy` asks for; the only one written with a dot."""
+    """Mode of a ``ResultAccuracy``; the only enumeration that is written with a dot."""
 
     mnemonic: ClassVar[str] = "result_accuracy_mode"
     cases: ClassVar[tuple[str, ...]] = ("DEFAULT", "HIGHEST", "TOLERANCE")
@@ -165,7 +152,7 @@ class ResultAccuracyMode(EnumAttribute):
 
 
 def dims_text(dims: tuple[int | None, ...]) -> str:
-    """``[0, ?]``; None is a dynamic size."""
+    """Return ``[0, ?]``; None is a dynamic size."""
     return f"[{', '.join('?' if d is None else str(d) for d in dims)}]"
 
 
@@ -177,7 +164,7 @@ class StructAttribute(Attribute):
     mnemonic: ClassVar[str] = ""
 
     def body(self) -> str:
-        """What stands between the angle brackets."""
+        """Return what stands between the angle brackets."""
         parts = []
         for field in fields(self):
             value = getattr(self, field.name)
@@ -192,7 +179,7 @@ class StructAttribute(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class DotDimensionNumbers(StructAttribute):
-    """Which dimensions ``dot_general`` batches and contracts."""
+    """Dimensions that ``dot_general`` batches and contracts."""
 
     mnemonic: ClassVar[str] = "dot"
 
@@ -204,7 +191,7 @@ class DotDimensionNumbers(StructAttribute):
 
 @dataclass(frozen=True, slots=True)
 class RaggedDotDimensionNumbers(StructAttribute):
-    """The same of ``chlo.ragged_dot``, with its ragged and group dimensions."""
+    """Dimensions of ``chlo.ragged_dot``, the ragged and group dimensions included."""
 
     dialect: ClassVar[str] = "chlo"
     mnemonic: ClassVar[str] = "ragged_dot"
@@ -219,7 +206,7 @@ class RaggedDotDimensionNumbers(StructAttribute):
 
 @dataclass(frozen=True, slots=True)
 class GatherDimensionNumbers(StructAttribute):
-    """What the dimensions of ``gather``'s operands mean."""
+    """Meaning of the dimensions of ``gather``'s operands."""
 
     mnemonic: ClassVar[str] = "gather"
 
@@ -233,7 +220,7 @@ class GatherDimensionNumbers(StructAttribute):
 
 @dataclass(frozen=True, slots=True)
 class ScatterDimensionNumbers(StructAttribute):
-    """What the dimensions of ``scatter``'s operands mean."""
+    """Meaning of the dimensions of ``scatter``'s operands."""
 
     mnemonic: ClassVar[str] = "scatter"
 
@@ -245,12 +232,12 @@ class ScatterDimensionNumbers(StructAttribute):
     index_vector_dim: int = 0
 
 
-# Those with a form of their own
+# Attributes with a form of their own
 
 
 @dataclass(frozen=True, slots=True)
 class ConvDimensionNumbers(Attribute):
-    """What the dimensions of a convolution's input, kernel and output mean."""
+    """Meaning of the dimensions of a convolution's input, kernel and output."""
 
     input_batch_dimension: int
     input_feature_dimension: int
@@ -263,9 +250,9 @@ class ConvDimensionNumbers(Attribute):
     output_spatial_dimensions: tuple[int, ...]
 
     def body(self) -> str:
-        """``[b, 0, f]x[0, i, o]->[b, 0, f]``, or the raw form.
+        """Return ``[b, 0, f]x[0, i, o]->[b, 0, f]``, or the raw form.
 
-        Numbers that do not name each dimension once have no short form.
+        Numbers that do not name each dimension exactly once have no short form.
         """
         groups = (
             _layout(
@@ -297,7 +284,7 @@ class ConvDimensionNumbers(Attribute):
 
 
 def _layout(letters: dict[str, int], spatial: tuple[int, ...]) -> str | None:
-    """``[b, 0, 1, f]``; None where a dimension is named twice or not at all."""
+    """Return ``[b, 0, 1, f]``; None where a dimension is named twice or not at all."""
     places = {place: letter for letter, place in letters.items()}
     places.update((place, str(i)) for i, place in enumerate(spatial))
     rank = len(letters) + len(spatial)
@@ -308,7 +295,7 @@ def _layout(letters: dict[str, int], spatial: tuple[int, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DotAlgorithm(Attribute):
-    """The arithmetic by which a dot product has to be computed."""
+    """Arithmetic of a dot product."""
 
     lhs_precision_type: Type
     rhs_precision_type: Type
@@ -319,7 +306,7 @@ class DotAlgorithm(Attribute):
     allow_imprecise_accumulation: bool
 
     def body(self) -> str:
-        """What stands between the angle brackets."""
+        """Return what stands between the angle brackets."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         words = {True: "true", False: "false"}
         return ", ".join(f"{n} = {words[v] if isinstance(v, bool) else v}" for n, v in values)
@@ -330,7 +317,7 @@ class DotAlgorithm(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class OutputOperandAlias(Attribute):
-    """That a custom call's output lies where one of its operands was."""
+    """Alias of a custom call's output and one of its operands, which share their memory."""
 
     output_tuple_indices: tuple[int, ...]
     operand_index: int
@@ -368,13 +355,13 @@ class TypeExtensions(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracy(Attribute):
-    """How exact a transcendental function has to be.
+    """Accuracy that a transcendental function must have.
 
     Attributes:
-        mode: What is asked for; the numbers count with TOLERANCE only.
-        atol: The absolute error, as the bits of an f64.
-        rtol: The relative error, as the bits of an f64.
-        ulps: The error in units of the last place.
+        mode: The mode; the numbers matter for TOLERANCE only.
+        atol: Absolute error, as the bits of an f64.
+        rtol: Relative error, as the bits of an f64.
+        ulps: Error in units of the last place.
     """
 
     mode: ResultAccuracyMode
@@ -396,7 +383,7 @@ def _f64_text(bits: int) -> str:
     return str(FloatAttr(bits, FloatType("f64"))).partition(" : ")[0]
 
 
-# Meshes, which replica groups can be written in terms of
+# Meshes, whose axes replica groups can refer to
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +394,7 @@ class MeshAxis(Attribute):
     size: int
 
     def body(self) -> str:
-        """What stands behind the mnemonic."""
+        """Return what stands behind the mnemonic."""
         return f"<name = {StringAttr(self.name)}, size = {self.size}>"
 
     def __str__(self) -> str:
@@ -416,7 +403,7 @@ class MeshAxis(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class Mesh(Attribute):
-    """A mesh of devices; StableHLO's own, not the one of the sdy dialect."""
+    """A mesh of devices, as StableHLO defines it; the sdy dialect has another one."""
 
     axes: tuple[MeshAxis, ...]
     device_ids: Attribute | None = None
@@ -455,8 +442,8 @@ class ReplicaGroupMeshAxes(Attribute):
     """Replica groups as axes of a mesh.
 
     Attributes:
-        mesh: A `Mesh` or a reference to one.
-        axes: Array of `AxisRef`.
+        mesh: A ``Mesh`` or a reference to one.
+        axes: Array of ``AxisRef``.
     """
 
     mesh: Attribute

@@ -1,13 +1,16 @@
-"""The operations of CHLO and MHLO that JAX writes."""
+"""Operations of CHLO and MHLO that JAX writes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
 from emu.mlir.ir import BlockArgument, Operation
-from emu.mlir.registry import OpDefinition, define, known_dialects
-from emu.stablehlo.movement import ELEMENTS
+from emu.mlir.registry import known_dialects
+from emu.stablehlo.creation import ELEMENTS
+from emu.stablehlo.dialect import define_op
+from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.syntax import (
     ATTRIBUTES,
     I32,
@@ -15,20 +18,63 @@ from emu.stablehlo.syntax import (
     SAME_TYPE,
     SIGNATURE,
     Draft,
-    Form,
     Integer,
     Operands,
     Piece,
-    define_form,
 )
 
-if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
+__all__: list[str] = []
 
-__all__ = ["BROADCASTING", "UNARY"]
 
-UNARY = (
+# Forms
+
+
+class _ArrowTypes(Piece):
+    """``T, U -> R``, with parentheses around several results."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.operand_types = p.types()
+        p.expect("->")
+        if p.accept("("):
+            draft.result_types = p.types()
+            p.expect(")")
+        else:
+            draft.result_types = [p.type()]
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        results = ", ".join(str(result.type) for result in op.results)
+        operands = ", ".join(str(operand.type) for operand in op.operands)
+        w.write(f"{operands} -> {results if len(op.results) == 1 else f'({results})'}")
+
+
+class _Largest(Piece):
+    """``, largest = false``; true is not written."""
+
+    writes = ("largest",)
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        if p.accept(","):
+            p.expect_keyword("largest")
+            p.expect("=")
+            draft.properties["largest"] = p.attribute()
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        if op.properties.get("largest") == BoolAttr(False):
+            w.write(", largest = false")
+
+
+_ARROW_TYPES = _ArrowTypes()
+
+# Element by element
+
+_UNARY = OpSpec(
+    name="",
+    pieces=(" ", Operands(1), ATTRIBUTES, " : ", _ARROW_TYPES),
+    operands=1,
+    pure=True,
+    elementwise=True,
+)
+for _name in (
     "_asin_acos_kernel",
     "acos",
     "acosh",
@@ -50,10 +96,31 @@ UNARY = (
     "sinh",
     "square",
     "tan",
-)
-"""CHLO's unary elementwise operations."""
+):
+    define_op(replace(_UNARY, name=f"chlo.{_name}"))
+define_op(replace(_UNARY, name="mhlo.erf", pieces=(" ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)))
+define_op(replace(_UNARY, name="chlo.constant_like", pieces=(), required=("value",)))
 
-BROADCASTING = (
+for _name in ("next_after", "polygamma", "zeta"):
+    define_op(
+        OpSpec(
+            name=f"chlo.{_name}",
+            pieces=(" ", Operands(2), ATTRIBUTES, " : ", _ARROW_TYPES),
+            operands=2,
+            pure=True,
+        )
+    )
+
+# These broadcast their operands to each other.
+_BROADCASTING = OpSpec(
+    name="",
+    pieces=(" ", Operands(2), ATTRIBUTES, " : ", SIGNATURE),
+    operands=2,
+    optional=("broadcast_dimensions",),
+    pure=True,
+    elementwise=True,
+)
+for _name in (
     "broadcast_add",
     "broadcast_and",
     "broadcast_atan2",
@@ -73,49 +140,76 @@ BROADCASTING = (
     "broadcast_subtract",
     "broadcast_xor",
     "broadcast_zeta",
+):
+    define_op(replace(_BROADCASTING, name=f"chlo.{_name}"))
+define_op(
+    replace(
+        _BROADCASTING,
+        name="chlo.broadcast_compare",
+        required=("comparison_direction",),
+        optional=("broadcast_dimensions", "compare_type"),
+    )
 )
-"""CHLO's binary operations that broadcast their operands to each other."""
+define_op(
+    replace(
+        _BROADCASTING,
+        name="chlo.broadcast_select",
+        pieces=(" ", Operands(3), ATTRIBUTES, " : ", SIGNATURE),
+        operands=3,
+        optional=(),
+    )
+)
 
 
-class _ArrowTypes(Piece):
-    """``T, U -> R``, with parentheses around several results."""
+# Constants, products, the largest elements
 
-    def read(self, p: Parser, draft: Draft) -> None:
-        draft.operand_types = p.types()
-        p.expect("->")
-        if p.accept("("):
-            draft.result_types = p.types()
-            p.expect(")")
-        else:
-            draft.result_types = [p.type()]
+define_op(
+    OpSpec(
+        name="chlo.constant",
+        pieces=(ATTRIBUTES, " ", ELEMENTS),
+        operands=0,
+        pure=True,
+        constant=True,
+    )
+)
+define_op(
+    OpSpec(
+        name="chlo.ragged_dot",
+        operands=3,
+        required=("ragged_dot_dimension_numbers",),
+        optional=("precision_config",),
+        pure=True,
+    )
+)
+_TOP_K = OpSpec(
+    name="chlo.top_k",
+    pieces=("(", Operands(1), ", k = ", Integer("k"), ")", ATTRIBUTES, " : ", _ARROW_TYPES),
+    operands=1,
+    results=2,
+    pure=True,
+    result_name=lambda _: ("values", "indices"),
+)
+define_op(_TOP_K)
+define_op(
+    replace(
+        _TOP_K,
+        name="mhlo.topk",
+        pieces=(
+            *("(", Operands(1), ", k = ", Integer("k"), _Largest(), ")"),
+            *(ATTRIBUTES, " : ", _ARROW_TYPES),
+        ),
+    )
+)
 
-    def write(self, w: Printer, op: Operation) -> None:
-        results = ", ".join(str(result.type) for result in op.results)
-        operands = ", ".join(str(operand.type) for operand in op.operands)
-        w.write(f"{operands} -> {results if len(op.results) == 1 else f'({results})'}")
 
-
-class _Largest(Piece):
-    """``, largest = false``; true is not written."""
-
-    writes = ("largest",)
-
-    def read(self, p: Parser, draft: Draft) -> None:
-        if p.accept(","):
-            p.expect_keyword("largest")
-            p.expect("=")
-            draft.properties["largest"] = p.attribute()
-
-    def write(self, w: Printer, op: Operation) -> None:
-        if op.properties.get("largest") == BoolAttr(False):
-            w.write(", largest = false")
+# scan
 
 
 def _segments(*sizes: int) -> DenseArrayAttr:
     return DenseArrayAttr(I32, sizes)
 
 
-def _parse_scan(p: Parser) -> Operation:
+def _parse_scan(p: OpParser) -> Operation:
     draft = Draft("chlo.scan")
     inputs = p.comma_separated("(", ")", p.operand)
     p.expect_keyword("inits")
@@ -144,7 +238,7 @@ def _scan_inputs(op: Operation) -> int:
     return sizes.values[0] if isinstance(sizes, DenseArrayAttr) and sizes.values else 0
 
 
-def _print_scan(w: Printer, op: Operation) -> None:
+def _print_scan(w: OpPrinter, op: Operation) -> None:
     if "dimension" not in op.properties or len(op.regions) != 1:
         w.generic_operation(op)
         return
@@ -170,69 +264,25 @@ def _scan_argument(argument: BlockArgument) -> str:
     return "input" if op is not None and argument.index < _scan_inputs(op) else "carry"
 
 
-def _define_elementwise() -> None:
-    arrow = _ArrowTypes()
-    for name in UNARY:
-        form = Form(f"chlo.{name}", " ", Operands(1), ATTRIBUTES, " : ", arrow)
-        define_form(form, pure=True, elementwise=True)
-    for name in ("next_after", "polygamma", "zeta"):
-        form = Form(f"chlo.{name}", " ", Operands(2), ATTRIBUTES, " : ", arrow)
-        define_form(form, pure=True)
-    dimensions = ("broadcast_dimensions",)
-    compare = (*dimensions, "comparison_direction", "compare_type")
-    operations: list[tuple[str, int, tuple[str, ...]]] = [
-        *((name, 2, dimensions) for name in BROADCASTING),
-        ("broadcast_compare", 2, compare),
-        ("broadcast_select", 3, ()),
-    ]
-    for name, count, properties in operations:
-        form = Form(f"chlo.{name}", " ", Operands(count), ATTRIBUTES, " : ", SIGNATURE)
-        define_form(form, properties, pure=True, elementwise=True)
-    constant = Form("chlo.constant", ATTRIBUTES, " ", ELEMENTS)
-    define_form(constant, pure=True, constant=True)
-    define(OpDefinition("chlo.constant_like", ("value",), pure=True, elementwise=True))
-    erf = Form("mhlo.erf", " ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)
-    define_form(erf, pure=True, elementwise=True)
-
-
-def _define_others() -> None:
-    ragged = ("ragged_dot_dimension_numbers", "precision_config")
-    define(OpDefinition("chlo.ragged_dot", ragged, pure=True))
-    top_k = ("(", Operands(1), ", k = ", Integer("k"))
-    names = ("values", "indices")
-    arrow = _ArrowTypes()
-    define_form(
-        Form("chlo.top_k", *top_k, ")", ATTRIBUTES, " : ", arrow),
-        pure=True,
-        result_name=lambda _: names,
+define_op(
+    OpSpec(
+        name="chlo.scan",
+        parse=_parse_scan,
+        print=_print_scan,
+        results=None,
+        regions=("body",),
+        required=("dimension",),
+        optional=(
+            "scan_dim_size",
+            "is_reverse",
+            "is_associative",
+            "operandSegmentSizes",
+            "resultSegmentSizes",
+        ),
+        recursive_effects=True,
+        isolated=True,
+        argument_name=_scan_argument,
     )
-    define_form(
-        Form("mhlo.topk", *top_k, _Largest(), ")", ATTRIBUTES, " : ", arrow),
-        pure=True,
-        result_name=lambda _: names,
-    )
-    scan = (
-        "dimension",
-        "scan_dim_size",
-        "is_reverse",
-        "is_associative",
-        "operandSegmentSizes",
-        "resultSegmentSizes",
-    )
-    define(
-        OpDefinition(
-            "chlo.scan",
-            scan,
-            parse=_parse_scan,
-            print=_print_scan,
-            recursive_effects=True,
-            isolated=True,
-            argument_name=_scan_argument,
-        )
-    )
-
-
-_define_elementwise()
-_define_others()
+)
 # MHLO has more operations than are defined here; they pass in generic form.
 known_dialects.discard("mhlo")

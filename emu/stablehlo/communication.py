@@ -1,57 +1,169 @@
-"""Operations that speak with other devices and with the host."""
+"""Operations that communicate with other devices and with the host.
+
+The collectives are not pure: for MLIR their effects are unknown.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from emu.mlir.attributes import StringAttr
-from emu.mlir.registry import OpDefinition, define
-from emu.stablehlo.syntax import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands, define_pure
+from emu.mlir.ir import Operation
+from emu.mlir.types import TensorType, Type
+from emu.stablehlo.checks import Invalid, integer, operand_tensor, tensor, unchanged
+from emu.stablehlo.dialect import define_op
+from emu.stablehlo.reducers import accumulators, check_reducer
+from emu.stablehlo.spec import AtLeast, OpSpec
+from emu.stablehlo.syntax import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands
+from emu.stablehlo.traits import compatible_types, pairwise_counts, same_element_types
 
-__all__ = ["COLLECTIVES"]
-
-COLLECTIVES = {
-    "all_gather": (
-        "all_gather_dim",
-        "replica_groups",
-        "channel_handle",
-        "use_global_device_ids",
-    ),
-    "all_reduce": ("replica_groups", "channel_handle", "use_global_device_ids"),
-    "all_to_all": (
-        "split_dimension",
-        "concat_dimension",
-        "split_count",
-        "replica_groups",
-        "channel_handle",
-    ),
-    "collective_broadcast": ("replica_groups", "channel_handle"),
-    "collective_permute": ("source_target_pairs", "channel_handle"),
-    "reduce_scatter": (
-        "scatter_dimension",
-        "replica_groups",
-        "channel_handle",
-        "use_global_device_ids",
-    ),
-}
-"""The collectives and their inherent attributes. None goes unasked: for MLIR
-their effects are unknown."""
+__all__: list[str] = []
 
 
-def _define_all() -> None:
-    for name, properties in COLLECTIVES.items():
-        define(OpDefinition(f"stablehlo.{name}", properties))
-    define(OpDefinition("stablehlo.cross-replica-sum", ("replica_groups",), pure=True))
-    for name in ("partition_id", "replica_id", "create_token"):
-        define_pure(name, ATTRIBUTES, " : ", RESULT_TYPE)
-    define_pure("after_all", " ", Operands(), ATTRIBUTES, " : ", SAME_TYPE)
-    transfer = ("channel_handle", "is_host_transfer", "source_target_pairs")
-    define(OpDefinition("stablehlo.send", transfer))
-    define(OpDefinition("stablehlo.recv", transfer))
-    for name, properties in (
-        ("infeed", ("infeed_config", "layout")),
-        ("outfeed", ("outfeed_config",)),
-    ):
-        config = ((properties[0], StringAttr("")),)
-        define(OpDefinition(f"stablehlo.{name}", properties, defaults=config))
+# Collectives
 
 
-_define_all()
+def _check_all_gather(op: Operation) -> None:
+    dimension = integer(op, "all_gather_dim")
+    if any(dimension >= tensor(value.type).rank for value in op.operands):
+        raise Invalid("all_gather_dim must be a valid index of operand")
+
+
+def _infer_all_reduce(op: Operation) -> list[Type]:
+    element = accumulators(op, 0, op.operands)[0]
+    return [TensorType(tensor(value.type).shape, element) for value in op.operands]
+
+
+def _infer_all_to_all(op: Operation) -> list[Type]:
+    split, concat = integer(op, "split_dimension"), integer(op, "concat_dimension")
+    count = integer(op, "split_count")
+    results: list[Type] = []
+    for index in range(len(op.operands)):
+        source = operand_tensor(op, index)
+        for name, d in (("split_dimension", split), ("concat_dimension", concat)):
+            if d >= source.rank:
+                raise Invalid(f"AllToAll {name} {d} is out-of-bounds for input rank {source.rank}")
+        shape = list(source.shape)
+        size = shape[split]
+        if size is not None:
+            if size % count:
+                raise Invalid(
+                    f"split dimension has size {size}, expected to be a multiple of split_count "
+                    f"{count}"
+                )
+            shape[split] = size // count
+        size = shape[concat]
+        shape[concat] = None if size is None else size * count
+        results.append(TensorType(tuple(shape), source.element))
+    return results
+
+
+define_op(
+    OpSpec(
+        name="stablehlo.all_gather",
+        results=None,
+        required=("all_gather_dim", "replica_groups"),
+        optional=("channel_handle", "use_global_device_ids"),
+        traits=(pairwise_counts,),
+        check=_check_all_gather,
+    )
+)
+define_op(
+    OpSpec(
+        name="stablehlo.all_reduce",
+        results=None,
+        regions=("computation",),
+        required=("replica_groups",),
+        optional=("channel_handle", "use_global_device_ids"),
+        check=check_reducer,
+        infer=_infer_all_reduce,
+        pointwise=True,
+    )
+)
+define_op(
+    OpSpec(
+        name="stablehlo.all_to_all",
+        results=None,
+        required=("split_dimension", "concat_dimension", "split_count", "replica_groups"),
+        optional=("channel_handle",),
+        traits=(pairwise_counts,),
+        infer=_infer_all_to_all,
+    )
+)
+define_op(
+    OpSpec(
+        name="stablehlo.reduce_scatter",
+        operands=1,
+        regions=("computation",),
+        required=("scatter_dimension", "replica_groups"),
+        optional=("channel_handle", "use_global_device_ids"),
+        check=check_reducer,
+    )
+)
+_COPY = OpSpec(
+    name="",
+    operands=1,
+    optional=("channel_handle",),
+    traits=(same_element_types,),
+    infer=unchanged,
+    pointwise=True,
+)
+define_op(replace(_COPY, name="stablehlo.collective_broadcast", required=("replica_groups",)))
+define_op(replace(_COPY, name="stablehlo.collective_permute", required=("source_target_pairs",)))
+define_op(
+    OpSpec(
+        name="stablehlo.cross-replica-sum",
+        operands=1,
+        required=("replica_groups",),
+        traits=(compatible_types,),
+        pure=True,
+        pointwise=True,
+    )
+)
+
+
+# Numbers of devices, and tokens
+
+_SOURCE = OpSpec(name="", pieces=(ATTRIBUTES, " : ", RESULT_TYPE), operands=0, pure=True)
+define_op(replace(_SOURCE, name="stablehlo.partition_id", needs_no_rule=True))
+define_op(replace(_SOURCE, name="stablehlo.replica_id"))
+define_op(replace(_SOURCE, name="stablehlo.create_token", needs_no_rule=True))
+define_op(
+    OpSpec(
+        name="stablehlo.after_all",
+        pieces=(" ", Operands(), ATTRIBUTES, " : ", SAME_TYPE),
+        pure=True,
+        needs_no_rule=True,
+    )
+)
+
+
+# Transfers
+
+_TRANSFER = OpSpec(
+    name="",
+    required=("channel_handle",),
+    optional=("is_host_transfer", "source_target_pairs"),
+    needs_no_rule=True,
+)
+define_op(replace(_TRANSFER, name="stablehlo.send", operands=AtLeast(1)))
+define_op(replace(_TRANSFER, name="stablehlo.recv", operands=1, results=None))
+define_op(
+    OpSpec(
+        name="stablehlo.infeed",
+        operands=1,
+        results=None,
+        optional=("infeed_config", "layout"),
+        defaults=(("infeed_config", StringAttr("")),),
+        needs_no_rule=True,
+    )
+)
+define_op(
+    OpSpec(
+        name="stablehlo.outfeed",
+        operands=AtLeast(1),
+        optional=("outfeed_config",),
+        defaults=(("outfeed_config", StringAttr("")),),
+        needs_no_rule=True,
+    )
+)

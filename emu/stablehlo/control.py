@@ -1,16 +1,23 @@
-"""Operations with regions, calls, tuples and barriers."""
+"""Control flow, calls, tuples and barriers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from emu.mlir.assembly import Operand, OpParser, OpPrinter
 from emu.mlir.attributes import ArrayAttr, BoolAttr, DictAttr, IntegerAttr, StringAttr
-from emu.mlir.ir import Block, Operation, Region
-from emu.mlir.registry import OpDefinition, define
-from emu.mlir.types import TensorType, Type, UnrankedTensorType
-from emu.stablehlo.attribute_text import read_dims
-from emu.stablehlo.attributes import dims_text
-from emu.stablehlo.elementwise import COMMUTATIVE
+from emu.mlir.ir import Operation
+from emu.mlir.types import IntegerType, TensorType, TupleType, Type
+from emu.stablehlo.checks import (
+    Invalid,
+    compatible,
+    integer,
+    operand_tensor,
+    quoted_types,
+    same_as_operands,
+)
+from emu.stablehlo.dialect import define_op
+from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.syntax import (
     ATTRIBUTES,
     I32,
@@ -18,31 +25,20 @@ from emu.stablehlo.syntax import (
     SIGNATURE,
     TUPLE_TYPE,
     Draft,
-    Form,
     Integer,
     Operands,
     Piece,
     String,
-    array_of_ints,
-    define_form,
-    define_pure,
-    ints,
 )
+from emu.stablehlo.traits import pairwise_types
 
-if TYPE_CHECKING:
-    from emu.mlir.diagnostics import Location
-    from emu.mlir.text.parser import Argument, Operand, Parser
-    from emu.mlir.text.printer import Printer
-
-__all__ = ["CUSTOM_CALL_DEFAULTS", "REGION_OPERATIONS"]
-
-_COMMUTATIVE = frozenset(f"stablehlo.{name}" for name in COMMUTATIVE)
+__all__: list[str] = []
 
 
-# While
+# while
 
 
-def _parse_while(p: Parser) -> Operation:
+def _parse_while(p: OpParser) -> Operation:
     draft = Draft("stablehlo.while")
     pairs = p.comma_separated("(", ")", lambda: _read_assignment(p))
     if pairs:
@@ -68,13 +64,13 @@ def _parse_while(p: Parser) -> Operation:
     )
 
 
-def _read_assignment(p: Parser) -> tuple[Operand, Operand]:
+def _read_assignment(p: OpParser) -> tuple[Operand, Operand]:
     name = p.operand()
     p.expect("=")
     return name, p.operand()
 
 
-def _print_while(w: Printer, op: Operation) -> None:
+def _print_while(w: OpPrinter, op: Operation) -> None:
     if len(op.regions) != 2 or not all(region.blocks for region in op.regions):
         w.generic_operation(op)
         return
@@ -99,187 +95,109 @@ def _print_while(w: Printer, op: Operation) -> None:
     w.region(body, entry_arguments=False)
 
 
-# Reduce
-
-
-def _parse_reduce(p: Parser) -> Operation:
-    draft = Draft("stablehlo.reduce")
-    start = p.here()
-    pairs = p.comma_separated("", "", lambda: _read_input(p))
-    draft.operands = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
-    place = p.here()
-    inner = p.keyword() if p.accept_keyword("applies") else None
-    if inner is not None and inner not in _COMMUTATIVE:
-        p.error(
-            "expected the inner-op to be a commutative binary-op from the stablehlo dialect, "
-            "with zero region, producing single result",
-            place,
+def _check_while(op: Operation) -> None:
+    operands = [value.type for value in op.operands]
+    condition, body = (region.blocks[0] for region in op.regions)
+    last, ends = body.last, condition.last
+    if last is None or ends is None:
+        raise Invalid("The while body-region expected to have a terminator")
+    for what, types in (
+        ("condition block arguments", [a.type for a in condition.arguments]),
+        ("body block arguments", [a.type for a in body.arguments]),
+        ("body block return types", [value.type for value in last.operands]),
+    ):
+        if len(types) != len(operands) or not all(map(compatible, operands, types)):
+            raise Invalid(
+                f"expect operands to be compatible with {what} but got {quoted_types(operands)} vs "
+                f"{quoted_types(types)}"
+            )
+    if len(ends.operands) != 1:
+        raise Invalid(f"expect condition body returns a single value but got {len(ends.operands)}")
+    result = ends.operands[0].type
+    if result != TensorType((), IntegerType(1)):
+        raise Invalid(
+            f"expect condition block return a zero-ranked tensor of i1 but got '{result}'"
         )
-    for token in ("across", "dimensions"):
-        p.expect_keyword(token)
-    p.expect("=")
-    draft.properties["dimensions"] = array_of_ints(read_dims(p))
-    draft.take(p.optional_attr_dict())
-    p.expect(":")
-    draft.take_signature(p.function_type())
-    if inner is None:
-        p.expect_keyword("reducer")
-        operands = p.resolve_all(draft.operands, draft.operand_types)
-        region = p.region(_read_reducer_arguments(p))
-    else:
-        operands = p.resolve_all(draft.operands, draft.operand_types)
-        if not operands:
-            p.error("input types missing in reduce-op function type", place)
-        region = _reducer(inner, _scalar(operands[0].type), start)
-    return Operation(
-        draft.name,
-        operands,
-        draft.result_types,
-        properties=draft.properties,
-        attributes=draft.attributes,
-        regions=[region],
-        # Located where its operands begin, as in StableHLO.
-        location=start,
+
+
+define_op(
+    OpSpec(
+        name="stablehlo.while",
+        parse=_parse_while,
+        print=_print_while,
+        results=None,
+        regions=("cond", "body"),
+        check=_check_while,
+        infer=same_as_operands,
+        recursive_effects=True,
+        needs_no_rule=True,
+        argument_name="iterArg",
     )
+)
 
 
-def _read_input(p: Parser) -> tuple[Operand, Operand]:
-    """Read ``(%0 init: %1)``."""
-    p.expect("(")
-    value = p.operand()
-    p.expect_keyword("init")
-    p.expect(":")
-    start = p.operand()
-    p.expect(")")
-    return value, start
+# case, if, return
 
 
-def _read_reducer_arguments(p: Parser) -> list[Argument]:
-    """Read ``(%a: T, %b: T) …``: first all elements, then all accumulators."""
-    pairs = []
-    while p.peek("("):
-        pairs.append(p.argument_list())
-    return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
-
-
-def _reducer(name: str, type_: Type, location: Location) -> Region:
-    """The region of a reduce that is written with ``applies``."""
-    block = Block()
-    arguments = [block.add_argument(type_, location) for _ in range(2)]
-    inner = block.append(Operation(name, arguments, [type_], location=location))
-    block.append(Operation("stablehlo.return", inner.results, location=location))
-    return Region([block])
-
-
-def _scalar(type_: Type) -> Type:
-    """A scalar of a tensor's element type."""
-    if isinstance(type_, (TensorType, UnrankedTensorType)):
-        type_ = type_.element
-    return TensorType((), type_)
-
-
-def _short_reducer(op: Operation) -> Operation | None:
-    """The one commutative operation that the reducer consists of, if it does.
-
-    It has to take the arguments as they are and to be what is returned; then
-    its name says all.
-    """
-    block = op.body()
-    inner, last = block.first, block.last
-    if inner is None or last is None or inner.next_op is not last or not op.operands:
-        return None
-    if inner.name not in _COMMUTATIVE or last.name != "stablehlo.return":
-        return None
-    types = {value.type for value in (*inner.operands, *inner.results)}
-    if types != {_scalar(op.operands[0].type)}:
-        return None
-    forwarded = list(inner.operands) == block.arguments
-    return inner if forwarded and list(last.operands) == inner.results else None
-
-
-def _print_reduce(w: Printer, op: Operation) -> None:
-    half = len(op.operands) // 2
-    whole = len(op.regions) == 1 and op.regions[0].blocks and "dimensions" in op.properties
-    if not whole or len(op.body().arguments) != 2 * half:
-        w.generic_operation(op)
-        return
-    w.write("stablehlo.reduce")
-    for index in range(half):
-        w.write("(" if index == 0 else ", (")
-        w.operand(op.operands[index])
-        w.write(" init: ")
-        w.operand(op.operands[index + half])
-        w.write(")")
-    inner = _short_reducer(op)
-    if inner is not None:
-        w.write(f" applies {inner.name}")
-    w.write(f" across dimensions = {dims_text(ints(op.properties['dimensions']))}")
-    w.attr_dict(op, elide=("dimensions",))
-    w.write(" : ")
-    w.functional_type(op)
-    if inner is not None:
-        return
-    w.newline()
-    w.write(" reducer")
-    arguments = op.body().arguments
-    for index in range(half):
-        w.write("(")
-        w.block_argument(arguments[index])
-        w.write(", ")
-        w.block_argument(arguments[index + half])
-        w.write(") ")
-    w.write(" ")
-    w.region(op.regions[0], entry_arguments=False)
-
-
-# Pieces of others
-
-
-class _CallTarget(Piece):
-    """``@name``, which is kept as a string."""
-
-    writes = needs = ("call_target_name",)
-
-    def read(self, p: Parser, draft: Draft) -> None:
-        draft.properties["call_target_name"] = StringAttr(p.symbol())
-
-    def write(self, w: Printer, op: Operation) -> None:
-        name = op.properties["call_target_name"]
-        w.symbol(name.value if isinstance(name, StringAttr) else str(name))
-
-
-class _Regions(Piece):
-    """`` ({…}, {…})``, if there are any."""
-
-    def read(self, p: Parser, draft: Draft) -> None:
-        if p.peek("("):
-            draft.regions += p.comma_separated("(", ")", p.region)
-
-    def write(self, w: Printer, op: Operation) -> None:
-        for index, region in enumerate(op.regions):
-            w.write(", " if index else " (")
-            w.region(region)
-        if op.regions:
-            w.write(")")
+def _infer_conditional(op: Operation) -> list[Type]:
+    if not op.regions:
+        raise Invalid("expect at least one branch")
+    if rank := operand_tensor(op).rank:
+        raise Invalid(f"operand should be rank 0 tensor but got rank {rank}")
+    results: list[list[Type]] = []
+    for index, region in enumerate(op.regions):
+        last = region.blocks[0].last if region.blocks else None
+        if last is None:
+            raise Invalid("expect non-empty region")
+        if count := len(region.blocks[0].arguments):
+            raise Invalid(f"branch {index} must have 0 arguments, but found {count}")
+        types = [value.type for value in last.operands]
+        results.append(types)
+        first = results[0]
+        if len(first) != len(types) or not all(map(compatible, first, types)):
+            raise Invalid(
+                f"branch 0 and branch {index} have mismatched return types: {quoted_types(first)} vs "
+                f"{quoted_types(types)}"
+            )
+    return results[0]
 
 
 class _TypesOfOperands(Piece):
     """`` : T, U``, if there are operands."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         if p.accept(":"):
             draft.operand_types = p.types()
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if op.operands:
             w.write(" : ")
             PAIRWISE_TYPES.write(w, op)
 
 
-class _Barred(Piece):
-    """`` %0, %1 : T, U``, or ``()`` where nothing is barred."""
+_CONDITIONAL = OpSpec(
+    name="", operands=1, results=None, infer=_infer_conditional, recursive_effects=True
+)
+define_op(replace(_CONDITIONAL, name="stablehlo.case", regions=None, needs_no_rule=True))
+define_op(replace(_CONDITIONAL, name="stablehlo.if", regions=("true_branch", "false_branch")))
+define_op(
+    OpSpec(
+        name="stablehlo.return",
+        pieces=(" ", Operands(), ATTRIBUTES, _TypesOfOperands()),
+        results=0,
+        pure=True,
+        terminator=True,
+    )
+)
 
-    def read(self, p: Parser, draft: Draft) -> None:
+
+# optimization_barrier
+
+
+class _BarrierOperands(Piece):
+    """`` %0, %1 : T, U``, or ``()`` without operands."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.operands = p.operands()
         if draft.operands:
             p.expect(":")
@@ -288,7 +206,7 @@ class _Barred(Piece):
             p.expect("(")
             p.expect(")")
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         if not op.operands:
             w.write("()")
             return
@@ -298,89 +216,122 @@ class _Barred(Piece):
         PAIRWISE_TYPES.write(w, op)
 
 
-# Definitions
+define_op(
+    OpSpec(
+        name="stablehlo.optimization_barrier",
+        pieces=(ATTRIBUTES, _BarrierOperands()),
+        results=None,
+        traits=(pairwise_types,),
+        infer=same_as_operands,
+        pure=True,
+        needs_no_rule=True,
+    )
+)
 
 
-CUSTOM_CALL_DEFAULTS = {
+# Tuples
+
+
+def _infer_get_tuple_element(op: Operation) -> list[Type]:
+    source, index = op.operands[0].type, integer(op, "index")
+    if not isinstance(source, TupleType):
+        raise Invalid(f"expected a tuple, but got '{source}'")
+    if index >= len(source.elements):
+        raise Invalid(f"index {index} is out of bounds of operand with size {len(source.elements)}")
+    return [source.elements[index]]
+
+
+def _infer_tuple(op: Operation) -> list[Type]:
+    return [TupleType(tuple(value.type for value in op.operands))]
+
+
+define_op(
+    OpSpec(
+        name="stablehlo.tuple",
+        pieces=(" ", Operands(), ATTRIBUTES, " : ", TUPLE_TYPE),
+        infer=_infer_tuple,
+        pure=True,
+    )
+)
+define_op(
+    OpSpec(
+        name="stablehlo.get_tuple_element",
+        pieces=(
+            *(" ", Operands(1), "[", Integer("index", I32), "]"),
+            *(ATTRIBUTES, " : ", SIGNATURE),
+        ),
+        operands=1,
+        infer=_infer_get_tuple_element,
+        pure=True,
+        needs_no_rule=True,
+    )
+)
+
+
+# Calls
+
+
+class _CallTarget(Piece):
+    """``@name``, which is kept as a string."""
+
+    writes = needs = ("call_target_name",)
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.properties["call_target_name"] = StringAttr(p.symbol())
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        name = op.properties["call_target_name"]
+        w.symbol(name.value if isinstance(name, StringAttr) else str(name))
+
+
+class _Regions(Piece):
+    """`` ({…}, {…})``, if there are any."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        if p.peek("("):
+            draft.regions += p.comma_separated("(", ")", p.region)
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        for index, region in enumerate(op.regions):
+            w.write(", " if index else " (")
+            w.region(region)
+        if op.regions:
+            w.write(")")
+
+
+_CUSTOM_CALL_DEFAULTS = {
     "api_version": IntegerAttr(1, I32),
     "called_computations": ArrayAttr(()),
     "has_side_effect": BoolAttr(False),
     "output_operand_aliases": ArrayAttr(()),
 }
-
-
-def _define_calls() -> None:
-    define_form(
-        Form(
-            "stablehlo.custom_call",
-            *(" ", _CallTarget(), "(", Operands(), ")", ATTRIBUTES, " : ", SIGNATURE),
-            defaults=CUSTOM_CALL_DEFAULTS,
+_COMPOSITE_DEFAULTS = {"composite_attributes": DictAttr(()), "version": IntegerAttr(0, I32)}
+define_op(
+    OpSpec(
+        name="stablehlo.custom_call",
+        pieces=(
+            *(" ", _CallTarget(), "(", Operands(), ")"),
+            *(ATTRIBUTES, " : ", SIGNATURE),
         ),
-        (*CUSTOM_CALL_DEFAULTS, "backend_config", "operand_layouts", "result_layouts"),
+        form_defaults=_CUSTOM_CALL_DEFAULTS,
+        results=None,
+        optional=(*_CUSTOM_CALL_DEFAULTS, "backend_config", "operand_layouts", "result_layouts"),
         pure_if=lambda op: op.properties.get("has_side_effect") != BoolAttr(True),
     )
-    defaults = {"composite_attributes": DictAttr(()), "version": IntegerAttr(0, I32)}
-    define_form(
-        Form(
-            "stablehlo.composite",
-            *(" ", String("name"), " ", Operands(), _Regions(), ATTRIBUTES, " : ", SIGNATURE),
-            defaults=defaults,
+)
+define_op(
+    OpSpec(
+        name="stablehlo.composite",
+        pieces=(
+            *(" ", String("name"), " ", Operands(), _Regions()),
+            *(ATTRIBUTES, " : ", SIGNATURE),
         ),
-        (*defaults, "decomposition"),
+        form_defaults=_COMPOSITE_DEFAULTS,
+        results=None,
+        regions=None,
+        required=("decomposition",),
+        optional=tuple(_COMPOSITE_DEFAULTS),
     )
-
-
-def _define_all() -> None:
-    define(
-        OpDefinition(
-            "stablehlo.while",
-            parse=_parse_while,
-            print=_print_while,
-            recursive_effects=True,
-            argument_name="iterArg",
-        )
-    )
-    define(
-        OpDefinition(
-            "stablehlo.reduce",
-            ("dimensions",),
-            parse=_parse_reduce,
-            print=_print_reduce,
-            recursive_effects=True,
-        )
-    )
-    for name, properties in REGION_OPERATIONS.items():
-        define(OpDefinition(f"stablehlo.{name}", properties, recursive_effects=True))
-    define(OpDefinition("stablehlo.async_start", isolated=True))
-    define(OpDefinition("stablehlo.async_done"))
-    define_form(
-        Form("stablehlo.return", " ", Operands(), ATTRIBUTES, _TypesOfOperands()),
-        pure=True,
-        terminator=True,
-    )
-    define_pure("optimization_barrier", ATTRIBUTES, _Barred())
-    define_pure("tuple", " ", Operands(), ATTRIBUTES, " : ", TUPLE_TYPE)
-    index = Integer("index", I32)
-    define_pure(
-        "get_tuple_element", " ", Operands(1), "[", index, "]", ATTRIBUTES, " : ", SIGNATURE
-    )
-    _define_calls()
-
-
-REGION_OPERATIONS = {
-    "if": (),
-    "case": (),
-    "map": ("dimensions",),
-    "sort": ("dimension", "is_stable"),
-    "reduce_window": (
-        "window_dimensions",
-        "window_strides",
-        "base_dilations",
-        "window_dilations",
-        "padding",
-    ),
-    "select_and_scatter": ("window_dimensions", "window_strides", "padding"),
-}
-"""Those that have the effects of their regions only, and no pretty form."""
-
-_define_all()
+)
+define_op(OpSpec(name="stablehlo.async_start", regions=("body",), isolated=True))
+define_op(OpSpec(name="stablehlo.async_done", operands=1))

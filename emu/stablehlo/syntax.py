@@ -1,18 +1,16 @@
-"""Pretty forms as data: one list of pieces says how to read and to write.
+"""Pretty forms as data: one list of pieces describes how to read and to write.
 
-A form is what stands behind an operation's name. The pieces are strings
-(written as they are; read token by token, whatever the white space) and
-objects that move operands, attributes and types between the text and a
-`Draft`, the operation as far as it is read::
+A form is what stands behind an operation's name. The pieces are strings (written as they are; read
+token by token, whatever the white space) and objects that move operands, attributes and types
+between the text and a ``Draft``, the operation as far as it has been read::
 
     Form("stablehlo.transpose",
          " ", Operands(1), ", dims = ", Ints("permutation"), ATTRIBUTES, " : ", SIGNATURE)
 
 reads and writes ``stablehlo.transpose %0, dims = [1, 0] : (…) -> …``.
 
-Inherent attributes that no piece writes are in the dictionary, unless they
-equal the default that the form is given: MLIR leaves those out of pretty
-forms (but not of the generic one).
+Inherent attributes that no piece writes are in the dictionary, unless they equal the form's
+default for them: MLIR leaves those out of pretty forms (but not of the generic one).
 """
 
 from __future__ import annotations
@@ -20,18 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
+from emu.mlir.assembly import Operand, OpParser, OpPrinter
 from emu.mlir.attributes import Attribute, DenseArrayAttr, IntegerAttr, StringAttr
+from emu.mlir.diagnostics import FileLoc
 from emu.mlir.ir import Operation, Region
-from emu.mlir.registry import OpDefinition, define, definition
+from emu.mlir.registry import definition
 from emu.mlir.types import ComplexType, FunctionType, IntegerType, TensorType, TupleType, Type
-from emu.stablehlo.attribute_text import read_dims, read_enum
+from emu.stablehlo.attribute_parser import read_dims, read_enum
 from emu.stablehlo.attributes import EnumAttribute, dims_text
-
-if TYPE_CHECKING:
-    from emu.mlir.text.parser import Operand, Parser
-    from emu.mlir.text.printer import Printer
 
 __all__ = [
     "ATTRIBUTES",
@@ -56,8 +51,6 @@ __all__ = [
     "Text",
     "TypePiece",
     "array_of_ints",
-    "define_form",
-    "define_pure",
     "ints",
 ]
 
@@ -66,18 +59,18 @@ I32 = IntegerType(32)
 
 
 def array_of_ints(values: Iterable[int]) -> DenseArrayAttr:
-    """``array<i64: …>``."""
+    """Make ``array<i64: …>``."""
     return DenseArrayAttr(I64, tuple(values))
 
 
 def ints(attribute: Attribute | None) -> tuple[int, ...]:
-    """The numbers of an ``array<i64: …>``; none where it is absent."""
+    """Return the numbers of an ``array<i64: …>``; none where it is absent."""
     return attribute.values if isinstance(attribute, DenseArrayAttr) else ()
 
 
 @dataclass(slots=True)
 class Draft:
-    """What is read of an operation so far."""
+    """The parts of an operation that have been read so far."""
 
     name: str
     operands: list[Operand] = field(default_factory=list)
@@ -98,8 +91,8 @@ class Draft:
         self.operand_types = list(signature.inputs)
         self.result_types = list(signature.results)
 
-    def finish(self, p: Parser) -> Operation:
-        """The operation."""
+    def finish(self, p: OpParser) -> Operation:
+        """Make the operation."""
         return Operation(
             self.name,
             p.resolve_all(self.operands, self.operand_types),
@@ -115,24 +108,34 @@ class Piece:
     """A piece of a pretty form.
 
     Attributes:
-        writes: The inherent attributes that it writes itself.
+        writes: Inherent attributes that it writes itself.
         needs: Those of them without which it cannot be written.
     """
 
     writes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         """Read it."""
         raise NotImplementedError
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         """Write it."""
         raise NotImplementedError
 
 
 class Form:
-    """The pretty form of one operation."""
+    """The pretty form of one operation.
+
+    Args:
+        name: The operation's full name.
+        pieces: What stands behind the name.
+        defaults: Values of inherent attributes that are not written.
+
+    Attributes:
+        writes: Inherent attributes that the pieces write.
+        needs: Those of them without which the form cannot be written.
+    """
 
     def __init__(
         self, name: str, *pieces: str | Piece, defaults: Mapping[str, Attribute] | None = None
@@ -142,17 +145,18 @@ class Form:
         written = tuple(name for piece in self.pieces for name in piece.writes)
         dictionary = Attributes(written, defaults or {})
         self.pieces = tuple(dictionary if p is ATTRIBUTES else p for p in self.pieces)
+        self.writes = written
         self.needs = tuple(name for piece in self.pieces for name in piece.needs)
 
-    def parse(self, p: Parser) -> Operation:
-        """The ``parse`` of an `OpDefinition`."""
+    def parse(self, p: OpParser) -> Operation:
+        """Read the operation behind its name."""
         draft = Draft(self.name)
         for piece in self.pieces:
             piece.read(p, draft)
         return draft.finish(p)
 
-    def print(self, w: Printer, op: Operation) -> None:
-        """The ``print`` of an `OpDefinition`; what lacks attributes is generic."""
+    def print(self, w: OpPrinter, op: Operation) -> None:
+        """Write the operation, in generic form where an attribute is missing."""
         for name in self.needs:
             if name not in op.properties:
                 w.generic_operation(op)
@@ -160,23 +164,6 @@ class Form:
         w.write(self.name)
         for piece in self.pieces:
             piece.write(w, op)
-
-
-def define_form(form: Form, more: tuple[str, ...] = (), **fields: Any) -> None:
-    """Define an operation that has a pretty form.
-
-    Args:
-        form: The form.
-        more: Inherent attributes besides those that the form's pieces write.
-        fields: What else is known of the operation.
-    """
-    names = tuple(name for piece in form.pieces for name in piece.writes) + more
-    define(OpDefinition(form.name, names, parse=form.parse, print=form.print, **fields))
-
-
-def define_pure(name: str, *pieces: str | Piece, more: tuple[str, ...] = ()) -> None:
-    """Define a StableHLO operation that has a pretty form and no effect."""
-    define_form(Form(f"stablehlo.{name}", *pieces), more, pure=True)
 
 
 class Text(Piece):
@@ -188,14 +175,14 @@ class Text(Piece):
         self.text = text
         self.tokens = self._token.findall(text)
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         for token in self.tokens:
             if token[0].isalpha():
                 p.expect_keyword(token)
             else:
                 p.expect(token)
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         w.write(self.text)
 
 
@@ -206,15 +193,15 @@ class Operands(Piece):
     """All operands, with commas between.
 
     Args:
-        count: How many there are, if always the same number.
-        comma: Whether one more comma follows (each operand's own).
+        count: Their number, if it is always the same.
+        comma: Whether each operand has a comma behind it, the last one included.
     """
 
     def __init__(self, count: int | None = None, *, comma: bool = False) -> None:
         self.count = count
         self.comma = comma
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         if self.count is not None:
             for index in range(self.count):
                 if index:
@@ -227,7 +214,7 @@ class Operands(Piece):
         else:
             draft.operands += p.operands()
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         w.operands(op.operands)
         if self.comma:
             w.write(",")
@@ -237,23 +224,23 @@ class Operands(Piece):
 
 
 class Attributes(Piece):
-    """The dictionary of what nothing else writes."""
+    """The dictionary of the attributes that no other piece writes."""
 
     def __init__(self, written: tuple[str, ...], defaults: Mapping[str, Attribute]) -> None:
         self.written = written
         self.defaults = dict(defaults)
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         draft.take(p.optional_attr_dict())
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         if op.attributes or op.properties:
             silent = tuple(n for n, v in self.defaults.items() if op.properties.get(n) == v)
             w.attr_dict(op, elide=self.written + silent)
 
 
 ATTRIBUTES = Attributes((), {})
-"""Stands for the dictionary; the `Form` puts one in its place that knows it."""
+"""Placeholder of the dictionary; the ``Form`` replaces it by one that knows the other pieces."""
 
 
 class _Named(Piece):
@@ -271,10 +258,10 @@ class Integer(_Named):
         super().__init__(name)
         self.type = type_
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         draft.properties[self.name] = p.attribute(self.type)
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         value = op.properties[self.name]
         w.write(str(value.value) if isinstance(value, IntegerAttr) else str(value))
 
@@ -282,10 +269,10 @@ class Integer(_Named):
 class Ints(_Named):
     """An ``array<i64>``, written ``[1, 2]``."""
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         draft.properties[self.name] = array_of_ints(read_dims(p))
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         w.write(dims_text(ints(op.properties[self.name])))
 
 
@@ -296,10 +283,10 @@ class Enumeration(_Named):
         super().__init__(name)
         self.kind = kind
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         draft.properties[self.name] = read_enum(p, self.kind)
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         value = op.properties[self.name]
         w.write(value.value if isinstance(value, EnumAttribute) else str(value))
 
@@ -307,10 +294,10 @@ class Enumeration(_Named):
 class String(_Named):
     """A string attribute, in quotes."""
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         draft.properties[self.name] = StringAttr(p.string())
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         w.attribute(op.properties[self.name])
 
 
@@ -318,9 +305,9 @@ class String(_Named):
 
 
 class TypePiece(Piece):
-    """Types in some short way, or as ``(…) -> …`` where that cannot say them."""
+    """Types in a short form, or as ``(…) -> …`` where the short form does not suffice."""
 
-    def read(self, p: Parser, draft: Draft) -> None:  # noqa: D102
+    def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         place = p.here()
         first = p.type()
         if isinstance(first, FunctionType):
@@ -329,21 +316,21 @@ class TypePiece(Piece):
             self.read_short(p, draft, first)
 
     def read_function(
-        self, p: Parser, draft: Draft, signature: FunctionType, place: object
+        self, p: OpParser, draft: Draft, signature: FunctionType, place: FileLoc
     ) -> None:
-        """Take ``(…) -> …`` with as many types as there are operands."""
+        """Take ``(…) -> …``, which must have as many types as there are operands."""
         count, expected = len(draft.operands), len(signature.inputs)
         if count != expected:
-            p.error(f"{count} operands present, but expected {expected}", place)  # type: ignore[arg-type]
+            p.error(f"{count} operands present, but expected {expected}", place)
         if len(signature.results) != 1:
-            p.error("expected single output", place)  # type: ignore[arg-type]
+            p.error("expected single output", place)
         draft.take_signature(signature)
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
-        """Read the short way, of which the first type is read."""
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
+        """Read the short form, whose first type has been read."""
         raise NotImplementedError
 
-    def write(self, w: Printer, op: Operation) -> None:  # noqa: D102
+    def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
         types = self.short(op)
         if types is None:
             w.functional_type(op)
@@ -354,24 +341,24 @@ class TypePiece(Piece):
             w.type(type_)
 
     def short(self, op: Operation) -> list[Type] | None:
-        """The types that say all, or None."""
+        """Return the types of the short form, or None."""
         raise NotImplementedError
 
 
 class _Signature(Piece):
     """``(…) -> …``."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.take_signature(p.function_type())
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.functional_type(op)
 
 
 class _SameType(TypePiece):
     """One type for all operands and the result."""
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         draft.operand_types = [first] * len(draft.operands)
         draft.result_types = [first]
 
@@ -383,7 +370,7 @@ class _SameType(TypePiece):
 class _ComplexType(TypePiece):
     """The complex result; the operands have its parts' type."""
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         parts = _parts(first)
         if parts is None:
             p.error("expected tensor with complex element type")
@@ -399,16 +386,16 @@ class _ComplexType(TypePiece):
 
 
 def _parts(type_: Type) -> Type | None:
-    """``tensor<4xf32>`` for ``tensor<4xcomplex<f32>>``."""
+    """Return ``tensor<4xf32>`` for ``tensor<4xcomplex<f32>>``."""
     if isinstance(type_, TensorType) and isinstance(type_.element, ComplexType):
         return TensorType(type_.shape, type_.element.element, type_.encoding)
     return None
 
 
 class _SelectTypes(TypePiece):
-    """The predicate's type, and the one of both cases and the result."""
+    """The predicate's type, and that of both cases and the result."""
 
-    def read_short(self, p: Parser, draft: Draft, first: Type) -> None:
+    def read_short(self, p: OpParser, draft: Draft, first: Type) -> None:
         case = p.type() if p.accept(",") else None
         if case is None or p.peek(","):
             p.error("expected functional type or list of two types")
@@ -426,7 +413,7 @@ class _SelectTypes(TypePiece):
 class _TupleType(Piece):
     """The tuple; the operands are its elements."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         place = p.here()
         type_ = p.type()
         if not isinstance(type_, TupleType):
@@ -434,28 +421,28 @@ class _TupleType(Piece):
         draft.operand_types = list(type_.elements)
         draft.result_types = [type_]
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.type(op.result.type)
 
 
 class _PairwiseTypes(Piece):
-    """A type for each operand and the result at its place."""
+    """One type for each operand and the result with its number."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.operand_types = p.types()
         draft.result_types = list(draft.operand_types)
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.write(", ".join(str(operand.type) for operand in op.operands))
 
 
 class _ResultType(Piece):
     """The types of the results; there are no operands."""
 
-    def read(self, p: Parser, draft: Draft) -> None:
+    def read(self, p: OpParser, draft: Draft) -> None:
         draft.result_types = [p.type()]
 
-    def write(self, w: Printer, op: Operation) -> None:
+    def write(self, w: OpPrinter, op: Operation) -> None:
         w.type(op.result.type)
 
 

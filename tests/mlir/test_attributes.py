@@ -21,6 +21,7 @@ from emu.mlir.attributes import (
 )
 from emu.mlir.diagnostics import MlirError
 from emu.mlir.floats import FORMATS, bits_of, float_text, value_of
+from emu.mlir.text.type_parser import parse_type
 from emu.mlir.types import DialectType, FloatType, IntegerType, TensorType
 
 
@@ -270,3 +271,9 @@ def test_dense_integers_read_back(drawn: tuple[int, list[int]]) -> None:
         assert attribute.data * len(values) == expected
     else:
         assert attribute.data == expected
+
+
+def test_a_type_alone_is_read() -> None:
+    assert str(parse_type("tensor<4x?xcomplex<f32>>")) == "tensor<4x?xcomplex<f32>>"
+    with pytest.raises(ValueError, match="expected a type without encoding"):
+        parse_type("tensor<4xf32, #a.b<1>>")

@@ -39,7 +39,7 @@ from emu.stablehlo.attributes import (
     Transpose,
     TypeExtensions,
 )
-from emu.stablehlo.contraction import padding, padding_attribute
+from emu.stablehlo.windows import padding, padding_attribute
 
 
 def read(text: str) -> Attribute:
@@ -242,3 +242,10 @@ def test_padding_is_kept(pairs: list[tuple[int, int]]) -> None:
     attribute = padding_attribute(pairs)
     assert padding(attribute) == pairs
     assert read(str(attribute)) == attribute
+
+
+def test_blanks_before_a_short_attribute_are_read() -> None:
+    text = '"t.a"() {x = #stablehlo <precision HIGH>} : () -> ()'
+    assert "x = #stablehlo<precision HIGH>}" in to_text(parse(text))
+    with pytest.raises(ValueError, match="unknown attribute `accuracy` in dialect `stablehlo`"):
+        parse(text.replace("precision", "accuracy"))

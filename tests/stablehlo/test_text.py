@@ -13,7 +13,7 @@ import pytest
 
 import emu.stablehlo
 from emu.mlir import parse, registry, to_text
-from emu.stablehlo import chlo, elementwise
+from emu.stablehlo.dialect import SPECS, define_op
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(p.stem for p in GOLDEN.glob("*.mlir") if not p.stem.endswith(".generic"))
@@ -34,6 +34,7 @@ def test_text_round_trips(name: str, source: str) -> None:
 def test_every_operation_is_in_a_golden_file() -> None:
     text = "".join(read(f"{name}.generic") for name in NAMES)
     seen = set(re.findall(r'"((?:stablehlo|chlo|mhlo)\.[\w-]+)"\(', text))
+    assert seen == SPECS.keys()
     known = {n for n in registry._definitions if n.startswith(("stablehlo.", "chlo.", "mhlo."))}
     assert known == seen
     assert len([n for n in known if n.startswith("stablehlo.")]) == 117
@@ -163,11 +164,19 @@ def test_what_is_missing_of_a_host_transfer_is_filled_in() -> None:
     assert '<{outfeed_config = ""}>' in to_text(parse(body.format(line=line)))
 
 
-def test_the_lists_of_names_are_what_is_defined() -> None:
-    for name in (*elementwise.UNARY, *elementwise.ACCURATE, *elementwise.BINARY):
-        assert registry.definition(f"stablehlo.{name}").elementwise
-    for name in (*chlo.UNARY, *chlo.BROADCASTING):
-        assert registry.definition(f"chlo.{name}").elementwise
+def test_each_operation_has_exactly_one_spec() -> None:
+    assert len([name for name in SPECS if name.startswith("stablehlo.")]) == 117
+    for name, spec in SPECS.items():
+        assert spec.name == name
+        definition = registry.definition(name)
+        assert definition.properties == spec.properties
+        assert definition.verify is not None
+        assert (definition.print is None) == (spec.print is None and not spec.pieces)
+        with pytest.raises(ValueError, match="is defined already"):
+            define_op(spec)
+
+
+def test_dialects_are_known_to_the_registry() -> None:
     assert "stablehlo" in registry.known_dialects
     assert "mhlo" not in registry.known_dialects
     assert emu.stablehlo.__all__

@@ -45,8 +45,8 @@ options:
   -split-input-file     the text is cut at lines of "// -----"; each part is a module
   -verify-diagnostics   check the diagnostics against the comments
                         "// expected-error {{…}}" of the text
-  -allow-unregistered-dialect
-                        accepted; operations of unknown dialects always pass
+  -allow-unregistered-dialect=false
+                        refuse operations of unknown dialects
   -mlir-print-op-generic
                         print the generic form
   -mlir-print-debuginfo print locations

@@ -76,7 +76,12 @@ def _run_part(text: str, options: OptArguments, said: set[str], out: TextIO, err
     emitted = session.diagnostics.emitted
     fine = True
     try:
-        module = parse(text, file=options.file, diagnostics=session.diagnostics)
+        module = parse(
+            text,
+            file=options.file,
+            allow_unregistered=options.allow_unregistered,
+            diagnostics=session.diagnostics,
+        )
         for each in options.passes:
             run_pass(each, module, session)
     except (MlirError, PassFailed):

@@ -1,17 +1,14 @@
-"""``arith.constant``, the one operation of its dialect that programs here hold."""
+"""The arith dialect: ``arith.constant``, the only operation of it that sharded programs have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import Attribute, BoolAttr, DenseElementsAttr, FloatAttr, IntegerAttr
 from emu.mlir.ir import Operation
 from emu.mlir.registry import OpDefinition, define, known_dialects
 from emu.mlir.types import IndexType, IntegerType, Type
 
-if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
+__all__: list[str] = []
 
 
 def _type_of(value: Attribute) -> Type | None:
@@ -22,7 +19,7 @@ def _type_of(value: Attribute) -> Type | None:
     return None
 
 
-def _parse(p: Parser) -> Operation:
+def _parse(p: OpParser) -> Operation:
     attributes = p.optional_attr_dict()
     place = p.here()
     value = p.attribute()
@@ -34,7 +31,7 @@ def _parse(p: Parser) -> Operation:
     )
 
 
-def _print(w: Printer, op: Operation) -> None:
+def _print(w: OpPrinter, op: Operation) -> None:
     w.write("arith.constant")
     w.attr_dict(op, elide=("value",))
     w.write(" ")
@@ -42,7 +39,7 @@ def _print(w: Printer, op: Operation) -> None:
 
 
 def _name(op: Operation) -> str:
-    """``%true``, ``%c4``, ``%c4_i32`` or ``%cst``."""
+    """Return the printed name: ``%true``, ``%c4``, ``%c4_i32`` or ``%cst``."""
     value = op.properties.get("value")
     if isinstance(value, BoolAttr):
         return "true" if value.value else "false"
@@ -63,5 +60,5 @@ define(
         result_name=_name,
     )
 )
-# The others of the dialect pass in generic form, as those of unknown ones do.
+# Other operations of the dialect are no errors: they are read and written in generic form.
 known_dialects.discard("arith")

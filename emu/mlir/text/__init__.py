@@ -1,1 +1,4 @@
-"""MLIR text: lexer, parser, printer."""
+"""MLIR text: lexer, parser, printer.
+
+Internal: names may change in any release.
+"""

@@ -1,15 +1,14 @@
-"""From text to tokens, fast.
+"""Lexer: from text to tokens, fast.
 
-One regular expression finds all tokens; the parser works on two parallel
-lists, the tokens' texts and their offsets, and tells the kind of a token by its
-first character. Lines and columns are computed when somebody asks.
+One regular expression finds all tokens. The parser works on two parallel lists, the tokens' texts
+and their offsets, and recognises the kind of a token by its first character. Lines and columns are
+computed only when they are needed.
 
-Two lists of tokens exist. The *coarse* one, which is what the parser reads,
-takes bracketed types and attributes (``tensor<4xf32>``, ``dense<[1, 2]>``,
-``#sdy.sharding<@mesh, [{"x"}]>``) as one token each, so that the parser can look
-such a token up in a table of those it has met. Only for a new one is the text
-split into *fine* tokens (MLIR's own) and parsed. A bracketed text that is not
-balanced is split finely at once, and gives MLIR's errors.
+There are two ways to split a text. *Coarse* tokens, which the parser reads, have bracketed types and
+attributes (``tensor<4xf32>``, ``dense<[1, 2]>``, ``#sdy.sharding<@mesh, [{"x"}]>``) in one piece, so
+that the parser can look them up in a table of those it has met. Only a new one is split into *fine*
+tokens (MLIR's own) and parsed. A bracketed text that is not balanced is split finely at once, and
+gives MLIR's errors.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ __all__ = ["SourceText", "coarse_token", "coarse_tokens", "fine_tokens", "render
 _STRING = r'"(?:[^"\\\n\v\f]|\\.)*+"'
 _NESTED = r"(?:[^<>\"\-/]++|->|-|/(?!/)|" + _STRING + "|<@>)*+"
 _BALANCED = _NESTED
+# A regular expression cannot count brackets: nesting is written out, six levels deep. What is nested
+# deeper is split finely, which is slower but gives the same.
 for _ in range(5):
     _BALANCED = _BALANCED.replace("@", _NESTED)
 _BALANCED = "<" + _BALANCED.replace("|<@>", "") + ">"
@@ -65,23 +66,23 @@ def _scan(pattern: re.Pattern[str], text: str, start: int, end: int) -> tuple[li
 
 
 def coarse_tokens(text: str) -> tuple[list[str], list[int]]:
-    """The tokens of a text and their offsets; bracketed ones whole."""
+    """Split a text into coarse tokens; return them and their offsets."""
     return _scan(_COARSE, text, 0, len(text))
 
 
 def coarse_token(text: str, start: int, end: int) -> str:
-    """The coarse token that begins at a place."""
+    """Return the coarse token that begins at an offset."""
     match = _COARSE.match(text, start, end)
     return match[0] if match is not None else ""
 
 
 def fine_tokens(text: str, start: int, end: int) -> tuple[list[str], list[int]]:
-    """MLIR's tokens of a part of a text, and their offsets."""
+    """Split a part of a text into MLIR's tokens; return them and their offsets."""
     return _scan(_FINE, text, start, end)
 
 
 class SourceText:
-    """A text with a name, which knows its lines."""
+    """A text with the name of its file and an index of its lines."""
 
     __slots__ = ("_line_starts", "file", "text")
 
@@ -93,7 +94,7 @@ class SourceText:
         self._line_starts = starts
 
     def location(self, offset: int) -> FileLoc:
-        """The place of a character; columns count bytes, as MLIR's do."""
+        """Return the location of a character; columns count bytes, as MLIR's do."""
         line = bisect_right(self._line_starts, offset)
         start = self._line_starts[line - 1]
         column = offset - start
@@ -103,7 +104,7 @@ class SourceText:
         return FileLoc(self.file, line, column + 1)
 
     def line(self, number: int) -> str | None:
-        """The text of a line (from 1), without its end; None if there is none."""
+        """Return a line (counted from 1) without its end, or None if there is none."""
         if not 1 <= number <= len(self._line_starts):
             return None
         start = self._line_starts[number - 1]
@@ -112,7 +113,7 @@ class SourceText:
 
 
 def render(diagnostic: Diagnostic, source: SourceText | None = None) -> str:
-    """A diagnostic as compilers print it: place, message, line, caret, notes."""
+    """Return a diagnostic as compilers print it: location, message, line, caret, notes."""
     parts = [_render_one(diagnostic, source)]
     parts.extend(_render_one(note, source) for note in diagnostic.notes)
     return "\n".join(parts)
@@ -130,7 +131,7 @@ def _render_one(diagnostic: Diagnostic, source: SourceText | None) -> str:
     if line is None:
         return text
     before = line.encode("utf-8", "surrogateescape")[: place.column - 1]
-    # A tab before the caret stays one, so that both lines are cut alike.
+    # Tabs before the caret are kept, so that both lines are indented alike.
     blank = re.sub(r"[^\t]", " ", before.decode("utf-8", "replace"))
     return f"{text}\n{line}\n{blank}^"
 

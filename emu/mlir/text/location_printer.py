@@ -1,10 +1,9 @@
-"""How locations are written, and the short names that long ones get.
+"""Printer of locations, and of the aliases that long ones get.
 
-MLIR writes ``loc(#loc3)`` behind an operation and lists what the names mean:
-those that an argument refers to before the module, the others behind it. Names
-are given by depth (what a location is made of comes before it), then in the
-order in which the printer meets them; a block argument's own location is
-written out, and still has a name.
+MLIR writes ``loc(#loc3)`` behind an operation and defines the aliases: those that an argument refers
+to before the module, the others behind it. They are numbered by depth (the parts of a location come
+before it), then in the order in which the printer meets them. A block argument's own location is
+written out, and still has an alias.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
-from emu.mlir.text.attribute_printer import quoted
+from emu.mlir.literals import quoted
 
 __all__ = ["LocationNames", "location_text"]
 
 
 def location_text(location: Location, names: Mapping[Location, str] | None = None) -> str:
-    """What stands between ``loc(`` and ``)``.
+    """Return what stands between ``loc(`` and ``)``.
 
     Args:
-        location: What to write; it is written out itself.
-        names: The names of what it is made of, where they have some.
+        location: The location; it is written out itself.
+        names: Aliases of its parts. Default: none.
     """
 
     def inner(part: Location) -> str:
@@ -47,7 +46,7 @@ def location_text(location: Location, names: Mapping[Location, str] | None = Non
 
 
 class _Entry:
-    """What is known of a location: how deep it is, and when it must be defined."""
+    """A location that was met: its depth, its parts, and whether its alias may follow the module."""
 
     __slots__ = ("deferrable", "depth", "parts")
 
@@ -58,20 +57,21 @@ class _Entry:
 
 
 class LocationNames:
-    """Collects locations in the order of printing, then names them."""
+    """Collection of the locations that the printer meets, and their aliases."""
 
     def __init__(self) -> None:
         self._entries: dict[Location, _Entry] = {}
-        # Equality of nested locations is slow, identity is common.
+        # By id, because comparing nested locations is slow and most are the same objects. `_kept` keeps
+        # them alive: the id of a dead object may be used again.
         self._known: dict[int, _Entry] = {}
         self._kept: list[Location] = []
 
     def visit(self, location: Location, *, deferrable: bool) -> int:
-        """Meet a location and what it is made of; gives its depth.
+        """Add a location and its parts; return its depth.
 
         Args:
-            location: What the printer meets.
-            deferrable: Its definition may follow behind the module.
+            location: The location that the printer meets.
+            deferrable: Whether its alias may be defined behind the module.
         """
         entry = self._known.get(id(location))
         if entry is None:
@@ -97,12 +97,12 @@ class LocationNames:
                 stack.extend(self._entries[part] for part in entry.parts)
 
     def names(self) -> dict[Location, str]:
-        """The name of each location, ``#loc``, ``#loc1`` ….; in order."""
+        """Return the aliases ``#loc``, ``#loc1`` … of all locations, in order."""
         order = sorted(self._entries, key=lambda location: self._entries[location].depth)
         return {each: f"#loc{number or ''}" for number, each in enumerate(order)}
 
     def definitions(self, names: Mapping[Location, str], *, deferred: bool) -> str:
-        """The lines that define names: those before, or those behind the module."""
+        """Return the lines that define aliases, before or (``deferred``) behind the module."""
         return "".join(
             f"{name} = loc({location_text(location, names)})\n"
             for location, name in names.items()

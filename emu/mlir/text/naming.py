@@ -1,4 +1,4 @@
-"""The names that values and blocks get when they are printed."""
+"""Names that values and blocks get when they are printed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$.\-]")
 
 
 class Names:
-    """Numbers and names all values inside an operation.
+    """Names of all values and blocks inside an operation.
 
-    A region is numbered as a whole before what its operations hold; the
-    regions inside begin with the numbers that follow. In the generic form,
-    numbers never repeat; in the pretty form, regions side by side use the same.
+    A region is numbered as a whole before the regions of its operations, which continue with the
+    numbers that follow. In the generic form, numbers never repeat; in the pretty form, sibling
+    regions use the same ones.
+
+    Args:
+        root: The outermost operation that is printed.
+        generic: Whether it is printed in generic form.
 
     Attributes:
-        values: The text of a value, ``%0`` or ``%1#0``.
-        packs: The text before ``=`` of an operation with results.
-        blocks: The text of a block, ``^bb0``.
+        values: Text of a value, ``%0`` or ``%1#0``.
+        packs: Text before ``=`` of an operation with results.
+        blocks: Text of a block, ``^bb0``.
     """
 
     def __init__(self, root: Operation, *, generic: bool) -> None:
@@ -34,6 +38,8 @@ class Names:
         self._used: dict[str, int] = {}
         self._scopes: list[list[str]] = [[]]
         self._number_op(root)
+        # Each entry: a region, the counters of values, arguments and conflicts to start with, and the
+        # number of open scopes.
         pending = [(r, 0, 0, 0, 1) for r in root.regions]
         if root.results:
             pending = [(r, self._value, 0, self._conflict, 1) for r in root.regions]
@@ -110,6 +116,7 @@ class Names:
 
     def _unique(self, name: str) -> str:
         name = _NOT_IN_NAMES.sub("_", name)
+        # The counter is shared by all names, as in MLIR: %c, %c_0, %cst, %cst_1.
         if name in self._used:
             while True:
                 probe = f"{name}_{self._conflict}"

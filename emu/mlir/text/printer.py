@@ -1,39 +1,45 @@
-"""Writing operations: a module to text, the very bytes of MLIR."""
+"""Printer of operations: from a module to text, byte for byte as MLIR prints it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import emu.mlir.dialects.builtin  # noqa: F401  # defines module and func
 from emu.mlir.affine import with_short_names
 from emu.mlir.arguments import check, check_flag
-from emu.mlir.attributes import Attribute, DictAttr
+from emu.mlir.attributes import Attribute, DictAttr, entries_text
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
+from emu.mlir.literals import symbol_text
 from emu.mlir.registry import OpDefinition, definition
-from emu.mlir.text.attribute_printer import (
-    RESOURCES,
-    attribute_text_without_type,
-    dict_text,
-    symbol_text,
-)
 from emu.mlir.text.location_printer import LocationNames, location_text
 from emu.mlir.text.naming import Names
 from emu.mlir.types import FunctionType, Type
 
-__all__ = ["Printer", "to_text"]
+__all__ = ["ModulePrinter", "to_text"]
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
 
 
-class Printer:
-    """Writes operations; `OpDefinition.print` gets it for the pretty forms."""
+class ModulePrinter:
+    """Printer of operations; implements ``OpPrinter``.
 
-    def __init__(self, names: Names, *, generic: bool = False, locations: bool = False) -> None:
-        self.names = names
-        self.generic = generic
-        self.locations = locations
-        self.regions = True
+    Args:
+        names: Names of values and blocks.
+        generic: Write every operation in generic form.
+        locations: Write ``loc(…)`` behind operations and arguments.
+        regions: Write regions; ``{...}`` stands for them otherwise.
+
+    Attributes:
+        write: Appends text.
+    """
+
+    def __init__(
+        self, names: Names, *, generic: bool = False, locations: bool = False, regions: bool = True
+    ) -> None:
+        self._names = names
+        self._generic = generic
+        self._locations = locations
+        self._regions = regions
         self._parts: list[str] = []
         self.write = self._parts.append
         self._indent = ""
@@ -41,17 +47,17 @@ class Printer:
         self._types: dict[Type, str] = {}
         self._attributes: dict[Attribute, str] = {}
         self._location_names = LocationNames()
-        # Where a location is to be written once all have names.
+        # Parts that a location is to replace once all locations have names.
         self._location_slots: list[tuple[int, Location, bool]] = []
 
     def text(self, *, top: bool) -> str:
-        """What has been written.
+        """Return what has been written.
 
         Args:
-            top: Define the locations' names before and behind it.
+            top: Define the names of locations and maps before and behind it.
         """
         parts = self._parts
-        if not self.locations:
+        if not self._locations:
             text = "".join(parts)
             return "".join(with_short_names(text)) if top else text
         names = self._location_names.names() if top else {}
@@ -78,11 +84,11 @@ class Printer:
 
     def operand(self, value: Value) -> None:
         """Write the name of a value."""
-        self.write(self.names.values.get(value, "<<UNKNOWN SSA VALUE>>"))
+        self.write(self._names.values.get(value, "<<UNKNOWN SSA VALUE>>"))
 
     def operands(self, values: Iterable[Value]) -> None:
         """Write names of values with commas between."""
-        get = self.names.values.get
+        get = self._names.values.get
         self.write(", ".join([get(v, "<<UNKNOWN SSA VALUE>>") for v in values]))
 
     def symbol(self, name: str) -> None:
@@ -94,7 +100,7 @@ class Printer:
         self.write(self.type_text(type_))
 
     def type_text(self, type_: Type) -> str:
-        """The text of a type."""
+        """Return the text of a type."""
         found = self._types.get(type_)
         if found is None:
             found = self._types[type_] = str(type_)
@@ -119,15 +125,11 @@ class Printer:
         self.write(self.attribute_text(attribute))
 
     def attribute_text(self, attribute: Attribute) -> str:
-        """The text of an attribute."""
+        """Return the text of an attribute."""
         found = self._attributes.get(attribute)
         if found is None:
             found = self._attributes[attribute] = str(attribute)
         return found
-
-    def attribute_without_type(self, attribute: Attribute) -> None:
-        """Write an attribute without a trailing ``: type``."""
-        self.write(attribute_text_without_type(attribute))
 
     def dictionary(self, attributes: DictAttr) -> None:
         """Write `` {…}`` unless it is empty."""
@@ -137,9 +139,9 @@ class Printer:
     def attr_dict(
         self, op: Operation, *, elide: Sequence[str] = (), with_keyword: bool = False
     ) -> None:
-        """Write `` {…}`` of the attributes that ``elide`` does not name.
+        """Write `` {…}`` of the inherent and discardable attributes that ``elide`` does not name.
 
-        Inherent attributes are among them; nothing is written where none is.
+        Nothing is written where there are none.
         """
         if not op.attributes and not op.properties:
             return
@@ -147,14 +149,14 @@ class Printer:
         entries = [entry for entry in entries if entry[0] not in elide]
         if entries:
             entries.sort(key=_first)
-            self.write(f"{' attributes' if with_keyword else ''} {{{dict_text(entries)}}}")
+            self.write(f"{' attributes' if with_keyword else ''} {{{entries_text(entries)}}}")
 
     def block_argument(self, argument: BlockArgument, attributes: DictAttr | None = None) -> None:
         """Write ``%arg0: T``, its attributes and its location."""
-        self.write(f"{self.names.values[argument]}: {self.type_text(argument.type)}")
+        self.write(f"{self._names.values[argument]}: {self.type_text(argument.type)}")
         if attributes is not None:
             self.dictionary(attributes)
-        if self.locations:
+        if self._locations:
             self._location_names.visit(argument.location, deferrable=False)
             self._location_slot(argument.location, named=False)
 
@@ -163,11 +165,6 @@ class Printer:
         self.write("")
 
     # Regions
-
-    def shadow_region_arguments(self, region: Region, names: Sequence[Value]) -> None:
-        """Give the entry block's arguments the names of other values."""
-        for argument, value in zip(region.blocks[0].arguments, names, strict=True):
-            self.names.values[argument] = self.names.values[value]
 
     def region(
         self,
@@ -180,9 +177,8 @@ class Printer:
         """Write ``{…}``.
 
         Args:
-            region: What to write.
-            entry_arguments: Write the label of the entry block if it has
-                arguments.
+            region: The region.
+            entry_arguments: Write the label of the entry block if it has arguments.
             terminators: Write the last operation of each block.
             empty_block: Write the label of an entry block without operations.
         """
@@ -216,7 +212,7 @@ class Printer:
         self._indent = outer
 
     def _label(self, block: Block) -> None:
-        self.write(self._indent + self.names.blocks.get(block, "INVALIDBLOCK"))
+        self.write(self._indent + self._names.blocks.get(block, "INVALIDBLOCK"))
         if block.arguments:
             self.write("(")
             for index, argument in enumerate(block.arguments):
@@ -227,7 +223,7 @@ class Printer:
         self.write(":")
         predecessors = _predecessors(block)
         if predecessors:
-            names = [self.names.blocks[p] for p in predecessors]
+            names = [self._names.blocks[p] for p in predecessors]
             head = "pred" if len(names) == 1 else f"{len(names)} preds"
             self.write(f"  // {head}: {', '.join(names)}")
         elif block.parent is not None and block.parent.blocks[0] is not block:
@@ -239,15 +235,15 @@ class Printer:
     def operation(self, op: Operation) -> None:
         """Write an operation, results and location included."""
         if op.results:
-            self.write(f"{self.names.packs[op]} = ")
-        if self.locations:
+            self.write(f"{self._names.packs[op]} = ")
+        if self._locations:
             self._location_names.visit(op.location, deferrable=True)
         known: OpDefinition = definition(op.name)
-        if known.print is None or self.generic:
+        if known.print is None or self._generic:
             self.generic_operation(op)
         else:
             known.print(self, op)
-        if self.locations:
+        if self._locations:
             self._location_slot(op.location, named=True)
 
     def generic_operation(self, op: Operation) -> None:
@@ -256,21 +252,21 @@ class Printer:
         self.operands(op._operands)
         self.write(")")
         if op.successors:
-            self.write(f"[{', '.join([self.names.blocks[s] for s in op.successors])}]")
-        if op.properties and op.properties.keys() != {RESOURCES}:
-            self.write(f" <{{{dict_text(_inherent(op))}}}>")
+            self.write(f"[{', '.join([self._names.blocks[s] for s in op.successors])}]")
+        if op.properties:
+            self.write(f" <{{{entries_text(sorted(op.properties.items(), key=_first))}}}>")
         if op.regions:
             self.write(" (")
             for index, region in enumerate(op.regions):
                 if index:
                     self.write(", ")
-                if self.regions:
+                if self._regions:
                     self.region(region, empty_block=True)
                 else:
                     self.write("{...}")
             self.write(")")
         if op.attributes:
-            self.write(f" {{{dict_text(sorted(op.attributes.items(), key=_first))}}}")
+            self.write(f" {{{entries_text(sorted(op.attributes.items(), key=_first))}}}")
         self.write(" : ")
         self.functional_type(op)
 
@@ -279,12 +275,8 @@ def _first(entry: tuple[str, Attribute]) -> str:
     return entry[0]
 
 
-def _inherent(op: Operation) -> list[tuple[str, Attribute]]:
-    return sorted((e for e in op.properties.items() if e[0] != RESOURCES), key=_first)
-
-
 def _predecessors(block: Block) -> list[Block]:
-    """The blocks that may branch to a block; one entry each, in order."""
+    """Return the blocks that may branch to a block, each once, in order."""
     region = block.parent
     if region is None or len(region.blocks) == 1:
         return []
@@ -294,14 +286,14 @@ def _predecessors(block: Block) -> list[Block]:
 def to_text(
     op: Operation, *, generic: bool = False, locations: bool = False, local: bool = False
 ) -> str:
-    """An operation as MLIR prints it.
+    """Return an operation as MLIR prints it.
 
     Args:
-        op: The operation; names count from the outermost one that holds it.
-        generic: Write every operation in generic form.
-        locations: Write ``loc(…)`` behind operations and arguments.
-        local: Names count from the function or other isolated operation that
-            holds it, and regions are left out, as in diagnostics.
+        op: The operation; value names are numbered within the outermost one around it.
+        generic: Write every operation in generic form. Default: False.
+        locations: Write ``loc(…)`` behind operations and arguments. Default: False.
+        local: Number value names within the function or other isolated operation around it, and
+            leave regions out, as in diagnostics. Default: False.
 
     Raises:
         ArgumentError: An argument has another type.
@@ -314,13 +306,16 @@ def to_text(
         if local and definition(root.name).isolated:
             break
         root = parent
-    printer = Printer(Names(root, generic=generic), generic=generic, locations=locations)
-    printer.regions = not local
+    printer = ModulePrinter(
+        Names(root, generic=generic), generic=generic, locations=locations, regions=not local
+    )
     printer.operation(op)
     top = op is root and not local
     text = printer.text(top=top)
     if not top:
         return text
-    resources = op.properties.get(RESOURCES)
-    tail = "" if resources is None else f"\n{resources}\n"
+    tail = "" if op.resources is None else f"\n{op.resources}\n"
     return text + ("" if text[-1] == "\n" else "\n") + tail
+
+
+Operation.print_function = to_text

@@ -1,21 +1,21 @@
-"""The parser's lowest layer: a place in the tokens, and reading small things."""
+"""Lowest layer of the parser: the place in the tokens, words, literals and errors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
+from emu.mlir.assembly import Operand
 from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+from emu.mlir.literals import unescape
 from emu.mlir.text.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
 
-__all__ = ["Operand", "TokenReader", "unescape"]
+__all__ = ["TokenReader"]
 
 _T = TypeVar("_T")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")
-_ESCAPE = re.compile(rb"\\(?:([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_ESCAPED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
 _MALFORMED = {
     '"': ("expected '\"' in string literal", 0),
     "@": ("@ identifier expected to start with letter or '_'", 1),
@@ -27,57 +27,46 @@ _MALFORMED = {
 _DIMENSION = re.compile(r"\s*(?:(\?)|([0-9]+))\s*x")
 
 
-class Operand(NamedTuple):
-    """A use of a value in the text, not yet looked up."""
-
-    name: str
-    number: int
-    place: int
-
-
-def unescape(literal: str) -> str:
-    """The string that a literal (quotes included) means."""
-    body = literal[1:-1]
-    if "\\" not in body:
-        return body
-    raw = _ESCAPE.sub(
-        lambda m: bytes([int(m[1], 16)]) if m[1] else _ESCAPED[m[2]],
-        body.encode("utf-8", "surrogateescape"),
-    )
-    return raw.decode("utf-8", "surrogateescape")
-
-
 class TokenReader:
-    """Reads tokens; ``(``, ``keyword``, ``12``, ``"text"``, ``@symbol``."""
+    """Reader of tokens: ``(``, ``keyword``, ``12``, ``"text"``, ``@symbol``, ``%operand``.
+
+    The parsers of types, attributes and operations share one, and with it the place in the text.
+
+    Attributes:
+        source: The text.
+        tokens: Tokens that are being read; the last one is empty.
+        starts: Their offsets in the text.
+        index: Number of the next token.
+        frames: Outer tokens, where the text inside a bracketed token is being read.
+        custom_op: Name of the operation whose pretty form is being read.
+    """
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.tokens, self.starts = coarse_tokens(source.text)
         self.index = 0
         self.custom_op: str | None = None
-        self._frames: list[tuple[list[str], list[int], int]] = []
+        self.frames: list[tuple[list[str], list[int], int]] = []
 
     # Errors
 
     def here(self) -> FileLoc:
-        """The place of the next token."""
+        """Return the location of the next token."""
         return self.source.location(self.starts[self.index])
 
     def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
-        """Raise an error about what an operation's own text form wants.
-
-        In the pretty form of an operation, the message names it.
+        """Raise an error about an operation's own form, whose name the message begins with.
 
         Args:
-            message: What is wrong.
-            at: Another place than the next token: a location or an offset.
+            message: The error text.
+            at: A location or an offset. Default: the next token.
         """
         self.fail(self.in_operation(message), at)
 
     def in_operation(self, message: str) -> str:
-        """A message as MLIR words what the reader of an operation says itself.
+        """Return a message with the operation in front whose pretty form is being read.
 
-        Inside ``#dialect.attribute<…>`` nobody knows of the operation.
+        Inside ``#dialect.attribute<…>`` MLIR does not name the operation.
         """
         return message if self.custom_op is None else f"custom op '{self.custom_op}' {message}"
 
@@ -88,11 +77,11 @@ class TokenReader:
         *,
         notes: tuple[tuple[str, int], ...] = (),
     ) -> NoReturn:
-        """Raise an error about the next token, or about another place.
+        """Raise an error about the next token or about another place.
 
         Args:
-            message: What is wrong.
-            at: A location, or an offset in the text.
+            message: The error text.
+            at: A location or an offset. Default: the next token.
             notes: More messages with the offsets that they are about.
         """
         if self.tokens[self.index] in _MALFORMED:
@@ -100,7 +89,7 @@ class TokenReader:
         if at is None:
             at = self.starts[self.index]
             # An error at the end is reported one character before it.
-            if not self.tokens[self.index] and not self._frames:
+            if not self.tokens[self.index] and not self.frames:
                 at = max(at - 1, 0)
         place = self.source.location(at) if isinstance(at, int) else at
         found = Diagnostic(Severity.ERROR, place, message)
@@ -109,7 +98,7 @@ class TokenReader:
         raise MlirError(render(found, self.source), [found])
 
     def _malformed(self) -> tuple[str, int]:
-        """What is wrong about a character that begins no token."""
+        """Return the message and the offset of a character that begins no token."""
         token, start = self.tokens[self.index], self.starts[self.index]
         message, distance = _MALFORMED[token]
         if token == '"':
@@ -120,10 +109,10 @@ class TokenReader:
     def wrong_token(self, message: str) -> NoReturn:
         """Raise an error about a token that is missing before the next one.
 
-        Its place is the end of what comes before, also if that is lines above.
+        It is reported at the end of the token before, be that on a line above.
         """
         start = self.starts[self.index]
-        if not self.tokens[self.index] and not self._frames:
+        if not self.tokens[self.index] and not self.frames:
             start = max(start - 1, 0)
         text = self.source.text
         place = start
@@ -146,22 +135,22 @@ class TokenReader:
 
     # Fine tokens of a coarse one
 
-    def _enter(self) -> None:
-        """Read inside the next token, which is a bracketed one."""
+    def enter(self) -> None:
+        """Start to read inside the next token, which is a bracketed one."""
         token, start = self.tokens[self.index], self.starts[self.index]
-        self._frames.append((self.tokens, self.starts, self.index))
+        self.frames.append((self.tokens, self.starts, self.index))
         self.tokens, self.starts = fine_tokens(self.source.text, start, start + len(token))
         self.index = 0
 
-    def _leave(self) -> None:
-        """Go on behind the bracketed token."""
+    def leave(self) -> None:
+        """Continue behind the bracketed token."""
         if self.tokens[self.index]:
             self.wrong_token("unexpected token")
-        self.tokens, self.starts, self.index = self._frames.pop()
+        self.tokens, self.starts, self.index = self.frames.pop()
         self.index += 1
 
-    def _join(self) -> str:
-        """Make the next token whole if it is the head of a bracketed one; gives it.
+    def join(self) -> str:
+        """Join the fine tokens of a bracketed one that comes next; return the next token.
 
         Inside brackets all tokens are fine ones.
         """
@@ -177,8 +166,8 @@ class TokenReader:
         del starts[index + 1 : end]
         return token
 
-    def _seek(self, offset: int) -> None:
-        """Go to a place in the text, which may lie in the middle of a token."""
+    def seek(self, offset: int) -> None:
+        """Go to an offset of the text, which may lie in the middle of a token."""
         index = self.index
         starts = self.starts
         while starts[index] < offset and index < len(starts) - 1:
@@ -194,18 +183,18 @@ class TokenReader:
     # Punctuation and keywords
 
     def peek(self, punctuation: str) -> bool:
-        """Whether the next token is this."""
+        """Return whether the next token is this one."""
         return self.tokens[self.index] == punctuation
 
     def accept(self, punctuation: str) -> bool:
-        """Read this token if it is the next one."""
+        """Read this token if it comes next; return whether it did."""
         if self.tokens[self.index] == punctuation:
             self.index += 1
             return True
         return False
 
     def expect(self, punctuation: str, context: str = "") -> None:
-        """Read this token; an error if another one comes."""
+        """Read this token; raise an error where another one comes."""
         if self.tokens[self.index] != punctuation:
             self.wrong_token(f"expected '{punctuation}'{context}")
         self.index += 1
@@ -214,13 +203,13 @@ class TokenReader:
     accept_keyword = accept
 
     def expect_keyword(self, keyword: str, context: str = "") -> None:
-        """Read this keyword; an error if another token comes."""
+        """Read this keyword; raise an error where another token comes."""
         if self.tokens[self.index] != keyword:
             self.error(f"expected '{keyword}'{context}")
         self.index += 1
 
     def optional_keyword(self) -> str | None:
-        """Read any bare identifier, if one comes."""
+        """Read a bare identifier if one comes."""
         token = self.tokens[self.index]
         if token and token[0] in _WORD and token[-1] not in ">)":
             self.index += 1
@@ -237,7 +226,7 @@ class TokenReader:
     # Literals
 
     def optional_integer(self) -> int | None:
-        """Read an integer with an optional minus sign, if one comes."""
+        """Read an integer with an optional minus sign if one comes."""
         token = self.tokens[self.index]
         negative = token == "-"
         if negative:
@@ -259,7 +248,7 @@ class TokenReader:
         return value
 
     def optional_string(self) -> str | None:
-        """Read a string literal, if one comes."""
+        """Read a string literal if one comes."""
         token = self.tokens[self.index]
         if token[:1] != '"' or len(token) < 2:
             return None
@@ -274,7 +263,7 @@ class TokenReader:
         return value
 
     def optional_symbol(self) -> str | None:
-        """Read ``@name``, if it comes; gives the name."""
+        """Read ``@name`` if it comes; return the name."""
         token = self.tokens[self.index]
         if token[:1] != "@" or len(token) < 2:
             return None
@@ -282,7 +271,7 @@ class TokenReader:
         return unescape(token[1:]) if token[1] == '"' else token[1:]
 
     def symbol(self) -> str:
-        """Read ``@name``; gives the name."""
+        """Read ``@name``; return the name."""
         name = self.optional_symbol()
         if name is None:
             self.error("expected valid '@'-identifier for symbol name")
@@ -291,7 +280,7 @@ class TokenReader:
     # Lists
 
     def comma_separated(self, open_: str, close: str, parse_one: Callable[[], _T]) -> list[_T]:
-        """Read things with commas between; "" for no brackets."""
+        """Read items with commas between; brackets "" for none."""
         if open_:
             self.expect(open_)
         items: list[_T] = []
@@ -305,7 +294,7 @@ class TokenReader:
         return items
 
     def dimension_list(self, *, allow_dynamic: bool = True) -> tuple[int | None, ...]:
-        """Read ``4x?x``, up to what follows the last ``x``."""
+        """Read ``4x?x``, up to what follows the last ``x``; None is a dynamic size."""
         dimensions: list[int | None] = []
         offset = self.starts[self.index]
         while (match := _DIMENSION.match(self.source.text, offset)) is not None:
@@ -314,5 +303,42 @@ class TokenReader:
             dimensions.append(None if match[1] else int(match[2]))
             offset = match.end()
         if dimensions:
-            self._seek(offset)
+            self.seek(offset)
         return tuple(dimensions)
+
+    # Operands
+
+    def peek_operand(self) -> bool:
+        """Return whether ``%…`` comes."""
+        return self.tokens[self.index][:1] == "%"
+
+    def optional_operand(self) -> Operand | None:
+        """Read ``%x`` or ``%x#1`` if it comes."""
+        index = self.index
+        token = self.tokens[index]
+        if token[:1] != "%" or token == "%":
+            return None
+        place = self.starts[index]
+        following = self.tokens[index + 1]
+        if following[:1] == "#" and following[1:].isdigit():
+            self.index = index + 2
+            return Operand(token, int(following[1:]), place)
+        self.index = index + 1
+        return Operand(token, 0, place)
+
+    def operand(self) -> Operand:
+        """Read ``%x`` or ``%x#1``."""
+        found = self.optional_operand()
+        if found is None:
+            self.wrong_token("expected SSA operand")
+        return found
+
+    def operands(self) -> list[Operand]:
+        """Read operands with commas between, none at all included."""
+        found = self.optional_operand()
+        if found is None:
+            return []
+        items = [found]
+        while self.accept(","):
+            items.append(self.operand())
+        return items

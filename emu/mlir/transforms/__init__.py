@@ -1,1 +1,4 @@
-"""Rewriting that knows no dialect: greedy patterns, common subexpressions, inlining."""
+"""Transforms for all dialects: greedy patterns, common subexpressions, inlining.
+
+Internal: names may change in any release.
+"""

@@ -1,9 +1,8 @@
-"""Common subexpressions: of operations that compute the same, keep the first.
+"""Common subexpression elimination: of equal operations, the first is kept.
 
-What is known at a place is what is known around it and what came before it in
-its block, as long as no isolated operation lies between. Operations without
-effects count only; what nothing uses goes as well, though of a chain of such
-operations only the last, since uses are not looked at again.
+An operation replaces those that follow it in its block and inside operations of the block, up to
+isolated ones. Only operations without effects take part. Unused operations are erased too, but of a
+chain of them only the last, since uses are not looked up again; MLIR does the same.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ def eliminate_common_subexpressions(top: Operation) -> None:
 
 def _region(region: Region, known: Known, doomed: list[Operation]) -> None:
     if len(region.blocks) != 1:
-        # Which block comes before which is a matter of dominance; programs
-        # here have none with several.
+        # Several blocks would need dominance; sharded programs do not have them.
         return
     _block(region.blocks[0], dict(known), doomed)
 
@@ -64,11 +62,11 @@ def _operation(op: Operation, known: Known, doomed: list[Operation]) -> None:
 
 
 def _key(op: Operation, local: dict[Value, Hashable]) -> Hashable:
-    """Equal for operations that compute the same.
+    """Return a key that is equal for operations that compute the same.
 
     Args:
         op: The operation.
-        local: Numbers for values that are defined inside the outermost one.
+        local: Numbers of the values that are defined inside the outermost one, which is extended.
     """
     regions: list[Hashable] = []
     for region in op.regions:

@@ -1,4 +1,4 @@
-"""Putting the body of an operation, or of a function, in place of it."""
+"""Inlining of the body of an operation or function."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ INLINABLE = frozenset({"arith", "chlo", "func", "sdy", "stablehlo"})
 
 
 def can_inline(op: Operation) -> bool:
-    """Whether what is in an operation may be put beside it.
+    """Return whether the body of an operation may replace it.
 
-    It may if it is a single block, and if of each operation the dialect is
-    known to allow it.
+    It must be a single block, and the dialect of each operation in it must be one of ``INLINABLE``.
     """
     parent = op.parent_op
     if parent is None or parent.dialect not in INLINABLE or len(op.regions[0].blocks) != 1:
@@ -27,13 +26,13 @@ def can_inline(op: Operation) -> bool:
 def inline_before(
     place: Operation, region: Region, arguments: Sequence[Value], results: Sequence[Value]
 ) -> None:
-    """Put copies of a block's operations before another operation.
+    """Copy the operations of a block before another operation.
 
     Args:
         place: The operation before which they go.
-        region: Of one block, the terminator of which is left out.
-        arguments: What the block's arguments become.
-        results: Values that what the terminator takes is to be used for.
+        region: A region of one block, whose terminator is left out.
+        arguments: Values that replace the block's arguments.
+        results: Values that the copies of the terminator's operands replace.
     """
     block = place.parent
     if block is None:

@@ -1,28 +1,25 @@
-"""Rewriting by patterns until none applies, in the order that MLIR has.
+"""Greedy rewriting: patterns are applied until none changes anything, in MLIR's order.
 
-Which of two rewrites comes first can decide the result (a value that two
-shardings claim keeps the first), so the order is part of what a pass does. It
-is that of MLIR's greedy driver:
+The order of two rewrites can decide the result (a value that two shardings claim keeps the first),
+so it is part of what a pass does. It is that of MLIR's greedy driver:
 
-* An iteration puts every operation of the region on a worklist, so that they
-  come off in program order (``top_down``) or in reverse post-order.
-* An operation that comes off is erased if it is trivially dead. Otherwise the
-  patterns for it are tried, the higher benefit first; of equals those for its
-  name before those for any, and then in the order given; until one says that it
-  changed something.
-* The list is a stack without duplicates: what is pushed while it is on the
-  list already keeps its place. With an operation its ancestors inside the
-  region are pushed, nearest first.
-* Pushed are: an operation that was inserted or modified; the users of a
-  replaced value, newest use first; of an erased operation the definers of
-  those operands that at most two operations (itself counted or not) use.
+* An iteration puts every operation of the region on a worklist, so that they are popped in program
+  order (``top_down``) or in reverse post-order.
+* An operation that is popped is erased if it is trivially dead. Otherwise its patterns are tried
+  until one changes something: the higher benefit first; among equals, those for its name before
+  those for any, and then in the order given.
+* The list is a stack without duplicates: an operation that is pushed while it is on the list keeps
+  its place. With an operation its ancestors inside the region are pushed, nearest first.
+* These are pushed: an operation that was inserted or modified; the users of a replaced value, newest
+  use first; for an erased operation, the definers of those operands that at most two operations
+  (with or without itself) use.
 * When the list is empty and something changed, the next iteration begins.
 
-Before an iteration, equal constants become one and stand at the head of the
-body that they are in; the later they are met, the nearer to the top.
+Before an iteration, equal constants are merged and moved to the head of the body that they are in;
+those that are met later come nearer to the top.
 
-A pass with patterns of its own calls `rewrite_greedily`. One with a loop of its
-own uses `Rewriter` and its `Worklist`: the rules above are theirs.
+A pass with patterns of its own calls ``rewrite_greedily``. One with a loop of its own uses
+``Rewriter`` and its ``Worklist``, which follow the same rules.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ __all__ = ["Pattern", "PatternSet", "Rewrite", "Rewriter", "Worklist", "rewrite_
 
 
 class Worklist:
-    """A stack of operations in which each is at most once."""
+    """A stack of operations without duplicates."""
 
     __slots__ = ("_places", "_stack")
 
@@ -56,26 +53,26 @@ class Worklist:
         return op in self._places
 
     def push(self, op: Operation) -> None:
-        """Put it on top, unless it is on the list already."""
+        """Push an operation, unless it is on the list already."""
         if op not in self._places:
             self._places[op] = len(self._stack)
             self._stack.append(op)
 
     def pop(self) -> Operation:
-        """Take the one on top; raises IndexError where there is none."""
+        """Pop the operation on top; raise IndexError for an empty list."""
         while (op := self._stack.pop()) is None:
             pass
         del self._places[op]
         return op
 
     def remove(self, op: Operation) -> None:
-        """Take it off the list, if it is on it."""
+        """Remove an operation from the list, if it is on it."""
         place = self._places.pop(op, None)
         if place is not None:
             self._stack[place] = None
 
     def reverse(self) -> None:
-        """Have what would come last come first."""
+        """Reverse the order."""
         self._stack = list(reversed(self._places))
         self._places = {op: place for place, op in enumerate(self._stack) if op is not None}
 
@@ -83,13 +80,12 @@ class Worklist:
 class Rewriter:
     """Changes to a region that keep a worklist up to date.
 
-    A pattern makes all its changes through it. What it changes behind the
-    rewriter's back is not looked at again before the next iteration.
+    A pattern makes all its changes through it. Operations that are changed otherwise are not visited
+    again before the next iteration.
 
     Attributes:
-        scope: The region; nothing outside is put on the worklist. None: no
-            bound.
-        worklist: What is to be visited.
+        scope: The region; operations outside are not put on the worklist. None: no bound.
+        worklist: Operations that are to be visited.
     """
 
     def __init__(self, scope: Region | None) -> None:
@@ -97,7 +93,7 @@ class Rewriter:
         self.worklist = Worklist()
 
     def enqueue(self, op: Operation) -> None:
-        """Have an operation visited, and its ancestors inside the scope."""
+        """Put an operation and its ancestors inside the scope on the worklist."""
         family = [op]
         while True:
             block = op.parent
@@ -113,25 +109,25 @@ class Rewriter:
             self.worklist.push(each)
 
     def modified(self, op: Operation) -> None:
-        """Say that an operation was changed in place."""
+        """Note that an operation was changed in place."""
         self.enqueue(op)
 
     def insert_before(self, place: Operation, op: Operation) -> Operation:
-        """Insert an operation before another; gives it."""
+        """Insert an operation before another; return it."""
         if place.parent is None:
             raise ValueError(f"{place.name} is in no block")
         place.parent.insert_before(place, op)
         return self._inserted(op)
 
     def insert_after(self, place: Operation, op: Operation) -> Operation:
-        """Insert an operation after another; gives it."""
+        """Insert an operation after another; return it."""
         if place.parent is None:
             raise ValueError(f"{place.name} is in no block")
         place.parent.insert_before(place.next_op, op)
         return self._inserted(op)
 
     def insert_after_value(self, value: Value, op: Operation) -> Operation:
-        """Insert an operation where a value has just come to be; gives it."""
+        """Insert an operation directly after the definition of a value; return it."""
         definer = value.defining_op
         if definer is not None:
             return self.insert_after(definer, op)
@@ -147,7 +143,7 @@ class Rewriter:
         return op
 
     def replace_uses(self, old: Value, new: Value) -> None:
-        """Make every use of a value one of another, and visit the users."""
+        """Replace every use of a value by another, and put the users on the worklist."""
         if old is new:
             return
         for op, index in old.uses:
@@ -161,7 +157,7 @@ class Rewriter:
         self.erase(op)
 
     def erase(self, op: Operation) -> None:
-        """Erase an operation that nothing uses; what is inside goes first."""
+        """Erase an unused operation, after the operations inside it."""
         for region in reversed(op.regions):
             for block in reversed(region.blocks):
                 for inner in reversed(block.operations):
@@ -175,7 +171,7 @@ class Rewriter:
 
 
 def _few_users(value: Value, op: Operation) -> bool:
-    """Whether at most one operation besides ``op`` uses the value."""
+    """Return whether at most one operation besides ``op`` uses the value."""
     other: Operation | None = None
     for user in value.walk_users():
         if user is op or user is other:
@@ -191,13 +187,12 @@ Rewrite = Callable[[Operation, Rewriter], bool]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A rewrite with what decides when it is tried.
+    """A rewrite, and when it is tried.
 
     Attributes:
-        apply: Given an operation, changes it and says so; or says that it
-            does not apply, and has changed nothing.
-        op: The name of the operations that it is for; None: all.
-        benefit: The higher goes first.
+        apply: Rewrites an operation and returns True, or returns False and has changed nothing.
+        op: Name of the operations that it is for; None for all.
+        benefit: Patterns with a higher benefit are tried first.
     """
 
     apply: Rewrite
@@ -206,10 +201,10 @@ class Pattern:
 
 
 class PatternSet:
-    """Patterns by the operations that they are for, in the order of trial."""
+    """Patterns by the operations that they are for, in the order in which they are tried."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
-        # Of equals those for a name go first, then the one given first.
+        # Among equals, those for a name go first, then the one given first: the sort is stable.
         ordered = sorted(patterns, key=lambda pattern: (-pattern.benefit, pattern.op is None))
         self._any = tuple(p.apply for p in ordered if p.op is None)
         names = {p.op for p in ordered if p.op is not None}
@@ -218,7 +213,7 @@ class PatternSet:
         }
 
     def of(self, op: Operation) -> Sequence[Rewrite]:
-        """What to try on an operation."""
+        """Return the rewrites to try on an operation."""
         return self._by_name.get(op.name, self._any)
 
 
@@ -233,14 +228,14 @@ def rewrite_greedily(
     """Apply patterns to a region until none applies.
 
     Args:
-        region: Of an operation whose regions use nothing from outside.
-        patterns: What to apply.
-        top_down: Whether operations are first met in program order.
-        max_iterations: How often to start over; None: as often as it takes.
-        unify_constants: Whether equal constants are made one.
+        region: A region of an operation whose regions use no values from outside.
+        patterns: The patterns.
+        top_down: Whether operations are first visited in program order. Default: True.
+        max_iterations: Largest number of iterations; None for no limit. Default: 10.
+        unify_constants: Whether equal constants are merged. Default: True.
 
     Returns:
-        Whether the last iteration found nothing to do.
+        Whether the last iteration found nothing to change.
     """
     iteration = 0
     while max_iterations is None or iteration < max_iterations:
@@ -256,7 +251,7 @@ def rewrite_greedily(
 def _fill(
     region: Region, rewriter: Rewriter, constants: _Constants | None, *, top_down: bool
 ) -> None:
-    """Put all on the worklist; users of constants that went are on it earlier."""
+    """Put all operations on the worklist; users of merged constants are on it earlier."""
     for block in region.blocks:
         for top in block:
             for op in list(top.walk(post_order=not top_down)):
@@ -267,7 +262,7 @@ def _fill(
 
 
 def _drain(rewriter: Rewriter, patterns: PatternSet) -> bool:
-    """Visit what is on the worklist; gives whether anything changed."""
+    """Visit the operations on the worklist; return whether anything changed."""
     changed = False
     worklist = rewriter.worklist
     while worklist:
@@ -281,7 +276,7 @@ def _drain(rewriter: Rewriter, patterns: PatternSet) -> bool:
 
 
 class _Constants:
-    """The constants kept so far, by the body that they are in."""
+    """Constants that were kept so far, by the body that they are in."""
 
     def __init__(self, rewriter: Rewriter) -> None:
         self._rewriter = rewriter
@@ -289,7 +284,7 @@ class _Constants:
         self._owned: set[Operation] = set()
 
     def merge(self, op: Operation) -> bool:
-        """Replace a constant by an equal one, or move it up; whether it went."""
+        """Replace a constant by an equal one, or move it up; return whether it was erased."""
         value = op.properties.get("value")
         if value is None or not definition(op.name).constant:
             return False
@@ -315,7 +310,10 @@ class _Constants:
 
 
 def _isolated_region(op: Operation) -> Region:
-    """The nearest region around it that uses nothing from outside, it is feared."""
+    """Return the nearest region around an operation whose values must not come from outside.
+
+    An operation without a definition counts as isolated, since it may be.
+    """
     while True:
         block = op.parent
         if block is None or block.parent is None or block.parent.parent is None:

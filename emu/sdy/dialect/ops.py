@@ -13,8 +13,7 @@ from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, RawAt
 from emu.mlir.dialects.constants import print_constant
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.registry import OpDefinition, attribute_parsers, closed_dialects, define, definition
-from emu.mlir.text.lexer import SourceText
-from emu.mlir.text.type_parser import TypeReader
+from emu.mlir.text.type_parser import parse_type
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.dialect.attributes import (
     PropagationDirection,
@@ -35,8 +34,8 @@ from emu.sdy.dialect.parsing_rules import RULE_READERS
 from emu.sdy.dialect.printing import stripped, stripped_list
 
 if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
-    from emu.mlir.text.printer import Printer
+    from emu.mlir.assembly import OpParser as Parser
+    from emu.mlir.assembly import OpPrinter as Printer
 
 __all__ = [
     "allowed_direction",
@@ -62,7 +61,7 @@ def elements_type(value: Attribute) -> Type:
     if isinstance(value, RawAttr) and " : " in value.text:
         # ``dense_resource<name> : tensor<…>``, of which only the text is kept.
         text = value.text.rpartition(" : ")[2]
-        return TypeReader(SourceText(text, "-")).type()
+        return parse_type(text)
     raise ValueError(f"{value} holds no elements")
 
 

@@ -39,7 +39,7 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 
 if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
+    from emu.mlir.assembly import OpParser as Parser
 
 __all__ = [
     "ATTRIBUTE_READERS",
@@ -110,7 +110,7 @@ def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parse
     """A reader that also takes the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
-        if not p.tokens[p.index].startswith("#"):
+        if not p.peek_attribute():
             return read(p)
         place = p.here()
         found = p.attribute()

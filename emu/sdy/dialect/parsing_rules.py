@@ -16,7 +16,7 @@ from emu.sdy.dialect.parsing import also, maybe_whole
 from emu.sdy.dialect.printing import factor_symbol
 
 if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
+    from emu.mlir.assembly import OpParser as Parser
 
 __all__ = ["RULE_READERS", "parse_rule"]
 

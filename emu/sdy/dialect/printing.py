@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from emu.mlir.text.attribute_printer import quoted, symbol_text
+from emu.mlir.literals import quoted, symbol_text
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,

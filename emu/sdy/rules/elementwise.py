@@ -9,59 +9,9 @@ from emu.mlir.types import is_static_tensor
 from emu.sdy.dialect.attributes import FactorType, OpShardingRule
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import integer, integers, shape
+from emu.stablehlo.dialect import SPECS
 
 __all__ = ["RULES"]
-
-_POINTWISE = (
-    "abs",
-    "add",
-    "all_reduce",
-    "and",
-    "atan2",
-    "cbrt",
-    "ceil",
-    "collective_broadcast",
-    "collective_permute",
-    "compare",
-    "complex",
-    "convert",
-    "cosine",
-    "count_leading_zeros",
-    "cross-replica-sum",
-    "divide",
-    "exponential",
-    "exponential_minus_one",
-    "floor",
-    "imag",
-    "is_finite",
-    "log",
-    "log_plus_one",
-    "logistic",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negate",
-    "not",
-    "or",
-    "popcnt",
-    "power",
-    "real",
-    "reduce_precision",
-    "remainder",
-    "round_nearest_afz",
-    "round_nearest_even",
-    "rsqrt",
-    "shift_left",
-    "shift_right_arithmetic",
-    "shift_right_logical",
-    "sign",
-    "sine",
-    "sqrt",
-    "subtract",
-    "tan",
-    "tanh",
-    "xor",
-)
 
 
 def _bitcast_convert(op: Operation) -> OpShardingRule:
@@ -254,7 +204,7 @@ class _ReshapeWalk:
 
 
 RULES: dict[str, RuleFunction] = {
-    **{f"stablehlo.{name}": pointwise_rule for name in _POINTWISE},
+    **{name: pointwise_rule for name, spec in SPECS.items() if spec.pointwise},
     "sdy.sharding_constraint": pointwise_rule,
     "stablehlo.batch_norm_inference": _batch_norm_inference,
     "stablehlo.bitcast_convert": _bitcast_convert,

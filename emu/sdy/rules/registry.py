@@ -35,6 +35,7 @@ from emu.sdy.rules import (
 )
 from emu.sdy.rules.builder import RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import string
+from emu.stablehlo.dialect import SPECS
 
 __all__ = [
     "get_or_create",
@@ -65,19 +66,7 @@ _SILENT = frozenset(
         "sdy.propagation_barrier",
         "sdy.reshard",
         "sdy.sharding_group",
-        "stablehlo.after_all",
-        "stablehlo.case",
-        "stablehlo.constant",
-        "stablehlo.create_token",
-        "stablehlo.get_tuple_element",
-        "stablehlo.infeed",
-        "stablehlo.iota",
-        "stablehlo.optimization_barrier",
-        "stablehlo.outfeed",
-        "stablehlo.partition_id",
-        "stablehlo.recv",
-        "stablehlo.send",
-        "stablehlo.while",
+        *(name for name, spec in SPECS.items() if spec.needs_no_rule),
         *(f"@{target}" for target in custom_calls.SILENT),
     }
 )

@@ -79,6 +79,15 @@ def test_without_passes_the_module_is_printed(tmp_path: Path) -> None:
     assert opt(text=generic, tmp_path=tmp_path)[1] == out
 
 
+def test_a_fresh_process_knows_the_dialects(tmp_path: Path) -> None:
+    file = tmp_path / "in.mlir"
+    file.write_text(PROGRAM)
+    command = [sys.executable, "-m", "emu", "sdy", "opt", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == opt(text=PROGRAM, tmp_path=tmp_path)[1]
+
+
 def test_parts_are_modules_of_their_own_at_their_lines(tmp_path: Path) -> None:
     wrong = PROGRAM.replace('{"row"}, {}', '{"wor"}, {}')
     text = f"{PROGRAM}\n// -----\n{wrong}\n// -----\n{PROGRAM}"
@@ -115,6 +124,17 @@ def test_a_parse_error_shows_the_place(tmp_path: Path) -> None:
     assert "in.mlir:1:" in err
     assert "func.func @f(%a: tensor<4xf32> {\n" in err
     assert err.rstrip().endswith("^")
+
+
+UNREGISTERED = '"strange.op"() : () -> ()\n'
+
+
+def test_operations_of_unknown_dialects_pass_unless_they_are_refused(tmp_path: Path) -> None:
+    for words in ([], ["-allow-unregistered-dialect"], ["-allow-unregistered-dialect=true"]):
+        assert opt(*words, text=UNREGISTERED, tmp_path=tmp_path)[0] == 0
+    refused = opt("-allow-unregistered-dialect=false", text=UNREGISTERED, tmp_path=tmp_path)
+    assert refused[:2] == (1, "")
+    assert "in.mlir:1:1: error: operation being parsed with an unregistered dialect" in refused[2]
 
 
 def test_output_goes_to_a_file(tmp_path: Path) -> None:

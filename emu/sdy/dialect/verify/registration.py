@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
-from emu.mlir.dialects.builtin_verifiers import symbol_problem
 from emu.mlir.ir import Operation
 from emu.mlir.registry import AttributeVerifiers, attribute_verifiers, extend
+from emu.mlir.symbols import symbol_problem
 from emu.sdy.dialect import ops as _ops  # noqa: F401  # defines what is extended here
 from emu.sdy.dialect.attributes import (
     AllToAllParamList,

@@ -19,7 +19,7 @@ from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.sdy.passes.export.local.builder import I1, Builder, integer_attribute, tensor
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
-from emu.stablehlo.elementwise import BINARY
+from emu.stablehlo.dialect import SPECS
 from emu.stablehlo.syntax import I32, array_of_ints
 
 __all__ = ["legalized_structure"]
@@ -67,7 +67,8 @@ def _broadcast(op: Operation) -> Sequence[Value] | None:
         return [build.select(*operands)]
     if name == "compare":
         return [build.op("compare", operands, [result], _comparison(op)).result]
-    if name in BINARY or name == "complex":
+    spec = SPECS.get(f"stablehlo.{name}")
+    if spec is not None and spec.elementwise and spec.operands == 2:
         return [build.op(name, operands, [result]).result]
     function = FUNCTIONS.get(name)
     found = function(*map(Formulas(op).of, operands)) if function is not None else None

@@ -48,9 +48,9 @@ from emu.sdy.passes.export.tensor_ops import (
 )
 from emu.sdy.passes.export.type_conversion import TypeConversion
 from emu.stablehlo.attributes import DotDimensionNumbers
-from emu.stablehlo.implied import implied_types
-from emu.stablehlo.inference import Invalid
+from emu.stablehlo.checks import Invalid
 from emu.stablehlo.syntax import I32, array_of_ints, ints
+from emu.stablehlo.type_inference import implied_types
 
 __all__ = ["PadForDivisibility"]
 

@@ -18,8 +18,8 @@ from emu.sdy.passes.export.local.localization import (
     is_replicated,
 )
 from emu.sdy.rules.reading import integer, integers
-from emu.stablehlo.contraction import padding
 from emu.stablehlo.syntax import array_of_ints
+from emu.stablehlo.windows import padding
 
 __all__ = [
     "localize_concatenate",

@@ -8,8 +8,8 @@ import emu.stablehlo  # noqa: F401  # defines the dialect
 from emu.mlir import parse
 from emu.mlir.diagnostics import MlirError
 from emu.mlir.ir import Operation
-from emu.stablehlo.implied import implied_types
-from emu.stablehlo.inference import Invalid
+from emu.stablehlo.checks import Invalid
+from emu.stablehlo.type_inference import implied_types
 
 HEAD = (
     "func.func @f(%x: tensor<4x6xf32>, %s: tensor<f32>, %i: tensor<3x1xi32>, %c: tensor<6xf32>, "

@@ -1,4 +1,4 @@
-"""Reads StableHLO's and CHLO's attributes; importing it registers the readers.
+"""Readers of StableHLO's and CHLO's attributes; importing the module registers them.
 
 A reader is called behind the mnemonic. For ``#stablehlo<precision HIGH>`` that
 is in front of ``HIGH``, for ``#stablehlo.dot<…>`` in front of ``<``.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from emu.mlir.assembly import OpParser
 from emu.mlir.attributes import ArrayAttr, Attribute, FloatAttr
 from emu.mlir.registry import attribute_parsers
 from emu.mlir.types import FloatType
@@ -42,9 +43,6 @@ from emu.stablehlo.attributes import (
     TypeExtensions,
 )
 
-if TYPE_CHECKING:
-    from emu.mlir.text.parser import Parser
-
 __all__ = ["read_conv_body", "read_dims", "read_dot_algorithm", "read_enum"]
 
 ENUMERATIONS: tuple[type[EnumAttribute], ...] = (
@@ -64,10 +62,10 @@ STRUCTURES: tuple[type[StructAttribute], ...] = (
 )
 CHLO_ENUMERATIONS = (ComparisonDirection, ComparisonType, Precision)
 
-Reader = Callable[["Parser"], Any]
+Reader = Callable[[OpParser], Any]
 
 
-def read_enum(p: Parser, kind: type[EnumAttribute], dialect: str = "stablehlo") -> EnumAttribute:
+def read_enum(p: OpParser, kind: type[EnumAttribute], dialect: str = "stablehlo") -> EnumAttribute:
     """Read one of an enumeration's words."""
     place = p.here()
     word = p.keyword()
@@ -77,16 +75,16 @@ def read_enum(p: Parser, kind: type[EnumAttribute], dialect: str = "stablehlo") 
     return kind(word, dialect)
 
 
-def read_dims(p: Parser) -> tuple[int, ...]:
+def read_dims(p: OpParser) -> tuple[int, ...]:
     """Read ``[0, 1]``."""
     return tuple(p.comma_separated("[", "]", p.integer))
 
 
-def _read_sizes(p: Parser) -> tuple[int | None, ...]:
+def _read_sizes(p: OpParser) -> tuple[int | None, ...]:
     return tuple(p.comma_separated("<", ">", lambda: None if p.accept("?") else p.integer()))
 
 
-def _read_fields(p: Parser, readers: Mapping[str, Reader]) -> dict[str, Any]:
+def _read_fields(p: OpParser, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Read ``a = 1, b = [2]>`` in any order, each at most once."""
     found: dict[str, Any] = {}
     while not p.accept(">"):
@@ -104,7 +102,7 @@ def _read_fields(p: Parser, readers: Mapping[str, Reader]) -> dict[str, Any]:
     return found
 
 
-def _read_struct(p: Parser, kind: type[StructAttribute]) -> StructAttribute:
+def _read_struct(p: OpParser, kind: type[StructAttribute]) -> StructAttribute:
     readers: dict[str, Reader] = {
         f.name: _integer if f.default == 0 else read_dims for f in fields(kind)
     }
@@ -112,14 +110,14 @@ def _read_struct(p: Parser, kind: type[StructAttribute]) -> StructAttribute:
     return kind(**_read_fields(p, readers))
 
 
-def _integer(p: Parser) -> int:
+def _integer(p: OpParser) -> int:
     return p.integer()
 
 
 # Convolutions
 
 
-def read_conv_body(p: Parser) -> ConvDimensionNumbers:
+def read_conv_body(p: OpParser) -> ConvDimensionNumbers:
     """Read ``[b, 0, f]x[0, i, o]->[b, 0, f]``."""
     source, source_spatial = _read_layout(p, "bf")
     p.expect_keyword("x")
@@ -139,7 +137,7 @@ def read_conv_body(p: Parser) -> ConvDimensionNumbers:
     )
 
 
-def _read_layout(p: Parser, letters: str) -> tuple[dict[str, int], tuple[int, ...]]:
+def _read_layout(p: OpParser, letters: str) -> tuple[dict[str, int], tuple[int, ...]]:
     """Read ``[b, 0, 1, f]``: where each letter is, and each number."""
     named: dict[str, int] = {}
     spatial: dict[int, int] = {}
@@ -176,7 +174,7 @@ def _read_layout(p: Parser, letters: str) -> tuple[dict[str, int], tuple[int, ..
     return named, tuple(spatial[i] for i in range(count))
 
 
-def _read_conv(p: Parser) -> ConvDimensionNumbers:
+def _read_conv(p: OpParser) -> ConvDimensionNumbers:
     p.expect("<")
     if p.accept_keyword("raw"):
         readers: dict[str, Reader] = {
@@ -193,7 +191,7 @@ def _read_conv(p: Parser) -> ConvDimensionNumbers:
 # The others
 
 
-def read_dot_algorithm(p: Parser) -> DotAlgorithm:
+def read_dot_algorithm(p: OpParser) -> DotAlgorithm:
     """Read ``<lhs_precision_type = tf32, …>``, the fields in their order."""
     p.expect("<")
     values: list[Any] = []
@@ -212,14 +210,14 @@ def read_dot_algorithm(p: Parser) -> DotAlgorithm:
     return DotAlgorithm(*values)
 
 
-def _read_bool(p: Parser) -> bool:
+def _read_bool(p: OpParser) -> bool:
     if p.accept_keyword("true"):
         return True
     p.expect_keyword("false")
     return False
 
 
-def _read_alias(p: Parser) -> OutputOperandAlias:
+def _read_alias(p: OpParser) -> OutputOperandAlias:
     p.expect("<")
     p.expect_keyword("output_tuple_indices")
     p.expect("=")
@@ -236,12 +234,12 @@ def _read_alias(p: Parser) -> OutputOperandAlias:
     return OutputOperandAlias(output, index, operand)
 
 
-def _read_channel(p: Parser) -> ChannelHandle:
+def _read_channel(p: OpParser) -> ChannelHandle:
     return ChannelHandle(**_read_record(p, {"handle": _integer, "type": _integer}))
 
 
 def _read_record(
-    p: Parser, readers: Mapping[str, Reader], optional: tuple[str, ...] = ()
+    p: OpParser, readers: Mapping[str, Reader], optional: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Read ``<a = 1, b = "x">``, in any order, with all that is not optional."""
     p.expect("<")
@@ -253,11 +251,11 @@ def _read_record(
     return found
 
 
-def _read_bounds(p: Parser) -> TypeExtensions:
+def _read_bounds(p: OpParser) -> TypeExtensions:
     return TypeExtensions(_read_sizes(p))
 
 
-def _read_type_extensions(p: Parser) -> TypeExtensions:
+def _read_type_extensions(p: OpParser) -> TypeExtensions:
     p.expect("<")
     p.expect_keyword("bounds")
     p.expect("=")
@@ -266,7 +264,7 @@ def _read_type_extensions(p: Parser) -> TypeExtensions:
     return TypeExtensions(bounds)
 
 
-def _read_accuracy(p: Parser) -> ResultAccuracy:
+def _read_accuracy(p: OpParser) -> ResultAccuracy:
     p.expect("<")
     bits = {"atol": 0, "rtol": 0}
     for name in bits:
@@ -292,7 +290,7 @@ def _read_accuracy(p: Parser) -> ResultAccuracy:
     return ResultAccuracy(mode, bits["atol"], bits["rtol"], ulps)
 
 
-def _read_accuracy_mode(p: Parser) -> EnumAttribute:
+def _read_accuracy_mode(p: OpParser) -> EnumAttribute:
     p.expect("<")
     mode = read_enum(p, ResultAccuracyMode)
     p.expect(">")
@@ -302,15 +300,15 @@ def _read_accuracy_mode(p: Parser) -> EnumAttribute:
 # Meshes
 
 
-def _read_mesh_axis(p: Parser) -> MeshAxis:
+def _read_mesh_axis(p: OpParser) -> MeshAxis:
     return MeshAxis(**_read_record(p, {"name": _string, "size": _integer}))
 
 
-def _string(p: Parser) -> str:
+def _string(p: OpParser) -> str:
     return p.string()
 
 
-def _read_mesh(p: Parser) -> Mesh:
+def _read_mesh(p: OpParser) -> Mesh:
     def read_axis() -> MeshAxis:
         if p.peek("<"):
             return _read_mesh_axis(p)
@@ -333,29 +331,29 @@ def _read_mesh(p: Parser) -> Mesh:
     return Mesh(axes, ids)
 
 
-def _read_sub_axis(p: Parser) -> SubAxisInfo:
+def _read_sub_axis(p: OpParser) -> SubAxisInfo:
     p.expect("(")
     pre_size = p.integer()
     p.expect(")")
     return SubAxisInfo(pre_size, p.integer())
 
 
-def _read_axis_ref(p: Parser) -> AxisRef:
+def _read_axis_ref(p: OpParser) -> AxisRef:
     readers: dict[str, Reader] = {"name": _string, "sub_axis_info": _read_sub_axis}
     found = _read_record(p, readers, optional=("sub_axis_info",))
     return AxisRef(found["name"], found.get("sub_axis_info"))
 
 
-def _read_mesh_groups(p: Parser) -> ReplicaGroupMeshAxes:
+def _read_mesh_groups(p: OpParser) -> ReplicaGroupMeshAxes:
     found = _read_record(p, {"mesh": _attribute, "axes": _array})
     return ReplicaGroupMeshAxes(**found)
 
 
-def _attribute(p: Parser) -> Attribute:
+def _attribute(p: OpParser) -> Attribute:
     return p.attribute()
 
 
-def _array(p: Parser) -> ArrayAttr:
+def _array(p: OpParser) -> ArrayAttr:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, ArrayAttr):
@@ -365,7 +363,7 @@ def _array(p: Parser) -> ArrayAttr:
 
 def _register() -> None:
     def add(name: str, read: Reader) -> None:
-        def parse(p: Parser, _: str) -> Attribute:
+        def parse(p: OpParser, _: str) -> Attribute:
             attribute: Attribute = read(p)
             return attribute
 

@@ -1,0 +1,37 @@
+"""Table of the dialect's operations, and their definition in the registry."""
+
+from __future__ import annotations
+
+from emu.mlir.registry import OpDefinition, define
+from emu.stablehlo.spec import OpSpec
+from emu.stablehlo.verification import make_verifier
+
+__all__ = ["SPECS", "define_op"]
+
+SPECS: dict[str, OpSpec] = {}
+"""Specs of the operations by full name; each family of operations adds its own."""
+
+
+def define_op(spec: OpSpec) -> None:
+    """Define an operation; raises ValueError for a name that is defined already."""
+    form = spec.form
+    define(
+        OpDefinition(
+            spec.name,
+            spec.properties,
+            parse=spec.parse if form is None else form.parse,
+            print=spec.print if form is None else form.print,
+            verify=make_verifier(spec),
+            pure=spec.pure,
+            pure_if=spec.pure_if,
+            recursive_effects=spec.recursive_effects,
+            constant=spec.constant,
+            terminator=spec.terminator,
+            isolated=spec.isolated,
+            elementwise=spec.elementwise,
+            result_name=spec.result_name,
+            argument_name=spec.argument_name,
+            defaults=spec.defaults,
+        )
+    )
+    SPECS[spec.name] = spec
