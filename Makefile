@@ -38,7 +38,7 @@ $(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
 	$(PIP) install --quiet --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
 
-demo: $(VENV)/.installed ## install emu and run two checked programs on 8 PEs
+demo: $(VENV)/.installed ## install emu and run a checked program of each system
 	$(BIN)/emu demo
 
 test: $(VENV)/.installed-test ## install what the tests need and run them (MARK=slow: the thorough ones)

@@ -93,7 +93,7 @@ def test_a_missing_script_is_a_usage_error(command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["run"], ["run", "-n", "0", "x.py"], ["run", "-n", "two", "x.py"], ["unknown"]]
+    [["run"], ["run", "-n", "0", "x.py"], ["run", "-n", "two", "x.py"], ["unknown"]]
     + [["run", "--timeout", bad, "x.py"] for bad in ("0", "-1", "nan", "inf", "soon")],
     ids=" ".join,
 )
