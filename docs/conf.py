@@ -1,8 +1,8 @@
 """Sphinx's configuration; `make docs` builds the pages with warnings as errors."""
 
 import os
+import re
 import sys
-from importlib.metadata import version as installed
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE / "_ext"))
 project = "emu"
 author = "The emu developers"
 copyright = "2026, The emu developers"
-release = installed("tile-emu")
+release = re.findall(r"^## (\S+) - ", (HERE.parent / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
 version = ".".join(release.split(".")[:2])
 
 extensions = [
