@@ -83,6 +83,16 @@ def mark_code(
                 lines[number] = f"{text}:" if text.endswith(":") else f"{text} ::"
 
 
+def join_names(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Join parameters that are described together and whose names take more than one line."""
+    for number in range(len(lines) - 2, -1, -1):
+        if re.fullmatch(r" +[*\w]+(, [*\w]+)*,", lines[number]):
+            lines[number] += " " + lines.pop(number + 1).strip()
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file defines."""
-    app.connect("autodoc-process-docstring", mark_code, priority=900)
+    app.connect("autodoc-process-docstring", join_names, priority=100)  # before napoleon
+    app.connect("autodoc-process-docstring", mark_code, priority=900)  # after it
