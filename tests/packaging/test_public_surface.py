@@ -85,6 +85,12 @@ def test_the_stub_of_a_lazy_package_names_what_the_package_exports(package):
     assert stub == set(PUBLIC[package]) - {"__version__"}
 
 
+def test_a_module_does_not_hide_the_function_of_its_name():
+    module = importlib.import_module("emu.mc2.all_gather_matmul")
+    package = importlib.import_module("emu.mc2")
+    assert package.all_gather_matmul is module.all_gather_matmul
+
+
 def test_the_stub_of_libdevice_names_what_can_be_called_and_what_can_be_imported():
     name = "emu.triton.language.extra.libdevice"
     libdevice = importlib.import_module(name)
