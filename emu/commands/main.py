@@ -326,17 +326,17 @@ def _run(options: argparse.Namespace) -> int:
 
     if not options.script and not options.module:
         options.fail("one of these is required: SCRIPT, -m MODULE")
-    n_pes, devices = _pes_and_devices(options)
-    how = RunOptions(
-        n_pes=n_pes,
-        timeout=options.timeout,
-        prefix_output=options.prefix,
-        link=options.link,
-        devices=devices,
-        stdin=options.stdin,
-    )
     _announce_compiling()
     try:
+        n_pes, devices = _pes_and_devices(options)
+        how = RunOptions(
+            n_pes=n_pes,
+            timeout=options.timeout,
+            prefix_output=options.prefix,
+            link=options.link,
+            devices=devices,
+            stdin=options.stdin,
+        )
         if options.module:
             run_module(options.module[0], options.module[1:], how)
         else:
@@ -353,16 +353,20 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:
-    """Return the numbers of PEs and of devices: one PE for a script that cannot use more."""
+    """Return the numbers of PEs and of devices: one PE for a script that cannot use more.
+
+    Raises:
+        ArgumentError: The number of devices breaks a rule.
+    """
     if options.n_pes is not None:
         return options.n_pes, options.devices
-    from emu.commands.run import can_use_world
+    from emu.commands.run import can_use_world, device_count
 
     if options.module or can_use_world(options.script):
         return _cores(), options.devices
-    _complain(f"{options.script} uses no World, so it runs on one PE; -n N runs it on N")
     # As many devices as it would have had on several PEs: a single process may use them all.
-    devices = options.devices or (None if "EMU_DEVICES" in os.environ else _cores())
+    devices = device_count(options.devices, _cores())
+    _complain(f"{options.script} uses no World, so it runs on one PE; -n N runs it on N")
     return 1, devices
 
 

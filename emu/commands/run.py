@@ -170,7 +170,7 @@ class Program:
 
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
-    environment = _environment(options.n_pes, _device_count(options.devices, options.n_pes))
+    environment = _environment(options.n_pes, device_count(options.devices, options.n_pes))
     from emu.comm.process.launch import launch
 
     launch(
@@ -225,7 +225,12 @@ def _imports_torch(path: Path, beside: list[Path]) -> bool:
     return re.search(imports, path.read_bytes(), re.MULTILINE) is not None
 
 
-def _device_count(devices: int | None, n_pes: int) -> int:
+def device_count(devices: int | None, n_pes: int) -> int:
+    """Return the number of emulated devices: ``devices``, else ``EMU_DEVICES``, else ``n_pes``.
+
+    Raises:
+        ArgumentError: It is not a whole number of at least 1.
+    """
     from emu.comm.errors import ArgumentError
 
     if devices is not None:
