@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint docs bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,11 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	$(PIP) install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
-demo: $(VENV)/.installed ## install emu and run two checked programs on 8 PEs
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
+	$(PIP) install --quiet --editable '.[docs]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed ## install emu and run a checked program of each system
 	$(BIN)/emu demo
 
 test: $(VENV)/.installed-test ## install what the tests need and run them (MARK=slow: the thorough ones)
@@ -46,11 +50,14 @@ lint: $(VENV)/.installed-dev ## check style, types and the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.installed-docs ## build the manual in docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+
 bench: $(VENV)/.installed-dev ## run the benchmarks once each, in this environment (BENCH: a regular expression)
 	cd asv_benchmarks && $(abspath $(BIN))/asv machine --yes
 	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --bench "$(BENCH)" --environment existing:$(abspath $(BIN))/python
 
 clean: ## remove the environment, caches and build outputs
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis .benchmarks .asv
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,75 +2,23 @@
 
 Every PE (processing element) is an operating-system process, memory between PEs is real shared
 memory, and the arithmetic is compiled by Numba to native code. Importing this package is cheap:
-NumPy and Numba load when the first of the names below is used.
+NumPy and Numba load when a public name that needs them is first used.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from emu.comm.errors import CommError as CommError
-    from emu.comm.errors import DeadlockError as DeadlockError
-    from emu.comm.errors import PEDiedError as PEDiedError
-    from emu.comm.errors import PeerFailedError as PeerFailedError
-    from emu.comm.errors import SymmetricMemoryError as SymmetricMemoryError
-    from emu.comm.link_model import Link as Link
-    from emu.comm.ops import AtomicOp as AtomicOp
-    from emu.comm.ops import Cmp as Cmp
-    from emu.comm.process.launch import launch as launch
-    from emu.comm.world.array import SymmetricArray as SymmetricArray
-    from emu.comm.world.world import Group as Group
-    from emu.comm.world.world import World as World
-    from emu.comm.world.world import world as world
-
-_HOME = {
-    "AtomicOp": "emu.comm.ops",
-    "Cmp": "emu.comm.ops",
-    "CommError": "emu.comm.errors",
-    "DeadlockError": "emu.comm.errors",
-    "Group": "emu.comm.world.world",
-    "Link": "emu.comm.link_model",
-    "PEDiedError": "emu.comm.errors",
-    "PeerFailedError": "emu.comm.errors",
-    "SymmetricArray": "emu.comm.world.array",
-    "SymmetricMemoryError": "emu.comm.errors",
-    "World": "emu.comm.world.world",
-    "launch": "emu.comm.process.launch",
-    "world": "emu.comm.world.world",
-}
-
-__all__ = [
-    "AtomicOp",
-    "Cmp",
-    "CommError",
-    "DeadlockError",
-    "Group",
-    "Link",
-    "PEDiedError",
-    "PeerFailedError",
-    "SymmetricArray",
-    "SymmetricMemoryError",
-    "World",
-    "__version__",
-    "launch",
-    "world",
-]
+_find, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ += ["__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    # Not looked up at import: reading the metadata of installed distributions takes milliseconds.
     if name == "__version__":
         from importlib.metadata import version
 
         return version("tile-emu")
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'emu' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+    return _find(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -1,1 +1,4 @@
-"""The command line: one module per command."""
+"""The command line: one module per command.
+
+Internal: names may change in any release.
+"""

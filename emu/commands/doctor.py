@@ -1,4 +1,4 @@
-"""``emu doctor``: what this machine offers, and what each missing piece costs."""
+"""``emu doctor``: a report of what this machine offers, and of what each missing piece costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-_REQUIRED = ("numpy", "numba", "llvmlite", "ml_dtypes")
+_REQUIRED = ("numpy", "numba", "llvmlite", "ml_dtypes", "lazy-loader", "rich")
 _SMALL_SHM = 64 << 20
 
 
@@ -31,11 +31,11 @@ class Finding:
     present: bool = True
     required: bool = False
     cost: str = ""
-    """What cannot be done, or is slower, without it; empty when nothing is missing."""
+    """Consequence of its absence; empty when nothing is missing."""
 
 
 def examine() -> list[Finding]:
-    """Look at the machine; changes nothing and starts no PE.
+    """Examine the machine without changing anything or starting a PE.
 
     Returns:
         The findings, the required ones first.
@@ -56,7 +56,7 @@ def run_doctor(console: Console | None = None) -> int:
     """Print the report.
 
     Args:
-        console: Where to; default standard output.
+        console: Where to print. Default: standard output.
 
     Returns:
         1 if something required is missing, else 0.
@@ -87,11 +87,11 @@ def run_doctor(console: Console | None = None) -> int:
     return 0
 
 
-def warm(console: Console | None = None) -> None:
+def precompile(console: Console | None = None) -> None:
     """Compile every kernel that is not in the cache yet, those of PEs too, and print what it took.
 
     Args:
-        console: Where to; default standard output.
+        console: Where to print. Default: standard output.
     """
     from rich.console import Console
 
@@ -118,14 +118,14 @@ def warm(console: Console | None = None) -> None:
 
 
 def _compile_machine() -> None:
-    """Be a PE that calls every kernel of the machine."""
+    """Compile, as a PE, every kernel of the machine."""
     from emu.comm.process.preload import compile_all
 
     compile_all()
 
 
 def _communicate() -> None:
-    """Be a PE with a communication server: making it has compiled its kernels."""
+    """Start, as a PE, a communication server, which compiles its kernels."""
     from emu.comm.server.server import server_of
     from emu.comm.world.world import world
 
@@ -145,7 +145,7 @@ def _platform() -> Iterator[Finding]:
         if windows
         else ""
         if proved
-        else "tested on Linux x86_64 only: the same code should run here, nobody has proved it",
+        else "tested on Linux x86_64 only; the same code should run here",
     )
     yield Finding(
         name="python",
@@ -186,7 +186,9 @@ def _shared_memory() -> Iterator[Finding]:
     folder = Path("/dev/shm")
     if not folder.is_dir():
         yield Finding(
-            name="/dev/shm", value="none", cost="size unknown: the system keeps it elsewhere"
+            name="/dev/shm",
+            value="none",
+            cost="size unknown: the system keeps shared memory elsewhere",
         )
         return
     usage = shutil.disk_usage(folder)
@@ -208,7 +210,7 @@ def _waiting() -> Iterator[Finding]:
         name="futex",
         value="available" if HAVE_FUTEX else "not on this system",
         present=HAVE_FUTEX,
-        cost="" if HAVE_FUTEX else "a waiting PE looks again every 100 us instead of being woken",
+        cost="" if HAVE_FUTEX else "a waiting PE polls every 100 us instead of being woken",
     )
 
 
@@ -226,7 +228,7 @@ def _numba() -> Iterator[Finding]:
     yield Finding(
         name="threading layer",
         value=f"{vars(config).get('THREADING_LAYER', 'default')} (built: {', '.join(layers) or 'none'})",
-        cost="matrix products use it, in a PE only when told: each PE is one thread",
+        cost="used by matrix products, and in a PE only on request: each PE is one thread",
     )
     try:
         devices = len(cuda.list_devices()) if cuda.is_available() else 0
@@ -264,14 +266,14 @@ def _optional() -> Iterator[Finding]:
         present=torch is not None,
         cost=""
         if torch
-        else "torch tensors cannot be passed to kernels, tests that compare with torch",
+        else "no torch tensors, no scripts for cuda or npu, no tests that compare with torch",
     )
     jax = _version("jax")
     yield Finding(
         name="jax",
         value=jax or "not installed",
         present=jax is not None,
-        cost="" if jax else "emu.sdy.from_jax, tests that compare with Shardy's own passes",
+        cost="" if jax else "no emu.sdy.from_jax, no tests that compare with Shardy's own passes",
     )
 
 

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 USAGE = 2
 
+_EXAMPLES = """\
+examples:
+  emu demo                                      a checked program of each system, in a table
+  emu run -n 4 script.py                        a script on 4 PEs: Triton, PyPTO, torch, emu.world()
+  emu run -n 4 --link 25GB/s,2us script.py      the same over an emulated network
+  emu sdy explain --value %5 program.mlir       why a value of a sharded program is sharded as it is
+  emu tiling --hex "01 00 00 00 ..."            the bytes of tiling data, field by field
+  emu doctor                                    what this machine offers
+
+emu COMMAND --help says more about each.
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
@@ -35,7 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:2] == ["sdy", "opt"]:  # passes are options there, in an order that counts
         return _sdy_opt(words[2:])
-    options = _parser().parse_args(words)
+    parser = _parser()
+    if not words:
+        parser.print_help()
+        return 0
+    options = parser.parse_args(words)
     try:
         status: int = options.command(options)
     except KeyboardInterrupt:
@@ -45,13 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="emu", description="Run programs written for many accelerators on this machine."
+        prog="emu",
+        description="Run programs written for many accelerators on this machine.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_demo(commands)
-    doctor = commands.add_parser("doctor", help="say what this machine offers and what is missing")
+    doctor = commands.add_parser(
+        "doctor", help="print what this machine offers and what is missing"
+    )
     doctor.add_argument(
         "--warm", action="store_true", help="then compile every kernel that is not in the cache yet"
     )
@@ -62,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Print the version; looked up only then, because reading metadata takes a while."""
+    """Action that prints the version, looked up only then because reading metadata takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         sys.stdout.write(f"emu {version()}\n")
@@ -70,7 +91,7 @@ class _Version(argparse.Action):
 
 
 def version() -> str:
-    """Return the version of the installed distribution, or say that there is none."""
+    """Return the version of the installed distribution, or ``(not installed)``."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
@@ -91,9 +112,9 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "-n",
         dest="n_pes",
         type=_count,
-        default=os.cpu_count() or 1,
         metavar="N",
-        help="number of PEs (default: the number of cores, here %(default)s)",
+        help=f"number of PEs (default: the number of cores, here {_cores()}; 1 for a script that "
+        "imports nothing with a World)",
     )
     run.add_argument(
         "--timeout",
@@ -119,7 +140,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--devices",
         type=_count,
         metavar="D",
-        help="how many emulated npu and cuda devices a PE sees "
+        help="number of emulated npu and cuda devices that a PE sees "
         "(default: EMU_DEVICES, or as many as there are PEs)",
     )
     run.add_argument(
@@ -146,17 +167,23 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
-        help="run two PyPTO programs in bf16 and check them against NumPy",
-        description="AllGather+MatMul and MatMul+AllReduce+RMSNorm, several shapes, each checked.",
+        help="run a checked program of each system",
+        description="Runs one program per system (Triton, PyPTO, MC2, torch_npu, Shardy) and a deadlock, checks "
+        "each, and prints a table. With --input: the PyPTO programs on your own weights.",
     )
     demo.add_argument(
-        "-n", dest="n_pes", type=_count, default=8, metavar="N", help="PEs (default: 8)"
+        "-n",
+        dest="n_pes",
+        type=_count,
+        default=4,
+        metavar="N",
+        help="number of PEs of the programs that run on several (default: %(default)s)",
     )
     demo.add_argument(
         "--input",
         type=Path,
         metavar="FILE",
-        help="take the weights from the fp32, fp16 and bf16 matrices of a .npy or .safetensors file",
+        help="run the PyPTO programs on the fp32, fp16 and bf16 matrices of a .npy or .safetensors file",
     )
     demo.set_defaults(command=_demo)
 
@@ -166,7 +193,7 @@ def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "tiling",
         help="explain the bytes of tiling data, or the macros that declare it",
         description="Prints a buffer field by field. Without --struct it must begin with a "
-        "communication message, whose version is found out. Of a text with TILING_DATA_DEF macros "
+        "communication message, whose version is detected. Of a text with TILING_DATA_DEF macros "
         "it prints the structs, and the variables that the text fills.",
     )
     source = tiling.add_mutually_exclusive_group(required=True)
@@ -179,7 +206,7 @@ def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--version",
         dest="layout_version",
         metavar="V",
-        help="the message's version: v1, 128, 112, packed, v2, api or api512 (default: found out)",
+        help="the message's version: v1, 128, 112, packed, v2, api or api512 (default: detected)",
     )
     layout.add_argument(
         "--struct", type=Path, metavar="FILE.h", help="the macros that declare what the bytes are"
@@ -188,7 +215,11 @@ def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--name", metavar="NAME", help="which struct of the macros (default: the last one)"
     )
     tiling.add_argument(
-        "--offset", type=_offset, default=0, metavar="N", help="where it starts in the bytes"
+        "--offset",
+        type=_offset,
+        default=0,
+        metavar="N",
+        help="offset of the struct in the bytes (default: 0)",
     )
     tiling.add_argument(
         "--emit",
@@ -208,9 +239,9 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     tools.add_parser("opt", help="run passes on a module (emu sdy opt --help)", add_help=False)
     why = tools.add_parser(
         "explain",
-        help="say why values are sharded as they are",
+        help="print why values are sharded as they are",
         description="For each axis of a value, the steps that brought it; for each axis that was "
-        "not taken, what cut it. Without --value: a line for each value.",
+        "not taken, the conflict. Without --value: a line for each value.",
     )
     why.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="MLIR; - is standard input"
@@ -290,21 +321,22 @@ def _complain(message: object) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from emu.comm.errors import CommError
-    from emu.commands.run import How, run_module, run_script
+    from emu.commands.run import RunOptions, run_module, run_script
     from emu.kernels.errors import CacheFolderError
 
     if not options.script and not options.module:
         options.fail("one of these is required: SCRIPT, -m MODULE")
-    how = How(
-        n_pes=options.n_pes,
-        timeout=options.timeout,
-        prefix_output=options.prefix,
-        link=options.link,
-        devices=options.devices,
-        stdin=options.stdin,
-    )
     _announce_compiling()
     try:
+        n_pes, devices = _pes_and_devices(options)
+        how = RunOptions(
+            n_pes=n_pes,
+            timeout=options.timeout,
+            prefix_output=options.prefix,
+            link=options.link,
+            devices=devices,
+            stdin=options.stdin,
+        )
         if options.module:
             run_module(options.module[0], options.module[1:], how)
         else:
@@ -320,8 +352,30 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:
+    """Return the numbers of PEs and of devices: one PE for a script that cannot use more.
+
+    Raises:
+        ArgumentError: The number of devices breaks a rule.
+    """
+    if options.n_pes is not None:
+        return options.n_pes, options.devices
+    from emu.commands.run import can_use_world, device_count
+
+    if options.module or can_use_world(options.script):
+        return _cores(), options.devices
+    # As many devices as it would have had on several PEs: a single process may use them all.
+    devices = device_count(options.devices, _cores())
+    _complain(f"{options.script} uses no World, so it runs on one PE; -n N runs it on N")
+    return 1, devices
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
 def _announce_compiling() -> None:
-    """Have the user told when PEs compile kernels: they wait for it, and only once."""
+    """Print a line when PEs compile kernels, because they wait for it the first time."""
     from emu.comm.watchdog import compiling
     from emu.kernels.core import cache_folder
 
@@ -351,12 +405,12 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from emu.commands.doctor import run_doctor, warm
+    from emu.commands.doctor import precompile, run_doctor
 
     status = run_doctor()
     if options.warm and status == 0:
         sys.stdout.write("\n")
-        warm()
+        precompile()
     return status
 
 
@@ -409,10 +463,10 @@ def _report(group: ExceptionGroup[Exception]) -> int:
     from emu.comm.errors import DeadlockError, PEExitError
 
     if any(isinstance(error, DeadlockError) for error in group.exceptions):
-        _complain(group.message)  # the report on the whole; each PE's error only says where it was
+        _complain(group.message)  # the whole report; each PE's own error only says where it was
     alike: dict[str, list[Exception]] = {}
     for error in group.exceptions:
-        if not isinstance(error, PEExitError):  # the PE has said itself what it had to say
+        if not isinstance(error, PEExitError):  # the PE has printed its message itself
             alike.setdefault(f"{type(error).__name__}: {error}", []).append(error)
     for text, errors in alike.items():
         _complain_of(text, errors)

@@ -1,7 +1,8 @@
-"""Run one Python script, or module, on many PEs: what ``emu run`` does."""
+"""``emu run``: one Python script, or module, on many PEs."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.machinery
 import os
@@ -21,16 +22,16 @@ _SHIMS = Path(__file__).parents[1] / "shims"
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
-    """How a program is run.
+class RunOptions:
+    """Options of a run.
 
     Attributes:
-        n_pes: How many PEs to start.
+        n_pes: Number of PEs.
         timeout: Seconds without progress after which waiting PEs are declared deadlocked.
         prefix_output: Whether each line a PE prints begins with its number.
         link: Emulated link between each two PEs. Default: none.
-        devices: How many emulated devices of each kind a PE sees, at least 1. Default: the environment's
-            ``EMU_DEVICES``, or as many as there are PEs.
+        devices: Number of emulated devices of each kind that a PE sees, at least 1. Default: the
+            environment's ``EMU_DEVICES``, or as many as there are PEs.
         stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
     """
 
@@ -42,7 +43,7 @@ class How:
     stdin: int | str = 0
 
 
-def run_script(script: str | Path, arguments: Sequence[str], how: How) -> None:
+def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions) -> None:
     """Run ``script`` as ``__main__`` on every PE and return when all have ended well.
 
     Each PE sees what ``python script`` would show it: ``sys.argv`` (with the script's absolute path),
@@ -54,7 +55,7 @@ def run_script(script: str | Path, arguments: Sequence[str], how: How) -> None:
     Args:
         script: Path of the script.
         arguments: What follows the script in ``sys.argv``.
-        how: How to run it.
+        options: How to run it.
 
     Raises:
         ArgumentError: An argument or ``EMU_DEVICES`` breaks a rule; nothing was started.
@@ -67,10 +68,10 @@ def run_script(script: str | Path, arguments: Sequence[str], how: How) -> None:
         raise FileNotFoundError(f"script must be a file, but got {str(script)!r}")
     beside = [path.with_name("torch.py"), path.with_name("torch")]
     program = Program(str(path), str(path.parent), tuple(arguments), is_module=False)
-    _run(program, how, _imports_torch(path, beside))
+    _run(program, options, _imports_torch(path, beside))
 
 
-def run_module(module: str, arguments: Sequence[str], how: How) -> None:
+def run_module(module: str, arguments: Sequence[str], options: RunOptions) -> None:
     """Run a module as ``python -m`` does, on every PE; else as :func:`run_script`.
 
     The current folder is first on ``sys.path``, and ``sys.argv[0]`` is the path of the module's file.
@@ -78,7 +79,7 @@ def run_module(module: str, arguments: Sequence[str], how: How) -> None:
     Args:
         module: Its dotted name; of a package its ``__main__`` is run.
         arguments: What follows the module in ``sys.argv``.
-        how: How to run it.
+        options: How to run it.
 
     Raises:
         ModuleNotFoundError: There is no such module; nothing was started.
@@ -88,12 +89,79 @@ def run_module(module: str, arguments: Sequence[str], how: How) -> None:
     path = _find_module(module, [folder, str(_SHIMS), *sys.path])
     beside = [Path(folder, "torch.py"), Path(folder, "torch")]
     program = Program(module, folder, tuple(arguments), is_module=True)
-    _run(program, how, path is not None and _imports_torch(path, beside))
+    _run(program, options, path is not None and _imports_torch(path, beside))
+
+
+def can_use_world(script: str | Path) -> bool:
+    """Return whether a script might use a World, as far as its source tells.
+
+    Returns:
+        False if it imports only what has no World, nothing by a computed name and no module beside it,
+        and mentions neither ``distributed`` nor the ranks in the environment; True in case of doubt.
+    """
+    path = Path(script)
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return True  # the PEs report it
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            if any(_may_have_world(alias.name, path) for alias in node.names):
+                return True
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                return True
+            modules = [node.module or ""]
+            if node.module in ("emu", "torch"):
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            if any(_may_have_world(module, path) for module in modules):
+                return True
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and _RANKS.search(node.value):
+                return True
+        elif {getattr(node, "id", None), getattr(node, "attr", None)} & _DOUBTFUL:
+            return True
+    return False
+
+
+_RANKS = re.compile(r"WORLD_SIZE|RANK")
+_DOUBTFUL = {"distributed", "import_module", "__import__", "exec", "eval", "runpy"}
+_WITHOUT_WORLD = sys.stdlib_module_names | {
+    *(
+        "jax",
+        "llvmlite",
+        "matplotlib",
+        "ml_dtypes",
+        "numba",
+        "numpy",
+        "pandas",
+        "scipy",
+        "torch",
+        "triton",
+    )
+}
+_EMU_WITHOUT_WORLD = (
+    "emu.kernels",
+    "emu.mlir",
+    "emu.sdy",
+    "emu.stablehlo",
+    "emu.tile",
+    "emu.triton",
+)
+
+
+def _may_have_world(module: str, script: Path) -> bool:
+    top = module.partition(".")[0]
+    if top == "emu":
+        return not any(f"{module}.".startswith(f"{name}.") for name in _EMU_WITHOUT_WORLD)
+    beside = script.with_name(top)
+    own = beside.is_dir() or beside.with_suffix(".py").exists()
+    return own or top not in _WITHOUT_WORLD or "distributed" in module
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a PE runs: the path of a script or the name of a module, and where that imports from."""
+    """The program of a PE: the path of a script or the name of a module, and where that imports from."""
 
     name: str
     folder: str
@@ -101,26 +169,26 @@ class Program:
     is_module: bool
 
 
-def _run(program: Program, how: How, imports_torch: bool) -> None:
-    environment = _environment(how.n_pes, _device_count(how.devices, how.n_pes))
+def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
+    environment = _environment(options.n_pes, device_count(options.devices, options.n_pes))
     from emu.comm.process.launch import launch
 
     launch(
         _run_on_pe,
-        how.n_pes,
+        options.n_pes,
         args=(program, environment),
-        timeout=how.timeout,
-        prefix_output=how.prefix_output,
-        link=how.link,
-        stdin=how.stdin,
+        timeout=options.timeout,
+        prefix_output=options.prefix_output,
+        link=options.link,
+        stdin=options.stdin,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
 
 
 def _find_module(name: str, folders: list[str]) -> Path | None:
-    """Return the source of the module that ``python -m`` would run; None if that cannot be told.
+    """Return the source of the module that ``python -m`` would run, or None if it has none.
 
-    Nothing is imported for it: packages that a module lies in are imported by the PEs.
+    Nothing is imported: packages that contain the module are imported by the PEs.
     """
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
@@ -150,14 +218,19 @@ def _find_module(name: str, folders: list[str]) -> Path | None:
 
 
 def _imports_torch(path: Path, beside: list[Path]) -> bool:
-    """Say whether a file imports torch, and has none of its own beside it."""
+    """Return whether a file imports torch, and has none of its own beside it."""
     if any(own.exists() for own in beside):
         return False
     imports = rb"^\s*(?:from|import)\b.*\btorch"
     return re.search(imports, path.read_bytes(), re.MULTILINE) is not None
 
 
-def _device_count(devices: int | None, n_pes: int) -> int:
+def device_count(devices: int | None, n_pes: int) -> int:
+    """Return the number of emulated devices: ``devices``, else ``EMU_DEVICES``, else ``n_pes``.
+
+    Raises:
+        ArgumentError: It is not a whole number of at least 1.
+    """
     from emu.comm.errors import ArgumentError
 
     if devices is not None:
@@ -173,7 +246,7 @@ def _device_count(devices: int | None, n_pes: int) -> int:
 
 
 def _environment(n_pes: int, devices: int) -> dict[str, str]:
-    """Return what every PE finds in its environment, as with ``torchrun`` on one machine.
+    """Return the environment variables that every PE gets, as with ``torchrun`` on one machine.
 
     Another launch's values are replaced, but a port is kept: it may have been opened for this one.
     """

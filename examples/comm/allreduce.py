@@ -1,4 +1,4 @@
-"""A two-shot all-reduce out of puts, compared with the collective and with NumPy.
+"""A two-shot all-reduce built from puts, compared with the collective and with NumPy.
 
 First every PE adds its part i into PE i's memory (reduce-scatter), then PE i puts the finished part
 to everyone (all-gather).

@@ -1,4 +1,4 @@
-"""All-gather around a ring: in each step every PE hands the block it got last to its neighbour.
+"""All-gather around a ring: in each step every PE passes the block it received last to its neighbour.
 
 Run with: emu run -n 4 examples/comm/ring.py
 """

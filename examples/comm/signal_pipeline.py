@@ -1,4 +1,4 @@
-"""A pipeline through all PEs: each adds 1 to every item and hands it on, two buffers a link.
+"""A pipeline through all PEs: each adds 1 to every item and passes it on, two buffers per link.
 
 A signal counts what has arrived; a second one, kept by the sender, counts what was taken out, so
 that a buffer is never overwritten before its item is used.

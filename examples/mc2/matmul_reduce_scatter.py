@@ -1,4 +1,4 @@
-"""Multiply by a share of k on every PE, and give each PE its rows of the sum; with the trace of turns.
+"""Every PE multiplies its slice of k and gets its rows of the sum; prints the trace of turns.
 
 Run with: emu run -n 4 examples/mc2/matmul_reduce_scatter.py
 """

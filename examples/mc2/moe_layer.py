@@ -1,4 +1,4 @@
-"""A layer of a mixture of experts: tokens to their experts, two products there, and back.
+"""A mixture-of-experts layer: tokens go to their experts, through two products, and back.
 
 Each rank has 4 experts and a batch of tokens; a router picks 2 experts for each token. The layer is done
 twice: with dispatch and combine around products of one's own, then with the two grouped operators, whose

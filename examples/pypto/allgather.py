@@ -1,6 +1,6 @@
 """AllGather: every PE stores its rows to every PE and signals them tile by tile.
 
-Run it with ``emu run -n 8 examples/pypto/allgather.py``.
+Run with: emu run -n 8 examples/pypto/allgather.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """AllGather+MatMul: rows are multiplied as they arrive.
 
-Run it with ``emu run -n 8 examples/pypto/allgather_matmul.py``.
+Run with: emu run -n 8 examples/pypto/allgather_matmul.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """One-shot AllReduce: everyone adds to everyone's memory.
 
-Run it with ``emu run -n 8 examples/pypto/allreduce_one_shot.py``.
+Run with: emu run -n 8 examples/pypto/allreduce_one_shot.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Two-shot AllReduce: PE p adds up share p, then stores the sum to everyone.
+"""Two-shot AllReduce: PE p sums share p, then stores the sum to everyone.
 
-Run it with ``emu run -n 8 examples/pypto/allreduce_two_shot.py``.
+Run with: emu run -n 8 examples/pypto/allreduce_two_shot.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """MatMul+AllReduce+Add+RMSNorm, the end of a tensor-parallel layer, one shot.
 
-Run it with ``emu run -n 8 examples/pypto/matmul_allreduce_rmsnorm.py``.
+Run with: emu run -n 8 examples/pypto/matmul_allreduce_rmsnorm.py
 """
 
 import numpy as np

@@ -4,7 +4,7 @@ One expert lives on each PE. Which PE a token goes to, and to which row there, d
 PEs first tell each other how many tokens they have for each expert, so that rows lie close together.
 
 It needs 2 PEs or more, as each token goes to 2 of them.
-Run it with ``emu run -n 8 examples/pypto/moe_dispatch_combine.py``.
+Run with: emu run -n 8 examples/pypto/moe_dispatch_combine.py
 """
 
 import sys

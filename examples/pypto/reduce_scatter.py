@@ -1,6 +1,6 @@
 """ReduceScatter: block p of every PE's rows is added up in PE p's memory.
 
-Run it with ``emu run -n 8 examples/pypto/reduce_scatter.py``.
+Run with: emu run -n 8 examples/pypto/reduce_scatter.py
 """
 
 import numpy as np

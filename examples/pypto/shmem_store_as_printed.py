@@ -3,7 +3,7 @@
 The source is BF16 and the symmetric tensor FP16, which the page itself forbids.
 
 It needs 8 PEs, as the page says.
-Run it with ``emu run -n 8 examples/pypto/shmem_store_as_printed.py``.
+Run with: emu run -n 8 examples/pypto/shmem_store_as_printed.py
 """
 
 import sys

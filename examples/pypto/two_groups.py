@@ -1,7 +1,7 @@
-"""Two groups at once, each gathering another number of rows from each member; some have none.
+"""Two groups at once, each gathering a different number of rows from each member; some have none.
 
 It needs 2 PEs or more.
-Run it with ``emu run -n 8 examples/pypto/two_groups.py``.
+Run with: emu run -n 8 examples/pypto/two_groups.py
 """
 
 import sys

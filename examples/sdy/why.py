@@ -1,4 +1,4 @@
-"""Why is a value sharded as it is? Two layers, and a layer that two users pull apart.
+"""Why is a value sharded as it is? Two layers, and one whose two users want different shardings.
 
 Run with: python examples/sdy/why.py
 """

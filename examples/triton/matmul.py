@@ -1,4 +1,4 @@
-"""A tiled matrix product with a fused epilogue, autotuned; arrays of NumPy, no torch and no GPU.
+"""A tiled matrix product with a fused epilogue, autotuned, on NumPy arrays: no torch and no GPU.
 
 Run with: python examples/triton/matmul.py
 """

@@ -41,7 +41,7 @@ def test_something_optional_that_is_missing_does_not_fail_and_says_what_it_costs
 
 def test_a_missing_package_is_found_missing(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: None)
-    assert [finding.present for finding in doctor._packages()] == [False] * 4
+    assert [finding.present for finding in doctor._packages()] == [False] * len(doctor._REQUIRED)
 
 
 @pytest.mark.parametrize(

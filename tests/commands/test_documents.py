@@ -1,5 +1,6 @@
 """The README and the manual say what is so, and every example runs."""
 
+import ast
 import re
 import shlex
 from importlib.util import find_spec
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"])
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 
@@ -145,7 +146,28 @@ def test_the_example_runs_as_it_says(example, command):
         command.environment[variable] = value
     done = command("run", "-n", n_pes, example) if n_pes else command.python(example)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout
+    recorded = ROOT / "docs" / "gallery" / f"{example.parent.name}-{example.stem}.txt"
+    assert without_figures(done.stdout) == without_figures(recorded.read_text())
+
+
+def without_figures(printed):
+    """Return the lines that a run prints, without what differs between runs: figures, order, folders."""
+    printed = re.sub(r"[^ (]*/(?=examples/)", "", printed)
+    lines = re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", printed).splitlines()
+    return {" ".join(line.split()) for line in lines} - {""}
+
+
+def test_the_list_of_examples_is_complete_and_says_what_each_says_of_itself():
+    listed = re.findall(
+        r"^\| \[(\S+)\]\(\1\) \| (.*) \|$", (ROOT / "examples/README.md").read_text(), re.MULTILINE
+    )
+    said = {
+        path.relative_to(ROOT / "examples").as_posix(): ast.get_docstring(
+            ast.parse(path.read_text())
+        ).splitlines()[0]
+        for path in EXAMPLES
+    }
+    assert dict(listed) == said
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from subprocess import PIPE
 
 import pytest
 
+from emu.commands.run import can_use_world
+
 
 def test_every_pe_runs_the_script_and_lines_begin_with_its_number(command):
     script = command.script("import emu\nw = emu.world()\nprint(f'{w.my_pe} of {w.n_pes}')\n")
@@ -91,7 +93,7 @@ def test_a_missing_script_is_a_usage_error(command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["run"], ["run", "-n", "0", "x.py"], ["run", "-n", "two", "x.py"], ["unknown"]]
+    [["run"], ["run", "-n", "0", "x.py"], ["run", "-n", "two", "x.py"], ["unknown"]]
     + [["run", "--timeout", bad, "x.py"] for bad in ("0", "-1", "nan", "inf", "soon")],
     ids=" ".join,
 )
@@ -499,3 +501,59 @@ def test_a_full_disk_costs_time_and_one_line(command):
     assert (done.returncode, done.stdout) == (0, "28\n" * 3), done.stderr
     assert done.stderr.count("CacheWarning:") == 1
     assert "No space left on device" in done.stderr
+
+
+def test_emu_alone_prints_help_with_examples(command):
+    done = command()
+    assert done.returncode == 0
+    assert "examples:" in done.stdout
+    for name in ("run", "demo", "doctor", "tiling", "sdy"):
+        assert f"emu {name}" in done.stdout
+
+
+def test_a_script_without_a_world_runs_on_one_pe_and_that_is_said(command):
+    done = command("run", command.script("import numpy\nprint('once')\n"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[0] once\n"
+    assert "script.py uses no World, so it runs on one PE" in done.stderr
+
+
+def test_a_script_without_a_world_runs_on_as_many_pes_as_are_asked_for(command):
+    done = command("run", "-n", 2, command.script("print('twice')\n"))
+    assert sorted(done.stdout.splitlines()) == ["[0] twice", "[1] twice"]
+    assert "World" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("print(1)", False),
+        ("import numpy as np, os.path", False),
+        ("import triton\nimport triton.language as tl", False),
+        ("from emu import sdy, triton", False),
+        ("import emu.triton.language as tl", False),
+        ("import torch\nx = torch.ones(2, device='cuda')", False),
+        ("import emu", True),
+        ("import emu.tiles", True),
+        ("from emu import world", True),
+        ("from emu.mc2 import Hccl", True),
+        ("import pypto", True),
+        ("def f():\n    import torch_npu", True),
+        ("import torch.distributed as dist", True),
+        ("from torch import distributed", True),
+        ("import torch\ntorch.distributed.init_process_group()", True),
+        ("import os\nprint(os.environ['LOCAL_RANK'])", True),
+        ("import transformers", True),
+        ("import neighbour", True),
+        ("import json", True),  # there is one of that name beside it
+        ("from . import x", True),
+        ("__import__(name)", True),
+        ("def (:", True),
+    ],
+)
+def test_a_script_that_may_use_a_world_is_recognised(text, expected, tmp_path):
+    (tmp_path / "neighbour.py").touch()
+    (tmp_path / "json").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    assert can_use_world(script) is expected

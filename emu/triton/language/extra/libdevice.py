@@ -1,7 +1,8 @@
-"""CUDA's device functions, as far as the tile IR has what they need.
+"""CUDA's device functions, as far as the tile IR can express them.
 
-Each takes tensors (or numbers) of exactly the dtypes that it lists, as Triton has it. A function that is
-missing here can be imported, and says so when it is called.
+Each takes tensors (or numbers) of exactly the dtypes that it lists, as in Triton. A function that is not
+implemented can be imported, and raises ``NotImplementedError`` when it is called. The stub beside this file
+tells static tools the names.
 """
 
 from __future__ import annotations
@@ -41,21 +42,23 @@ _SS: list[Signature] = [("fp32", "fp32")]
 _functions: dict[str, Callable[..., tensor]] = {}
 
 
-def _define(name: str, signatures: list[Signature], body: Callable[..., tensor], does: str) -> None:
-    """Make a function that checks dtypes and brings its operands to one shape."""
+def _define(
+    name: str, signatures: list[Signature], body: Callable[..., tensor], summary: str
+) -> None:
+    """Make a function that checks dtypes and broadcasts its operands to one shape."""
 
     def function(*arguments: Any) -> tensor:
-        given = [to_tensor(a) for a in arguments]
-        if tuple(g.dtype.name for g in given) not in signatures:
-            said = " or ".join(f"({', '.join(s)})" for s in signatures)
+        operands = [to_tensor(a) for a in arguments]
+        if tuple(o.dtype.name for o in operands) not in signatures:
+            accepted = " or ".join(f"({', '.join(s)})" for s in signatures)
             raise TypeError(
-                f"libdevice.{name} takes {said}, but got ({', '.join(map(str, given))})"
+                f"libdevice.{name} takes {accepted}, but got ({', '.join(map(str, operands))})"
             )
-        return body(*broadcast_tensors(*given))
+        return body(*broadcast_tensors(*operands))
 
     listed = "; ".join(", ".join(s) for s in signatures)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{does}\n\n    Takes {listed}.\n    "
+    function.__doc__ = f"{summary}\n\n    Takes {listed}.\n    "
     _functions[name] = function
 
 
@@ -74,7 +77,7 @@ def _code(code: Code) -> Callable[..., tensor]:
 
 
 def _number(x: tensor, value: float) -> tensor:
-    """A number in the dtype of a tensor."""
+    """Return a number in the dtype of a tensor."""
     return conversion.constant(value, x.dtype)
 
 
@@ -101,7 +104,7 @@ def _exp10(x: tensor) -> tensor:
 
 
 def _round(x: tensor) -> tensor:
-    """Ties away from zero."""
+    """Round to the nearest integer, ties away from zero."""
     whole = mathematics.unary(Code.TRUNC, x)
     away = whole + _copysign(*broadcast_tensors(_number(x, 1.0), x))
     return where(mathematics.abs(x - whole) >= 0.5, away, whole)
@@ -120,6 +123,7 @@ def _is_finite(x: tensor) -> tensor:
 
 
 def _asinh(x: tensor) -> tensor:
+    # log1p keeps the digits of small numbers, which log of about 1 would lose; the square of a large one overflows.
     size = mathematics.abs(x)
     square = size * size
     small = _code(Code.LOG1P)(size + square / (1 + mathematics.sqrt(square + 1)))
@@ -152,6 +156,7 @@ def _fdim(x: tensor, y: tensor) -> tensor:
 
 
 def _popc(x: tensor) -> tensor:
+    # Sums of neighbouring fields, twice as wide each time; the product adds up the bytes in the highest one.
     bits = _unsigned(x)
     width = x.dtype.primitive_bitwidth
     every = (1 << width) - 1
@@ -162,6 +167,7 @@ def _popc(x: tensor) -> tensor:
 
 
 def _clz(x: tensor) -> tensor:
+    # Sets every bit below the highest set one; the zeros that are left are the leading ones.
     bits, shift = _unsigned(x), 1
     while shift < x.dtype.primitive_bitwidth:
         bits = bits | (bits >> shift)
@@ -175,6 +181,7 @@ def _ffs(x: tensor) -> tensor:
 
 
 def _nextafter(x: tensor, y: tensor) -> tensor:
+    # Floats of one sign are ordered as their bits are; the step from zero is the smallest subnormal.
     bits = _unsigned(x)
     top = 1 << (x.dtype.primitive_bitwidth - 1)
     grows = (x < y) == (x > 0)
@@ -240,10 +247,12 @@ def _define_elementary() -> None:
     _define("asinh", _F, _asinh, "Inverse hyperbolic sine.")
     _define("acosh", _F, _acosh, "Inverse hyperbolic cosine.")
     _define("atanh", _F, _atanh, "Inverse hyperbolic tangent.")
-    _define("isnan", _F, _is_nan, "Whether it is NaN, int1.")
-    _define("isinf", _F, _is_infinite, "Whether it is infinite, int1.")
-    _define("finitef", _S, _then(_is_finite, int1), "Whether it is finite, int1.")
-    _define("isfinited", [("fp64",)], _then(_is_finite, int1), "Whether it is finite, int1.")
+    _define("isnan", _F, _is_nan, "1 where the element is NaN, int1.")
+    _define("isinf", _F, _is_infinite, "1 where the element is infinite, int1.")
+    _define("finitef", _S, _then(_is_finite, int1), "1 where the element is finite, int1.")
+    _define(
+        "isfinited", [("fp64",)], _then(_is_finite, int1), "1 where the element is finite, int1."
+    )
     _define("signbit", _F, _then(_sign_bit, int32), "1 where the sign bit is set, int32.")
     _define("saturatef", _S, _saturate, "Between 0 and 1; NaN gives 0.")
 
@@ -264,12 +273,12 @@ def _define_fast_and_rounded() -> None:
 
 def _define_integers() -> None:
     words: list[Signature] = [("int32",), ("int64",)]
-    for name, body, does in (
-        ("popc", _popc, "How many bits are set"),
-        ("clz", _clz, "How many bits above the highest set one"),
-        ("ffs", _ffs, "Place of the lowest set bit from 1, 0 where there is none"),
+    for name, body, summary in (
+        ("popc", _popc, "Number of bits set"),
+        ("clz", _clz, "Number of bits above the highest set one"),
+        ("ffs", _ffs, "Position of the lowest set bit, counted from 1; 0 where there is none"),
     ):
-        _define(name, words, body, f"{does}, int32.")
+        _define(name, words, body, f"{summary}, int32.")
     _define("abs", [*words, *_F], _code(Code.ABS), "Absolute value.")
     pairs: list[Signature] = [(n, n) for n in ("int32", "uint32", "int64", "uint64")]
     _define("mulhi", pairs, _code(Code.MULHI), "Upper half of the product.")
@@ -305,6 +314,7 @@ _define_fast_and_rounded()
 _define_integers()
 _define_conversions()
 globals().update(_functions)
+__all__ = sorted(_functions)  # noqa: PLE0605 - a list of names that only a call can tell
 
 
 def _refused(name: str) -> Callable[..., tensor]:

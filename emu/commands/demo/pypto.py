@@ -1,4 +1,4 @@
-"""``emu demo``: two PyPTO programs in bf16 on several PEs, each compared with NumPy.
+"""Two PyPTO programs in bf16 on several PEs, each compared with NumPy.
 
 The programs are those of ``emu.pypto.programs``. No array is sent to the PEs: each makes its own part
 from a seed, or cuts it out of the file. The reference is computed in float64 from the same bf16 inputs.
@@ -10,15 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from emu.commands import weights
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -27,7 +24,7 @@ GATHER = "AllGather+MatMul"
 REDUCE = "MatMul+AllReduce+RMSNorm"
 EPSILON = 1e-6
 REPEATS = 3
-_SHAPES = ((64, 256, 256), (128, 512, 384), (256, 1024, 512))
+_SHAPE = (256, 1024, 512)
 _MAX_SIDE = 2048
 _MAX_MATRICES = 4
 
@@ -42,13 +39,13 @@ class Case:
     n: int
     n_pes: int
     file: Path | None = None
-    """Where w comes from; None: random."""
+    """File with w. Default: w is random."""
     matrix: str = ""
-    """Its name in the file."""
+    """Name of w in the file."""
 
     @property
     def tolerance(self) -> float:
-        """Largest error allowed, as :func:`error_of` measures it.
+        """Largest error that is allowed, as :func:`error_of` measures it.
 
         2^-7 for one rounding to bf16; n_pes times that for a sum over PEs, which rounds at every
         addition, and at least four times: product, residual and norm round as well.
@@ -57,33 +54,30 @@ class Case:
 
     @property
     def moved(self) -> int:
-        """Bytes that must pass between PEs at the least, over all of them."""
+        """Smallest number of bytes that must pass between PEs, over all of them."""
         share = self.m * (self.k if self.operation == GATHER else 2 * self.n)
         return share * (self.n_pes - 1) * 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a case."""
+    """Result of a case."""
 
     case: Case
     error: float
     seconds: float
-    """Of the slowest PE, in the fastest of the repeats."""
+    """Time of the slowest PE, in the fastest of the repeats."""
 
     @property
     def passed(self) -> bool:
-        """Whether the error is within the tolerance; NaN is not."""
+        """True if the error is within the tolerance; NaN is not."""
         return self.error <= self.case.tolerance
 
 
-def default_cases(n_pes: int) -> list[Case]:
-    """Return both operations on several shapes, rounded up to multiples of ``n_pes``."""
-    return [
-        Case(operation=operation, m=_up(m, n_pes), k=_up(k, n_pes), n=_up(n, n_pes), n_pes=n_pes)
-        for operation in (GATHER, REDUCE)
-        for m, k, n in _SHAPES
-    ]
+def random_case(operation: str, n_pes: int) -> Case:
+    """Return an operation on random matrices, with sides rounded up to multiples of ``n_pes``."""
+    m, k, n = (_up(side, n_pes) for side in _SHAPE)
+    return Case(operation=operation, m=m, k=k, n=n, n_pes=n_pes)
 
 
 def cases_of_file(path: Path, n_pes: int) -> tuple[list[Case], list[str]]:
@@ -94,7 +88,7 @@ def cases_of_file(path: Path, n_pes: int) -> tuple[list[Case], list[str]]:
         n_pes: Number of PEs.
 
     Returns:
-        The cases, and for the user what was left out, cut off and padded.
+        The cases, and notes for the user on what was left out, cut off and padded.
 
     Raises:
         WeightFileError: The file is broken, or has no fp32, fp16 or bf16 matrix.
@@ -126,39 +120,6 @@ def cases_of_file(path: Path, n_pes: int) -> tuple[list[Case], list[str]]:
             notes.append(f"{name}: {reduce.k - k} zero rows added for {REDUCE}")
         cases += [gather, reduce]
     return cases, notes
-
-
-def run_demo(n_pes: int, file: Path | None = None, console: Console | None = None) -> int:
-    """Run the cases with a progress bar and print a table.
-
-    Args:
-        n_pes: Number of PEs.
-        file: Take the weights from here. Default: random ones.
-        console: Where to print; default standard output.
-
-    Returns:
-        1 if an error is over its tolerance, else 0.
-
-    Raises:
-        WeightFileError: The file is broken, or has no matrix to use.
-        ExceptionGroup: A PE failed.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = console or Console(highlight=False)
-    cases, notes = (default_cases(n_pes), []) if file is None else cases_of_file(file, n_pes)
-    for note in notes:
-        console.print(note, markup=False)
-    outcomes = []
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting PEs", total=len(cases))
-        for case in cases:
-            outcomes.append(run_case(case))
-            progress.update(task, advance=1, description=case.operation)
-    _print(outcomes, console)
-    return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
 def run_case(case: Case) -> Outcome:
@@ -242,35 +203,3 @@ def _from_file(case: Case, file: Path) -> Array:
 
 def _up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
-
-
-def _print(outcomes: list[Outcome], console: Console) -> None:
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        caption="error: largest difference from NumPy in float64, relative to the element or the mean "
-        "magnitude; limit: its tolerance; ms: the slowest PE in the fastest repeat; GB/s: bytes that "
-        "must pass between PEs, over that time",
-        caption_justify="left",
-    )
-    table.add_column("operation", no_wrap=True)
-    table.add_column("m x k x n", justify="right", no_wrap=True)
-    for name in ("dtype", "PEs", "error", "limit", "ms", "GB/s", ""):
-        table.add_column(name, justify="right", no_wrap=True)
-    for outcome in outcomes:
-        case = outcome.case
-        table.add_row(
-            case.operation,
-            f"{case.m}x{case.k}x{case.n}",
-            "bf16",
-            str(case.n_pes),
-            f"{outcome.error:.4f}",
-            f"{case.tolerance:.4f}",
-            f"{outcome.seconds * 1e3:.1f}",
-            f"{case.moved / outcome.seconds / 1e9:.2f}",
-            "[green]ok[/]" if outcome.passed else "[red]WRONG[/]",
-        )
-    console.print(table)

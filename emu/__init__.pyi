@@ -1,0 +1,15 @@
+from .comm.errors import CommError as CommError
+from .comm.errors import DeadlockError as DeadlockError
+from .comm.errors import PEDiedError as PEDiedError
+from .comm.errors import PeerFailedError as PeerFailedError
+from .comm.errors import SymmetricMemoryError as SymmetricMemoryError
+from .comm.link_model import Link as Link
+from .comm.ops import AtomicOp as AtomicOp
+from .comm.ops import Cmp as Cmp
+from .comm.process.launch import launch as launch
+from .comm.world.array import SymmetricArray as SymmetricArray
+from .comm.world.world import Group as Group
+from .comm.world.world import World as World
+from .comm.world.world import world as world
+
+__version__: str

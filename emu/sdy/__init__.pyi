@@ -1,0 +1,11 @@
+from ._rules import register_rule as register_rule
+from ._text import ArgumentError as ArgumentError
+from ._text import MlirError as MlirError
+from ._text import PassFailed as PassFailed
+from ._text import parse as parse
+from ._text import to_text as to_text
+from .jax import from_jax as from_jax
+from .passes.run import run as run
+from .provenance import Explanation as Explanation
+from .provenance import ValueReport as ValueReport
+from .provenance import explain as explain
