@@ -1,29 +1,35 @@
 """Attributes of the sdy dialect: meshes, axes, shardings, sharding rules.
 
-Plain data with small questions. The algebra of axes (overlap, prefix, merge)
-is in `emu.sdy.dialect.axes`, how they are written in
-`emu.sdy.dialect.parsing` and `emu.sdy.dialect.printing`.
+Plain data with small queries. The algebra of axes (overlap, prefix, merge) is
+in ``emu.sdy.dialect.axes``, the parser in ``emu.sdy.dialect.parsing``.
+
+An attribute has three textual forms. By itself it is ``#sdy.sharding<…>`` where
+its text is one pair of angle brackets, else ``#sdy<axis_ref"x">``: that is
+``str(attribute)``. Inside another attribute of the dialect, or in an operation
+that knows which kind comes, mnemonic and dialect are left out: ``<…>``, ``"x"``.
+That is ``stripped_text()``.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import ClassVar
 
 from emu.mlir.attributes import Attribute
+from emu.mlir.text.attribute_printer import quoted, symbol_text
+from emu.sdy.dialect.text import factor_symbol, stripped_list
 
 __all__ = [
     "AllToAllParam",
     "AllToAllParamList",
     "AxisRef",
     "AxisRefList",
-    "AxisToPropagationDetails",
     "DimMapping",
     "DimensionSharding",
-    "EdgeNodeType",
-    "EdgeValueRef",
     "FactorType",
     "ListOfAxisRefLists",
     "ManualAxes",
@@ -31,14 +37,15 @@ __all__ = [
     "MeshAxis",
     "OpShardingRule",
     "PropagationDirection",
-    "PropagationEdges",
-    "PropagationOneStep",
     "SdyAttribute",
     "SubAxisInfo",
     "TensorMapping",
     "TensorSharding",
     "TensorShardingPerValue",
 ]
+
+# A text of this form can follow "#sdy." directly; any other one goes into "#sdy<…>".
+_PRETTY = re.compile(r"[A-Za-z][A-Za-z0-9_.]*(?:<.*>)?\Z", re.ASCII | re.DOTALL)
 
 
 class PropagationDirection(IntEnum):
@@ -48,13 +55,6 @@ class PropagationDirection(IntEnum):
     FORWARD = 1
     BACKWARD = 2
     BOTH = 3
-
-
-class EdgeNodeType(Enum):
-    """What an `EdgeValueRef` counts."""
-
-    OPERAND = "operand"
-    RESULT = "result"
 
 
 class FactorType(Enum):
@@ -70,18 +70,32 @@ class FactorType(Enum):
 class SdyAttribute(Attribute):
     """Base of the dialect's attributes."""
 
-    def __str__(self) -> str:
-        from emu.sdy.dialect.printing import attribute_text
+    mnemonic: ClassVar[str]
+    """The attribute's name in ``#sdy.name<…>``."""
 
-        return attribute_text(self)
+    def stripped_text(self) -> str:
+        """Return the text without ``#sdy`` and the mnemonic."""
+        return self._body()
+
+    def _body(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        body = self.mnemonic + self.stripped_text()
+        return f"#sdy.{body}" if _PRETTY.match(body) else f"#sdy<{body}>"
 
 
 @dataclass(frozen=True, slots=True)
 class MeshAxis(SdyAttribute):
     """``"x"=4``."""
 
+    mnemonic: ClassVar[str] = "mesh_axis"
+
     name: str
     size: int
+
+    def _body(self) -> str:
+        return f"{quoted(self.name)}={self.size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,8 @@ class Mesh(SdyAttribute):
 
     Device ids in their natural order are the same as none, and are dropped.
     """
+
+    mnemonic: ClassVar[str] = "mesh"
 
     axes: tuple[MeshAxis, ...]
     device_ids: tuple[int, ...] = ()
@@ -142,10 +158,18 @@ class Mesh(SdyAttribute):
             return self == other
         return self.axes == other.axes and self.is_maximal == other.is_maximal
 
+    def _body(self) -> str:
+        axes = ", ".join(axis.stripped_text() for axis in self.axes)
+        if not self.device_ids:
+            return f"<[{axes}]>"
+        return f"<[{axes}], device_ids=[{', '.join(map(str, self.device_ids))}]>"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class SubAxisInfo(SdyAttribute):
     """``(pre_size)size``: the digits of an axis after ``pre_size`` values."""
+
+    mnemonic: ClassVar[str] = "sub_axis_info"
 
     pre_size: int
     size: int
@@ -155,10 +179,15 @@ class SubAxisInfo(SdyAttribute):
         """The pre-size of the sub-axis that follows."""
         return self.pre_size * self.size
 
+    def _body(self) -> str:
+        return f"({self.pre_size}){self.size}"
+
 
 @dataclass(frozen=True, slots=True)
 class AxisRef(SdyAttribute):
     """``"x"`` or ``"x":(1)2``."""
+
+    mnemonic: ClassVar[str] = "axis_ref"
 
     name: str
     sub_axis: SubAxisInfo | None = None
@@ -167,10 +196,16 @@ class AxisRef(SdyAttribute):
         """The number of shards along it."""
         return mesh.axis_size(self.name) if self.sub_axis is None else self.sub_axis.size
 
+    def _body(self) -> str:
+        name = quoted(self.name)
+        return name if self.sub_axis is None else f"{name}:{self.sub_axis.stripped_text()}"
+
 
 @dataclass(frozen=True, slots=True)
 class DimensionSharding(SdyAttribute):
     """``{"x", "y":(2)4, ?}p1``: axes major to minor, open or closed."""
+
+    mnemonic: ClassVar[str] = "dimension_sharding"
 
     axes: tuple[AxisRef, ...] = ()
     is_closed: bool = True
@@ -201,9 +236,12 @@ class DimensionSharding(SdyAttribute):
         """The same, open."""
         return DimensionSharding(self.axes, False, self.priority)
 
-    def without_priority(self) -> DimensionSharding:
-        """The same without a priority."""
-        return DimensionSharding(self.axes, self.is_closed)
+    def _body(self) -> str:
+        items = [axis.stripped_text() for axis in self.axes]
+        if not self.is_closed:
+            items.append("?")
+        text = f"{{{', '.join(items)}}}"
+        return text if self.priority is None else f"{text}p{self.priority}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +254,8 @@ class TensorSharding(SdyAttribute):
         replicated_axes: Axes along which it must stay replicated.
         unreduced_axes: Axes along which partial results are still to be added.
     """
+
+    mnemonic: ClassVar[str] = "sharding"
 
     mesh: str | Mesh
     dims: tuple[DimensionSharding, ...] = ()
@@ -238,16 +278,6 @@ class TensorSharding(SdyAttribute):
         return not any(dim.axes for dim in self.dims)
 
     @property
-    def is_fully_replicated_and_open(self) -> bool:
-        """Whether every dimension is open and none is cut."""
-        return not any(dim.axes or dim.is_closed for dim in self.dims)
-
-    @property
-    def has_no_axes(self) -> bool:
-        """Whether it mentions no axis at all."""
-        return not (self.replicated_axes or self.unreduced_axes) and self.is_fully_replicated
-
-    @property
     def mesh_name(self) -> str:
         """The mesh's symbol; raises ValueError for an inlined mesh."""
         if isinstance(self.mesh, str):
@@ -263,18 +293,9 @@ class TensorSharding(SdyAttribute):
         """The same with other dimensions."""
         return TensorSharding(self.mesh, tuple(dims), self.replicated_axes, self.unreduced_axes)
 
-    def with_replicated(self, axes: Iterable[AxisRef]) -> TensorSharding:
-        """The same with other replicated axes."""
-        return TensorSharding(self.mesh, self.dims, tuple(axes), self.unreduced_axes)
-
     def with_unreduced(self, axes: Iterable[AxisRef]) -> TensorSharding:
         """The same with other unreduced axes."""
         return TensorSharding(self.mesh, self.dims, self.replicated_axes, tuple(axes))
-
-    def with_dim(self, index: int, dim: DimensionSharding) -> TensorSharding:
-        """The same with one other dimension."""
-        dims = (*self.dims[:index], dim, *self.dims[index + 1 :])
-        return TensorSharding(self.mesh, dims, self.replicated_axes, self.unreduced_axes)
 
     def closed(self) -> TensorSharding:
         """The same axes with every dimension closed; no replicated axes."""
@@ -306,10 +327,22 @@ class TensorSharding(SdyAttribute):
         """No axes, every dimension closed."""
         return TensorSharding(mesh, (DimensionSharding(),) * rank)
 
+    def _body(self) -> str:
+        mesh = self.mesh
+        place = f"mesh{mesh.stripped_text()}" if isinstance(mesh, Mesh) else symbol_text(mesh)
+        text = f"<{place}, [{stripped_list(self.dims)}]"
+        if self.replicated_axes:
+            text += f", replicated={{{stripped_list(self.replicated_axes)}}}"
+        if self.unreduced_axes:
+            text += f", unreduced={{{stripped_list(self.unreduced_axes)}}}"
+        return text + ">"
+
 
 @dataclass(frozen=True, slots=True)
 class TensorShardingPerValue(SdyAttribute):
     """``#sdy.sharding_per_value<[<@mesh, [..]>, ..]>``."""
+
+    mnemonic: ClassVar[str] = "sharding_per_value"
 
     shardings: tuple[TensorSharding, ...] = ()
 
@@ -320,10 +353,15 @@ class TensorShardingPerValue(SdyAttribute):
         shardings = self.shardings
         return TensorShardingPerValue((*shardings[:index], sharding, *shardings[index + 1 :]))
 
+    def _body(self) -> str:
+        return f"<[{stripped_list(self.shardings)}]>"
+
 
 @dataclass(frozen=True, slots=True)
 class DimMapping(SdyAttribute):
     """The factors of a dimension, major to minor."""
+
+    mnemonic: ClassVar[str] = "dim_mapping"
 
     factors: tuple[int, ...] = ()
 
@@ -331,10 +369,15 @@ class DimMapping(SdyAttribute):
         """Whether the factor is the last one."""
         return bool(self.factors) and self.factors[-1] == factor
 
+    def _body(self) -> str:
+        return "".join(map(factor_symbol, self.factors))
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMapping(SdyAttribute):
     """The factors of each dimension of a tensor."""
+
+    mnemonic: ClassVar[str] = "tensor_mapping"
 
     dims: tuple[DimMapping, ...] = ()
 
@@ -342,10 +385,17 @@ class TensorMapping(SdyAttribute):
         """Whether a dimension has the factor."""
         return any(factor in dim.factors for dim in self.dims)
 
+    def _body(self) -> str:
+        # A dimension without factors has an empty text, so it is written with its full name.
+        dims = (dim.stripped_text() or "#sdy.dim_mapping" for dim in self.dims)
+        return f"[{', '.join(dims)}]"
+
 
 @dataclass(frozen=True, slots=True)
 class OpShardingRule(SdyAttribute):
     """``#sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``."""
+
+    mnemonic: ClassVar[str] = "op_sharding_rule"
 
     factor_sizes: tuple[int, ...] = ()
     operands: tuple[TensorMapping, ...] = ()
@@ -395,40 +445,74 @@ class OpShardingRule(SdyAttribute):
         """Whether a dimension has more than one factor."""
         return any(len(dim.factors) > 1 for tensor in self.tensors for dim in tensor.dims)
 
+    def _body(self) -> str:
+        text = f"<({stripped_list(self.operands)})->({stripped_list(self.results)})"
+        if self.factor_sizes:
+            sizes = (f"{factor_symbol(i)}={size}" for i, size in enumerate(self.factor_sizes))
+            text += f" {{{', '.join(sizes)}}}"
+        for name in ("reduction", "need_replication", "permutation", "blocked_propagation"):
+            factors = getattr(self, name)
+            if factors:
+                text += f" {name}={{{', '.join(map(factor_symbol, factors))}}}"
+        return text + (", custom>" if self.is_custom else ">")
+
 
 @dataclass(frozen=True, slots=True)
 class ManualAxes(SdyAttribute):
     """``manual_axes={"x", "y"}``."""
 
+    mnemonic: ClassVar[str] = "manual_axes"
+
     axes: tuple[str, ...] = ()
+
+    def _body(self) -> str:
+        return f"{{{', '.join(map(quoted, self.axes))}}}"
 
 
 @dataclass(frozen=True, slots=True)
 class AxisRefList(SdyAttribute):
     """``{"x", "y"}``."""
 
+    mnemonic: ClassVar[str] = "axis_ref_list"
+
     axes: tuple[AxisRef, ...] = ()
+
+    def _body(self) -> str:
+        return f"{{{stripped_list(self.axes)}}}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListOfAxisRefLists(SdyAttribute):
     """``[{"x"}, {}]``: axes per dimension."""
 
+    mnemonic: ClassVar[str] = "list_of_axis_ref_lists"
+
     lists: tuple[tuple[AxisRef, ...], ...] = ()
+
+    def _body(self) -> str:
+        lists = (f"{{{stripped_list(axes)}}}" for axes in self.lists)
+        return f"[{', '.join(lists)}]"
 
 
 @dataclass(frozen=True, slots=True)
 class AllToAllParam(SdyAttribute):
     """``{"b"}: 0->2``."""
 
+    mnemonic: ClassVar[str] = "all_to_all_param"
+
     axes: tuple[AxisRef, ...]
     src_dim: int
     tgt_dim: int
+
+    def _body(self) -> str:
+        return f"{{{stripped_list(self.axes)}}}: {self.src_dim}->{self.tgt_dim}"
 
 
 @dataclass(frozen=True, slots=True)
 class AllToAllParamList(SdyAttribute):
     """``[{"b"}: 0->2, {"c"}: 1->3]``."""
+
+    mnemonic: ClassVar[str] = "all_to_all_param_list"
 
     params: tuple[AllToAllParam, ...] = ()
 
@@ -438,39 +522,5 @@ class AllToAllParamList(SdyAttribute):
         dims = [dim for param in params for dim in (param.src_dim, param.tgt_dim)]
         return len(set(dims)) < len(dims)
 
-    def combined_with(self, other: AllToAllParamList) -> AllToAllParamList:
-        """Both lists in one, sorted by source dimension."""
-        params = sorted(self.params + other.params, key=lambda param: param.src_dim)
-        return AllToAllParamList(tuple(params))
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeValueRef(SdyAttribute):
-    """``operand-0`` or ``result-1``: an end of an edge of propagation."""
-
-    type: EdgeNodeType
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class AxisToPropagationDetails(SdyAttribute):
-    """From where to where an axis went in a step."""
-
-    axis: AxisRef
-    source: EdgeValueRef
-    targets: tuple[EdgeValueRef, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PropagationOneStep(SdyAttribute):
-    """The axes that a step moved."""
-
-    step_index: int
-    axis_entries: tuple[AxisToPropagationDetails, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PropagationEdges(SdyAttribute):
-    """All steps at an operation."""
-
-    steps: tuple[PropagationOneStep, ...] = ()
+    def _body(self) -> str:
+        return f"[{stripped_list(self.params)}]"

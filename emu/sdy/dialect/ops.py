@@ -32,7 +32,7 @@ from emu.sdy.dialect.parsing import (
     parse_stripped_shardings,
 )
 from emu.sdy.dialect.parsing_rules import RULE_READERS
-from emu.sdy.dialect.printing import stripped, stripped_list
+from emu.sdy.dialect.text import stripped_list
 
 if TYPE_CHECKING:
     from emu.mlir.text.parser import Parser
@@ -97,7 +97,7 @@ def _write(w: Printer, op: Operation, parts: str) -> None:
 
 def _text(op: Operation, name: str) -> str:
     held = op.properties.get(name)
-    return stripped(held) if isinstance(held, SdyAttribute) else str(held)
+    return held.stripped_text() if isinstance(held, SdyAttribute) else str(held)
 
 
 # Tensor in, tensor of the same type out

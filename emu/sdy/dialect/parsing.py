@@ -1,7 +1,7 @@
 """Reading the dialect's attributes.
 
 Each function reads the stripped text of one kind of attribute (see
-`emu.sdy.dialect.printing`): that is what follows its name, or all there is of
+``emu.sdy.dialect.attributes``): that is what follows its name, or all there is of
 it inside another one.
 
 MLIR reports a wrong text once for each attribute around it: first what is
@@ -21,20 +21,22 @@ from emu.sdy.dialect.attributes import (
     AllToAllParamList,
     AxisRef,
     AxisRefList,
-    AxisToPropagationDetails,
     DimensionSharding,
-    EdgeNodeType,
-    EdgeValueRef,
     ListOfAxisRefLists,
     ManualAxes,
     Mesh,
     MeshAxis,
-    PropagationEdges,
-    PropagationOneStep,
     SdyAttribute,
     SubAxisInfo,
     TensorSharding,
     TensorShardingPerValue,
+)
+from emu.sdy.dialect.edge_attributes import (
+    AxisToPropagationDetails,
+    EdgeNodeType,
+    EdgeValueRef,
+    PropagationEdges,
+    PropagationOneStep,
 )
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
 from emu.sdy.dialect.parsing import also, maybe_whole
-from emu.sdy.dialect.printing import factor_symbol
+from emu.sdy.dialect.text import factor_symbol
 
 if TYPE_CHECKING:
     from emu.mlir.text.parser import Parser

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 
-from emu.sdy.dialect.attributes import AxisToPropagationDetails, Mesh, MeshAxis, PropagationEdges
+from emu.sdy.dialect.attributes import Mesh, MeshAxis
+from emu.sdy.dialect.edge_attributes import AxisToPropagationDetails, PropagationEdges
 
 __all__ = ["mesh_axis_problem", "mesh_problem", "propagation_edges_problem"]
 

@@ -17,19 +17,21 @@ from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.dialect.attributes import (
     AxisRef,
-    AxisToPropagationDetails,
-    EdgeNodeType,
-    EdgeValueRef,
     Mesh,
     OpShardingRule,
-    PropagationEdges,
-    PropagationOneStep,
     TensorMapping,
     TensorSharding,
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.axes import can_merge, contains, merge
 from emu.sdy.dialect.dataflow import edge_of_target, edge_op_sources, owning_op
+from emu.sdy.dialect.edge_attributes import (
+    AxisToPropagationDetails,
+    EdgeNodeType,
+    EdgeValueRef,
+    PropagationEdges,
+    PropagationOneStep,
+)
 from emu.sdy.dialect.functions import (
     func_arg_attribute,
     func_result_attribute,

@@ -10,7 +10,6 @@ from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
 from emu.sdy.dialect.meshes import find_mesh
-from emu.sdy.dialect.printing import stripped
 from emu.sdy.propagation.events import StepEvent
 from emu.sdy.provenance.history import Holder, what
 from emu.sdy.provenance.names import place_of
@@ -90,7 +89,7 @@ def _sharding(sharding: TensorSharding | None, scope: Operation) -> dict[str, An
     if mesh is None:  # a module that propagation refused
         return None
     return {
-        "text": stripped(sharding),
+        "text": sharding.stripped_text(),
         "devices": mesh.total_size,
         "ids": list(mesh.device_ids),
         "dims": [_digits(dim, mesh) for dim in sharding.dims],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import TensorSharding
-from emu.sdy.dialect.printing import factor_symbol, stripped
+from emu.sdy.dialect.text import factor_symbol
 from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.provenance.names import name_of, place_of
 
@@ -59,7 +59,7 @@ def value_text(report: ValueReport, most: int | None = None) -> str:
             why = "refused, see below" if refused else "nothing brought it an axis"
             lines.append(f"  dim {dim} (size {size}): not sharded ({why})")
         for axis, way in axes:
-            lines.append(f"  dim {dim} (size {size}): {stripped(axis)}")
+            lines.append(f"  dim {dim} (size {size}): {axis.stripped_text()}")
             if len(way) == most and way[0].step is not None:
                 lines.append(f"      … (as it came to {_holder(way[0].value)})")
             lines += [f"      {_link(link)}" for link in way]
@@ -74,7 +74,7 @@ def _axes(sharding: TensorSharding | None) -> list[tuple[object, ...]]:
 
 
 def _sharding(sharding: TensorSharding | None) -> str:
-    return "none" if sharding is None else stripped(sharding)
+    return "none" if sharding is None else sharding.stripped_text()
 
 
 def _link(link: Link) -> str:
@@ -90,7 +90,7 @@ def _link(link: Link) -> str:
 def _rejection(rejection: Rejection) -> str:
     cut = rejection.cut
     text = (
-        f"{stripped(rejection.axis)} on dim {rejection.dim} at {rejection.op.name}, "
+        f"{rejection.axis.stripped_text()} on dim {rejection.dim} at {rejection.op.name}, "
         f"factor {factor_symbol(cut.factor)}: {cut.reason.value}"
     )
     if rejection.other is not None:

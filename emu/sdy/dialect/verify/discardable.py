@@ -6,12 +6,8 @@ from emu.mlir.attributes import ArrayAttr, Attribute, TypeAttr
 from emu.mlir.diagnostics import Diagnostics
 from emu.mlir.ir import Operation
 from emu.mlir.types import FunctionType
-from emu.sdy.dialect.attributes import (
-    OpShardingRule,
-    PropagationEdges,
-    TensorSharding,
-    TensorShardingPerValue,
-)
+from emu.sdy.dialect.attributes import OpShardingRule, TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.edge_attributes import PropagationEdges
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
     PROPAGATION_EDGES,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emu.mlir.ir import Operation
-from emu.sdy.dialect.attributes import EdgeNodeType, EdgeValueRef, Mesh, PropagationEdges
+from emu.sdy.dialect.attributes import Mesh
+from emu.sdy.dialect.edge_attributes import EdgeNodeType, EdgeValueRef, PropagationEdges
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of

@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
 from emu.mlir.ir import Operation, Value
-from emu.sdy.dialect.attributes import PropagationEdges, TensorSharding
+from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.dataflow import (
     data_flow_edge_of,
     edge_owners,
     is_data_flow_op,
     set_edge_owner_shardings,
 )
+from emu.sdy.dialect.edge_attributes import PropagationEdges
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
     BLOCK_ARG_SHARDING_ORIGINS,
