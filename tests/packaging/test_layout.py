@@ -94,11 +94,11 @@ def test_the_sdist_holds_every_source_once(sdist):
     assert sources == sorted(in_package(path) for path in all_sources())
 
 
-def test_the_wheel_holds_the_package_and_py_typed_and_nothing_else(wheel):
+def test_the_wheel_holds_the_package_its_data_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
     expected = [in_package(path) for path in all_sources()]
-    assert sorted(names) == sorted([*expected, "emu/py.typed"])
+    assert sorted(names) == sorted([*expected, "emu/py.typed", "emu/sdy/provenance/page.html"])
 
 
 def test_the_wheel_imports_from_anywhere(wheel, tmp_path):

@@ -22,7 +22,7 @@ from emu.sdy.dialect.shardings import remove_sharding_rules
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.save_module import SaveModule
 from emu.sdy.propagation.driver import Driver
-from emu.sdy.propagation.event_emitter import Teller
+from emu.sdy.propagation.event_emitter import EventEmitter
 from emu.sdy.propagation.groups import ShardingGroups
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.propagation.priorities import ROUNDS, UserPriorities, everywhere
@@ -88,18 +88,18 @@ class _Propagate(ModulePass):
         driver = Driver(op, groups, session.diagnostics, conservative=self.conservative_propagation)
         if tracker.is_wanted:
             driver.observers.append(tracker.visited)
-        teller = None
+        emitter = None
         if session.listener is not None:
-            teller = Teller(op, groups, session.listener)
-            teller.tell_initial(grouped)
-            driver.observers.append(teller.visited)
-        self.propagate(driver, teller)
+            emitter = EventEmitter(op, groups, session.listener)
+            emitter.emit_initial(grouped)
+            driver.observers.append(emitter.emit_visit)
+        self.propagate(driver, emitter)
         if not self.keep_sharding_rules:
             remove_sharding_rules(op)
         tracker.save()
 
     @abstractmethod
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run fixpoints."""
 
 
@@ -110,7 +110,7 @@ class BasicPropagate(_Propagate):
 
     name: ClassVar[str] = "sdy-basic-propagate"
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run one fixpoint."""
         driver.run(StrategyName.BASIC, everywhere)
 
@@ -128,7 +128,7 @@ class AggressivePropagate(_Propagate):
 
     propagation_strategy: PropagationStrategy = PropagationStrategy.AGGRESSIVE
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run a fixpoint for each strategy."""
         for strategy in self.propagation_strategy.parts:
             driver.run(strategy, everywhere)
@@ -148,7 +148,7 @@ class OpPriorityPropagate(AggressivePropagate):
 
     run_op_priority_propagation: bool = True
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run the fixpoints of each round."""
         self._run_rounds(driver, 0)
 
@@ -173,18 +173,18 @@ class UserPriorityPropagate(OpPriorityPropagate):
 
     dump_index: int = 0
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run the rounds for each priority."""
         priorities = UserPriorities(driver.module, driver.table)
-        if teller is not None:
-            teller.tell_restored(0, priorities.changed)
+        if emitter is not None:
+            emitter.emit_restored(0, priorities.changed)
         self._run_rounds(driver, 0)
         previous = 0
         for priority in priorities:
             self._dump(driver, previous)
             restored = priorities.restore(priority)
-            if teller is not None:
-                teller.tell_restored(priority, restored)
+            if emitter is not None:
+                emitter.emit_restored(priority, restored)
             self._run_rounds(driver, priority)
             previous = priority
 

@@ -1,4 +1,4 @@
-"""What propagation tells a listener."""
+"""Events that propagation reports to a listener."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.import_.pipeline import ImportPipeline
 from emu.sdy.passes.propagate import AggressivePropagate, BasicPropagate, UserPriorityPropagate
 from emu.sdy.passes.text import parse_pipeline
-from emu.sdy.propagation.events import CutReason, SeedEvent, StepEvent
+from emu.sdy.propagation.events import ConflictReason, SeedEvent, StepEvent
 from emu.sdy.propagation.projection import Prefix, list_prefix
 
 COMPUTATIONS = ("sdy.manual_computation", "sdy.named_computation")
@@ -88,9 +88,12 @@ def test_a_step_says_what_changed_and_why_something_did_not():
     (step,) = [step for step in recorder.steps if step.op is add]
     assert (step.kind, step.round, step.before) == ("op", (0, 0), step.after)
     assert (step.operands, step.results) == (add.operands, tuple(add.results))
-    assert [(cut.tensor, cut.reason, cut.source, cut.other_tensor) for cut in step.cuts] == [
-        (1, CutReason.RESULT_LIMITS, 0, 2),
-        (2, CutReason.CLOSED, 0, 2),
+    assert [
+        (conflict.tensor, conflict.reason, conflict.source, conflict.other_tensor)
+        for conflict in step.conflicts
+    ] == [
+        (1, ConflictReason.RESULT_LIMITS, 0, 2),
+        (2, ConflictReason.CLOSED, 0, 2),
     ]
 
 
@@ -166,7 +169,9 @@ def test_rounds_and_directions_are_told():
     steps = [s for s in recorder.steps if s.op.name == "stablehlo.broadcast_in_dim"]
     assert [s.round for s in steps] == [(0, n) for n in range(5)]
     assert [s.directions[0].name for s in steps] == ["NONE", "NONE", "BACKWARD", "BACKWARD", "BOTH"]
-    assert [[cut.reason for cut in s.cuts] for s in steps] == [[CutReason.DIRECTION]] * 4 + [[]]
+    assert [[conflict.reason for conflict in s.conflicts] for s in steps] == [
+        [ConflictReason.DIRECTION]
+    ] * 4 + [[]]
 
 
 def check(module, recorder):
@@ -179,10 +184,10 @@ def check(module, recorder):
             op = op if op.name == "func.func" else op.ancestor("func.func")
             assert func_result_sharding(op, result) == sharding
     for step in recorder.steps:
-        assert step.cuts or step.before != step.after
-        for cut in step.cuts:
-            assert step.directions[cut.factor] is not None
-            assert 0 <= cut.tensor < len(step.after)
+        assert step.conflicts or step.before != step.after
+        for conflict in step.conflicts:
+            assert step.directions[conflict.factor] is not None
+            assert 0 <= conflict.tensor < len(step.after)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
