@@ -93,7 +93,7 @@ def from_jax(
 
 
 def legalized_text(lowered: Any, *, locations: bool) -> str | None:
-    """The text of what ``jax.jit(f).lower()`` gives, with StableHLO for CHLO.
+    """Return the text of what ``jax.jit(f).lower()`` gives, with StableHLO for CHLO.
 
     None if there is no CHLO in it, or if jaxlib has no form for an operation.
     """

@@ -158,7 +158,7 @@ def _value(word: str, value: str | None, rest: list[str]) -> str:
 
 
 def pass_list() -> str:
-    """The passes with their options and what they do, a few lines each."""
+    """Return the passes with their options and what they do, a few lines each."""
     import dataclasses
 
     lines = []

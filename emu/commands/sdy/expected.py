@@ -80,7 +80,7 @@ def check_expected(text: str, diagnostics: Iterable[Diagnostic]) -> list[str]:
 
 
 def line_of(location: Location) -> int | None:
-    """The line of the first place in a file that a location holds."""
+    """Return the line of the first place in a file that a location holds."""
     if isinstance(location, FileLoc):
         return location.line
     if isinstance(location, NameLoc):
@@ -93,7 +93,7 @@ def line_of(location: Location) -> int | None:
 
 
 def _announced(text: str) -> list[_Expected]:
-    """The announcements.
+    """Return the announcements.
 
     ``@below`` and ``@above`` mean the next and the last line that announces
     nothing itself.
@@ -126,6 +126,6 @@ def _announced(text: str) -> list[_Expected]:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern of literal text with ``{{regular expressions}}`` in it."""
+    """Return a pattern of literal text with ``{{regular expressions}}`` in it."""
     parts = re.split(r"\{\{(.*?)\}\}", text)
     return re.compile("".join(f"({p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))

@@ -9,7 +9,7 @@ __all__ = ["open_to_write", "read_text"]
 
 
 def read_text(file: str) -> str:
-    """The text of a file; of standard input if it is "-".
+    """Return the text of a file; of standard input if it is "-".
 
     Raises:
         OSError: It cannot be read, or is not UTF-8.
@@ -29,7 +29,7 @@ def read_text(file: str) -> str:
 
 
 def open_to_write(file: str) -> TextIO:
-    """A file to write text to.
+    """Return a file to write text to.
 
     Raises:
         OSError: It cannot be written.

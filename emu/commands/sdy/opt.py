@@ -62,7 +62,7 @@ def _run(text: str, options: OptArguments, out: TextIO, err: TextIO) -> int:
 
 
 def split(text: str) -> list[str]:
-    """The parts between marker lines, each at the lines it has in the whole."""
+    """Return the parts between marker lines, each at the lines it has in the whole."""
     parts = []
     start = 0
     for end in [*(m.span() for m in _MARKER.finditer(text)), (len(text), 0)]:

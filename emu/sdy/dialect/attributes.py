@@ -118,7 +118,7 @@ class Mesh(SdyAttribute):
 
     @property
     def total_size(self) -> int:
-        """The number of devices."""
+        """Number of devices."""
         return math.prod(axis.size for axis in self.axes)
 
     @property
@@ -132,18 +132,18 @@ class Mesh(SdyAttribute):
         return not self.axes and len(self.device_ids) == 1
 
     def has_axis(self, name: str) -> bool:
-        """Whether it has an axis of that name."""
+        """Return whether it has an axis of that name."""
         return any(axis.name == name for axis in self.axes)
 
     def axis_size(self, name: str) -> int:
-        """The size of an axis; raises KeyError for a name it does not have."""
+        """Return the size of an axis; raises KeyError for a name it does not have."""
         for axis in self.axes:
             if axis.name == name:
                 return axis.size
         raise KeyError(name)
 
     def axis_index(self, name: str) -> int:
-        """The position of an axis; raises KeyError for a name it does not have."""
+        """Return the position of an axis; raises KeyError for a name it does not have."""
         for index, axis in enumerate(self.axes):
             if axis.name == name:
                 return index
@@ -176,7 +176,7 @@ class SubAxisInfo(SdyAttribute):
 
     @property
     def next_pre_size(self) -> int:
-        """The pre-size of the sub-axis that follows."""
+        """Pre-size of the sub-axis that follows."""
         return self.pre_size * self.size
 
     def _body(self) -> str:
@@ -193,7 +193,7 @@ class AxisRef(SdyAttribute):
     sub_axis: SubAxisInfo | None = None
 
     def size(self, mesh: Mesh) -> int:
-        """The number of shards along it."""
+        """Return the number of shards along it."""
         return mesh.axis_size(self.name) if self.sub_axis is None else self.sub_axis.size
 
     def _body(self) -> str:
@@ -213,7 +213,7 @@ class DimensionSharding(SdyAttribute):
 
     @property
     def priority_or_default(self) -> int:
-        """The priority, 0 where none is given."""
+        """Priority, 0 where none is given."""
         return 0 if self.priority is None else self.priority
 
     def sharded_size(self, mesh: Mesh) -> int:
@@ -221,19 +221,19 @@ class DimensionSharding(SdyAttribute):
         return math.prod(axis.size(mesh) for axis in self.axes)
 
     def take_front(self, count: int) -> DimensionSharding:
-        """The same with the first ``count`` axes only."""
+        """Return the same with the first ``count`` axes only."""
         return DimensionSharding(self.axes[:count], self.is_closed, self.priority)
 
     def drop_front(self, count: int) -> DimensionSharding:
-        """The same without the first ``count`` axes."""
+        """Return the same without the first ``count`` axes."""
         return DimensionSharding(self.axes[count:], self.is_closed, self.priority)
 
     def closed(self) -> DimensionSharding:
-        """The same, closed."""
+        """Return the same, closed."""
         return DimensionSharding(self.axes, True, self.priority)
 
     def opened(self) -> DimensionSharding:
-        """The same, open."""
+        """Return the same, open."""
         return DimensionSharding(self.axes, False, self.priority)
 
     def _body(self) -> str:
@@ -264,7 +264,7 @@ class TensorSharding(SdyAttribute):
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.dims)
 
     @property
@@ -279,31 +279,31 @@ class TensorSharding(SdyAttribute):
 
     @property
     def mesh_name(self) -> str:
-        """The mesh's symbol; raises ValueError for an inlined mesh."""
+        """Mesh's symbol; raises ValueError for an inlined mesh."""
         if isinstance(self.mesh, str):
             return self.mesh
         raise ValueError("the sharding has its mesh inlined")
 
     def all_axes(self) -> list[AxisRef]:
-        """Axes of the dimensions, replicated and unreduced ones, in that order."""
+        """Return axes of the dimensions, replicated and unreduced ones, in that order."""
         axes = [axis for dim in self.dims for axis in dim.axes]
         return [*axes, *self.replicated_axes, *self.unreduced_axes]
 
     def with_dims(self, dims: Sequence[DimensionSharding]) -> TensorSharding:
-        """The same with other dimensions."""
+        """Return the same with other dimensions."""
         return TensorSharding(self.mesh, tuple(dims), self.replicated_axes, self.unreduced_axes)
 
     def with_unreduced(self, axes: Iterable[AxisRef]) -> TensorSharding:
-        """The same with other unreduced axes."""
+        """Return the same with other unreduced axes."""
         return TensorSharding(self.mesh, self.dims, self.replicated_axes, tuple(axes))
 
     def closed(self) -> TensorSharding:
-        """The same axes with every dimension closed; no replicated axes."""
+        """Return the same axes with every dimension closed; no replicated axes."""
         dims = tuple(dim.closed() for dim in self.dims)
         return TensorSharding(self.mesh, dims, (), self.unreduced_axes)
 
     def opened(self) -> TensorSharding:
-        """The same with every dimension open."""
+        """Return the same with every dimension open."""
         dims = tuple(dim.opened() for dim in self.dims)
         return TensorSharding(self.mesh, dims, self.replicated_axes, self.unreduced_axes)
 
@@ -313,18 +313,18 @@ class TensorSharding(SdyAttribute):
         axes_per_dim: Iterable[Iterable[AxisRef]],
         unreduced_axes: Iterable[AxisRef] = (),
     ) -> TensorSharding:
-        """A closed dimension for each list of axes."""
+        """Return a closed dimension for each list of axes."""
         dims = tuple(DimensionSharding(tuple(axes)) for axes in axes_per_dim)
         return TensorSharding(mesh, dims, (), tuple(unreduced_axes))
 
     @staticmethod
     def fully_open(rank: int, mesh: str | Mesh) -> TensorSharding:
-        """No axes, every dimension open."""
+        """Return no axes, every dimension open."""
         return TensorSharding(mesh, (DimensionSharding(is_closed=False),) * rank)
 
     @staticmethod
     def fully_closed(rank: int, mesh: str | Mesh) -> TensorSharding:
-        """No axes, every dimension closed."""
+        """Return no axes, every dimension closed."""
         return TensorSharding(mesh, (DimensionSharding(),) * rank)
 
     def _body(self) -> str:
@@ -347,7 +347,7 @@ class TensorShardingPerValue(SdyAttribute):
     shardings: tuple[TensorSharding, ...] = ()
 
     def with_sharding(self, index: int, sharding: TensorSharding) -> TensorShardingPerValue:
-        """The same with one other sharding."""
+        """Return the same with one other sharding."""
         if self.shardings[index] == sharding:
             return self
         shardings = self.shardings
@@ -366,7 +366,7 @@ class DimMapping(SdyAttribute):
     factors: tuple[int, ...] = ()
 
     def is_minor_most(self, factor: int) -> bool:
-        """Whether the factor is the last one."""
+        """Return whether the factor is the last one."""
         return bool(self.factors) and self.factors[-1] == factor
 
     def _body(self) -> str:
@@ -382,7 +382,7 @@ class TensorMapping(SdyAttribute):
     dims: tuple[DimMapping, ...] = ()
 
     def contains_factor(self, factor: int) -> bool:
-        """Whether a dimension has the factor."""
+        """Return whether a dimension has the factor."""
         return any(factor in dim.factors for dim in self.dims)
 
     def _body(self) -> str:
@@ -407,7 +407,7 @@ class OpShardingRule(SdyAttribute):
     is_custom: bool = False
 
     def factor_type(self, factor: int) -> FactorType:
-        """The kind of a factor."""
+        """Return the kind of a factor."""
         if factor in self.reduction:
             return FactorType.REDUCTION
         if factor in self.need_replication:
@@ -418,21 +418,21 @@ class OpShardingRule(SdyAttribute):
 
     @property
     def tensors(self) -> tuple[TensorMapping, ...]:
-        """The mappings of the operands, then of the results."""
+        """Mappings of the operands, then of the results."""
         return self.operands + self.results
 
     def is_in_all_non_scalar_tensors(self, factor: int) -> bool:
-        """Whether each tensor that has dimensions has the factor."""
+        """Return whether each tensor that has dimensions has the factor."""
         return all(t.contains_factor(factor) for t in self.tensors if t.dims)
 
     def is_batching_factor(self, factor: int) -> bool:
-        """Whether it is a pass-through factor of all non-scalar tensors."""
+        """Return whether it is a pass-through factor of all non-scalar tensors."""
         passes = self.factor_type(factor) is FactorType.PASS_THROUGH
         return passes and self.is_in_all_non_scalar_tensors(factor)
 
     @property
     def batching_factors(self) -> list[int]:
-        """The batching factors, in order."""
+        """Batching factors, in order."""
         return [f for f in range(len(self.factor_sizes)) if self.is_batching_factor(f)]
 
     @property
@@ -517,7 +517,7 @@ class AllToAllParamList(SdyAttribute):
     params: tuple[AllToAllParam, ...] = ()
 
     def overlaps(self, other: AllToAllParamList) -> bool:
-        """Whether a dimension occurs twice in the two lists together."""
+        """Return whether a dimension occurs twice in the two lists together."""
         params = self.params + other.params
         dims = [dim for param in params for dim in (param.src_dim, param.tgt_dim)]
         return len(set(dims)) < len(dims)

@@ -9,7 +9,7 @@ the full axis is ``[1, n)``, one contains another if the interval does, and they
 can live side by side if one set of factors has the ends of both, that is if
 each end divides the next one.
 
-All functions take and give `AxisRef` values or sequences of them. Those that
+All functions take and give ``AxisRef`` values or sequences of them. Those that
 have no mesh among their arguments work without knowing how large an axis is.
 """
 
@@ -67,12 +67,12 @@ def sub_axis(name: str, pre_size: int, size: int) -> AxisRef:
 
 
 def pre_size(axis: AxisRef) -> int:
-    """The pre-size of a sub-axis; 1 for a full axis."""
+    """Return the pre-size of a sub-axis; 1 for a full axis."""
     return 1 if axis.sub_axis is None else axis.sub_axis.pre_size
 
 
 def next_pre_size(axis: AxisRef, mesh: Mesh) -> int:
-    """The pre-size of what follows a sub-axis; the size of a full axis."""
+    """Return the pre-size of what follows a sub-axis; the size of a full axis."""
     sub = axis.sub_axis
     return mesh.axis_size(axis.name) if sub is None else sub.pre_size * sub.size
 
@@ -92,7 +92,7 @@ def axis_key(axis: AxisRef) -> tuple[str, int, float]:
 
 
 def sort_key(mesh: Mesh) -> Callable[[AxisRef], tuple[int, int, float]]:
-    """A sort key by the mesh's order of axes, then as `axis_key`."""
+    """Return a sort key by the mesh's order of axes, then as ``axis_key``."""
     places = {axis.name: place for place, axis in enumerate(mesh.axes)}
 
     def key(axis: AxisRef) -> tuple[int, int, float]:
@@ -113,7 +113,7 @@ def list_key(axes: Sequence[AxisRef]) -> tuple[int, list[tuple[str, int, float]]
 
 
 def contains(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether ``other`` is ``axis`` or what splitting it may give."""
+    """Return whether ``other`` is ``axis`` or what splitting it may give."""
     if axis.name != other.name:
         return False
     a, b = axis.sub_axis, other.sub_axis
@@ -125,32 +125,32 @@ def contains(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def strictly_contains(axis: AxisRef, other: AxisRef) -> bool:
-    """`contains`, and they are not equal."""
+    """``contains``, and they are not equal."""
     return axis != other and contains(axis, other)
 
 
 def is_prefix(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether ``axis`` is ``other`` or the major part of a split of it."""
+    """Return whether ``axis`` is ``other`` or the major part of a split of it."""
     return contains(other, axis) and pre_size(axis) == pre_size(other)
 
 
 def is_strict_prefix(axis: AxisRef, other: AxisRef) -> bool:
-    """`is_prefix`, and they are not equal."""
+    """``is_prefix``, and they are not equal."""
     return axis != other and is_prefix(axis, other)
 
 
 def is_suffix(axis: AxisRef, other: AxisRef, mesh: Mesh) -> bool:
-    """Whether ``axis`` is ``other`` or the minor part of a split of it."""
+    """Return whether ``axis`` is ``other`` or the minor part of a split of it."""
     return contains(other, axis) and next_pre_size(axis, mesh) == next_pre_size(other, mesh)
 
 
 def is_strict_suffix(axis: AxisRef, other: AxisRef, mesh: Mesh) -> bool:
-    """`is_suffix`, and they are not equal."""
+    """``is_suffix``, and they are not equal."""
     return axis != other and is_suffix(axis, other, mesh)
 
 
 def overlaps(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether they are of one axis and share a part of it."""
+    """Return whether they are of one axis and share a part of it."""
     if axis.name != other.name:
         return False
     a, b = axis.sub_axis, other.sub_axis
@@ -160,7 +160,7 @@ def overlaps(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def _intervals_fit(a: SubAxisInfo, b: SubAxisInfo) -> bool:
-    """Whether one split of the axis has the ends of both sub-axes."""
+    """Return whether one split of the axis has the ends of both sub-axes."""
     low, high = sorted((a.pre_size, b.pre_size))
     low_end, high_end = sorted((a.next_pre_size, b.next_pre_size))
     if low_end > high:
@@ -169,7 +169,7 @@ def _intervals_fit(a: SubAxisInfo, b: SubAxisInfo) -> bool:
 
 
 def can_coexist(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether one split of the mesh has both.
+    """Return whether one split of the mesh has both.
 
     If they overlap, what they share and what is left over must be (sub-)axes;
     otherwise what lies between them must be one.
@@ -181,7 +181,7 @@ def can_coexist(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
-    """The part that both have; None if there is none or they cannot coexist."""
+    """Return the part that both have; None if there is none or they cannot coexist."""
     if axis.name != other.name:
         return None
     a, b = axis.sub_axis, other.sub_axis
@@ -196,7 +196,7 @@ def overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
 
 
 def prefix_without_overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
-    """The largest prefix of ``axis`` that shares nothing with ``other``.
+    """Return the largest prefix of ``axis`` that shares nothing with ``other``.
 
     None if there is no such prefix or they cannot coexist.
     """
@@ -211,7 +211,7 @@ def prefix_without_overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
 
 
 def suffix_without_overlap(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef | None:
-    """The largest suffix of ``axis`` that shares nothing with ``other``.
+    """Return the largest suffix of ``axis`` that shares nothing with ``other``.
 
     None if there is no such suffix or they cannot coexist.
     """
@@ -226,7 +226,7 @@ def suffix_without_overlap(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef
 
 
 def greatest_common_prefix(axis: AxisRef, other: AxisRef) -> AxisRef | None:
-    """The shorter one where it is a prefix of the other, else None."""
+    """Return the shorter one where it is a prefix of the other, else None."""
     if not can_coexist(axis, other):
         return None
     if is_prefix(axis, other):
@@ -237,7 +237,7 @@ def greatest_common_prefix(axis: AxisRef, other: AxisRef) -> AxisRef | None:
 
 
 def can_merge(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether ``other`` is the sub-axis that follows the sub-axis ``axis``."""
+    """Return whether ``other`` is the sub-axis that follows the sub-axis ``axis``."""
     a, b = axis.sub_axis, other.sub_axis
     if a is None or b is None or axis.name != other.name:
         return False
@@ -245,7 +245,7 @@ def can_merge(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def merge(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef:
-    """What consecutive sub-axes (see `can_merge`) are together."""
+    """What consecutive sub-axes (see ``can_merge``) are together."""
     a, b = axis.sub_axis, other.sub_axis
     if a is None or b is None or not can_merge(axis, other):
         raise ValueError(f"{axis} and {other} are not consecutive sub-axes")
@@ -259,7 +259,7 @@ def merge(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef:
 
 
 def total_size(axes: Iterable[AxisRef], mesh: Mesh) -> int:
-    """The product of the sizes."""
+    """Return the product of the sizes."""
     size = 1
     for axis in axes:
         size *= axis.size(mesh)
@@ -267,7 +267,7 @@ def total_size(axes: Iterable[AxisRef], mesh: Mesh) -> int:
 
 
 def expanded_size(axes: Iterable[AxisRef], prefix: Iterable[AxisRef], mesh: Mesh) -> int:
-    """The product of the sizes behind a prefix of the list."""
+    """Return the product of the sizes behind a prefix of the list."""
     return total_size(axes, mesh) // total_size(prefix, mesh)
 
 
@@ -288,7 +288,7 @@ def sort_and_merge(axes: Iterable[AxisRef], mesh: Mesh) -> list[AxisRef]:
 
 
 def lists_overlap(axes: Iterable[AxisRef], others: Sequence[AxisRef]) -> bool:
-    """Whether any of ``axes`` overlaps any of ``others``."""
+    """Return whether any of ``axes`` overlaps any of ``others``."""
     return any(overlaps(axis, other) for axis in axes for other in others)
 
 
@@ -301,7 +301,7 @@ def first_overlapping(axis: AxisRef, ordered: Sequence[AxisRef]) -> int | None:
 
 
 def prefix_without_overlap_of_list(axis: AxisRef, others: Iterable[AxisRef]) -> AxisRef | None:
-    """The largest prefix of ``axis`` that overlaps none of ``others``."""
+    """Return the largest prefix of ``axis`` that overlaps none of ``others``."""
     prefix: AxisRef | None = axis
     for other in others:
         # The common case, other axes altogether, costs one comparison.
@@ -311,7 +311,7 @@ def prefix_without_overlap_of_list(axis: AxisRef, others: Iterable[AxisRef]) -> 
 
 
 def truncate_by_overlaps(axes: Sequence[AxisRef], others: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
-    """The largest prefix of the list that overlaps none of ``others``.
+    """Return the largest prefix of the list that overlaps none of ``others``.
 
     The axis at which it is cut may leave a prefix of its own behind.
     """
@@ -327,7 +327,7 @@ def truncate_by_overlaps(axes: Sequence[AxisRef], others: Sequence[AxisRef]) -> 
 def common_prefix_of_lists(
     axes: Iterable[AxisRef], others: Iterable[AxisRef]
 ) -> tuple[AxisRef, ...]:
-    """The greatest list that is a prefix of both; its last axis may be a part."""
+    """Return the greatest list that is a prefix of both; its last axis may be a part."""
     common: list[AxisRef] = []
     for axis, other in zip(axes, others, strict=False):
         if axis == other:
@@ -341,7 +341,7 @@ def common_prefix_of_lists(
 
 
 def is_strict_prefix_of_list(axes: Sequence[AxisRef], others: Sequence[AxisRef]) -> bool:
-    """Whether a list is a prefix of another and not equal to it.
+    """Return whether a list is a prefix of another and not equal to it.
 
     All but the last axis must be equal; the last may be a prefix of its
     counterpart.
@@ -385,7 +385,7 @@ def axis_set_difference(
 
 
 def ordered_axes(of: TensorSharding | Iterable[AxisRef], mesh: Mesh) -> list[AxisRef]:
-    """All axes of the mesh, cut wherever one of the given axes begins or ends.
+    """Return all axes of the mesh, cut wherever one of the given axes begins or ends.
 
     Args:
         of: Axes, or a sharding, of which the dimensions' and the unreduced
@@ -412,7 +412,7 @@ def ordered_axes(of: TensorSharding | Iterable[AxisRef], mesh: Mesh) -> list[Axi
 
 
 def replica_groups(reduction_axes: Sequence[AxisRef], mesh: Mesh) -> list[list[int]]:
-    """The groups of devices that differ only along the given axes.
+    """Return the groups of devices that differ only along the given axes.
 
     Args:
         reduction_axes: The axes, which may not overlap; devices of a group are

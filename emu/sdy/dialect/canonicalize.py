@@ -1,7 +1,7 @@
 """Rewrites that make a program simpler and leave what it computes as it is.
 
 Two groups of them have a label, by which a pipeline can ask for these only:
-`RESHARD` and `COLLECTIVE`. The rest is tried only when all are asked for.
+``RESHARD`` and ``COLLECTIVE``. The rest is tried only when all are asked for.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _reduce_of_sharded_to_unreduced(op: Operation, rewriter: Rewriter) -> bool:
 
 
 def _all_to_all_of_all_to_all(op: Operation, rewriter: Rewriter) -> bool:
-    """Two that touch no dimension both are one."""
+    """Return two that touch no dimension both are one."""
     inner = _operand(op, "sdy.all_to_all")
     if inner is None or not inner.result.has_one_use:
         return False
@@ -356,7 +356,7 @@ def _labelled() -> list[_Labelled]:
 def canonicalization_patterns(
     enabled: Collection[str] = (), disabled: Collection[str] = ()
 ) -> PatternSet:
-    """The patterns, all of them or those of some labels.
+    """Return the patterns, all of them or those of some labels.
 
     Args:
         enabled: Labels; if there are any, only patterns that have one of them.

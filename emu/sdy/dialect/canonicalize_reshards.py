@@ -54,7 +54,7 @@ def _root(value: Value) -> Value:
 
 
 def _sharding_at_root(sharding: TensorSharding, value: Value) -> TensorSharding:
-    """The sharding with its dimensions as they were before the transposes.
+    """Return the sharding with its dimensions as they were before the transposes.
 
     Reshapes that keep the rank are passed; at one that does not the way ends. A
     sharding on one device has no dimensions, and is the same anywhere.
@@ -80,7 +80,7 @@ def _rank(value: Value) -> int:
 
 
 def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value | None:
-    """The result of an earlier reshard of the block that does what is wanted."""
+    """Return the result of an earlier reshard of the block that does what is wanted."""
     pending, seen = [root], set[Value]()
     while pending:
         value = pending.pop()
@@ -106,7 +106,7 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
 def _cuts_alike(
     sharding: TensorSharding, type_: Type, wanted: TensorSharding, current: Operation
 ) -> bool:
-    """Whether both cut the elements, taken in row-major order, alike."""
+    """Return whether both cut the elements, taken in row-major order, alike."""
     wanted_type = current.result.type
     if sharding == wanted and type_ == wanted_type:
         return True

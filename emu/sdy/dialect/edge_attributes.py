@@ -19,7 +19,7 @@ __all__ = [
 
 
 class EdgeNodeType(Enum):
-    """What an `EdgeValueRef` counts."""
+    """What an ``EdgeValueRef`` counts."""
 
     OPERAND = "operand"
     RESULT = "result"

@@ -42,7 +42,7 @@ _EMPTY = DictAttr(())
 
 
 def function_type(func: Operation) -> FunctionType:
-    """The type of a ``func.func``."""
+    """Return the type of a ``func.func``."""
     held = func.properties.get("function_type")
     if isinstance(held, TypeAttr) and isinstance(held.type, FunctionType):
         return held.type
@@ -89,12 +89,12 @@ def _set(
 
 
 def func_arg_attribute(func: Operation, index: int, name: str) -> Attribute | None:
-    """An attribute of an argument, or None."""
+    """Return an attribute of an argument, or None."""
     return _get(func, "arg_attrs", index, name)
 
 
 def func_result_attribute(func: Operation, index: int, name: str) -> Attribute | None:
-    """An attribute of a result, or None."""
+    """Return an attribute of a result, or None."""
     return _get(func, "res_attrs", index, name)
 
 
@@ -139,7 +139,7 @@ def modify_result_attributes(func: Operation, change: Modify) -> None:
 
 
 def func_arg_sharding(func: Operation, index: int) -> TensorSharding | None:
-    """The sharding of an argument, or None."""
+    """Return the sharding of an argument, or None."""
     held = _get(func, "arg_attrs", index, SHARDING)
     return held if isinstance(held, TensorSharding) else None
 
@@ -150,7 +150,7 @@ def set_func_arg_sharding(func: Operation, index: int, sharding: TensorSharding 
 
 
 def func_result_sharding(func: Operation, index: int) -> TensorSharding | None:
-    """The sharding of a result, or None."""
+    """Return the sharding of a result, or None."""
     held = _get(func, "res_attrs", index, SHARDING)
     return held if isinstance(held, TensorSharding) else None
 
@@ -173,7 +173,7 @@ def set_func_result_shardings(func: Operation, shardings: TensorShardingPerValue
 
 
 def func_arg_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
-    """The shardings of all arguments, open for those that have none.
+    """Return the shardings of all arguments, open for those that have none.
 
     None unless one has a sharding whose mesh is not maximal.
     """
@@ -182,7 +182,7 @@ def func_arg_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue 
 
 
 def func_result_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
-    """The shardings of all results; as `func_arg_shardings`."""
+    """Return the shardings of all results; as ``func_arg_shardings``."""
     types = function_type(func).results
     return _filled([func_result_sharding(func, i) for i in range(len(types))], types, scope)
 
@@ -207,7 +207,7 @@ def _filled(
 
 
 def find_function(table: SymbolTable, name: str) -> Operation:
-    """The function of that name; raises ValueError if there is none."""
+    """Return the function of that name; raises ValueError if there is none."""
     op = table.lookup(name)
     if op is None or op.name != "func.func":
         raise ValueError(f"Failed to lookup function: {name}")
@@ -215,7 +215,7 @@ def find_function(table: SymbolTable, name: str) -> Operation:
 
 
 def callee_name(call: Operation) -> str:
-    """The name of the function that a ``func.call`` calls."""
+    """Return the name of the function that a ``func.call`` calls."""
     callee = call.properties.get("callee")
     if isinstance(callee, SymbolRefAttr):
         return callee.root
@@ -223,7 +223,7 @@ def callee_name(call: Operation) -> str:
 
 
 def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostics) -> Operation:
-    """The only function of a module, or else the one called ``main``.
+    """Return the only function of a module, or else the one called ``main``.
 
     Args:
         module: The module.
@@ -244,13 +244,13 @@ def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostic
 
 
 def original_func_name(func: Operation) -> str:
-    """The name that a function had before it was cloned."""
+    """Return the name that a function had before it was cloned."""
     held = func.attributes.get(ORIGINAL_FUNC_NAME)
     return held.value if isinstance(held, StringAttr) else func.symbol_name or ""
 
 
 def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation:
-    """A copy, in no block, that calls fresh copies of what the function calls.
+    """Return a copy, in no block, that calls fresh copies of what the function calls.
 
     The copies of callees are inserted in the table under new names. Each copy
     remembers the name of what it is a copy of.
@@ -269,7 +269,7 @@ def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation
 
 
 def iterate_funcs(module: Operation, *, pre_order: bool = False) -> list[Operation]:
-    """The functions that have a body, callees first.
+    """Return the functions that have a body, callees first.
 
     That is the post-order of a depth-first walk through the call graph: from
     each function of the module in turn to what it calls, in the order of first
@@ -306,7 +306,7 @@ def _has_body(func: Operation) -> bool:
 
 
 def walk_calls(module: Operation, *, pre_order: bool = False) -> Iterator[Operation]:
-    """All ``func.call`` of the module, function by function as `iterate_funcs`.
+    """Yield all ``func.call`` of the module, function by function as ``iterate_funcs``.
 
     The call just given may be erased or replaced.
     """

@@ -1,7 +1,7 @@
 """Which mesh a sharding is bound to, and which one several have in common.
 
 Meshes are symbols of the module. Who asks often should make one
-`emu.mlir.symbols.SymbolTable` and ask with it: that is a look into a dict,
+``emu.mlir.symbols.SymbolTable`` and ask with it: that is a look into a dict,
 whereas asking with an operation walks up to its module and along its symbols.
 """
 
@@ -31,13 +31,13 @@ Scope = Operation | SymbolTable
 
 
 def mesh_operation(scope: Scope, name: str) -> Operation | None:
-    """The ``sdy.mesh`` of that name, or None."""
+    """Return the ``sdy.mesh`` of that name, or None."""
     op = scope.lookup(name) if isinstance(scope, SymbolTable) else symbols.lookup(scope, name)
     return op if op is not None and op.name == "sdy.mesh" else None
 
 
 def find_mesh(scope: Scope, mesh: str | Mesh) -> Mesh | None:
-    """A mesh, or the one of that name; None where there is none."""
+    """Return a mesh, or the one of that name; None where there is none."""
     if isinstance(mesh, Mesh):
         return mesh
     op = mesh_operation(scope, mesh)
@@ -46,7 +46,7 @@ def find_mesh(scope: Scope, mesh: str | Mesh) -> Mesh | None:
 
 
 def get_mesh(scope: Scope, mesh: str | Mesh) -> Mesh:
-    """As `find_mesh`, but raises ValueError where there is none.
+    """As ``find_mesh``, but raises ValueError where there is none.
 
     The verifier rejects shardings of unknown meshes, so that a verified
     module never comes to that.
@@ -60,7 +60,7 @@ def get_mesh(scope: Scope, mesh: str | Mesh) -> Mesh:
 def common_mesh_or_name(
     shardings: Iterable[TensorSharding | None], scope: Scope, *, ignore_device_ids: bool = False
 ) -> str | Mesh | None:
-    """The mesh, or its name, that all shardings have; None if they differ.
+    """Return the mesh, or its name, that all shardings have; None if they differ.
 
     Empty meshes do not count unless all are empty. It is given as the first
     sharding that has it writes it.
@@ -90,7 +90,7 @@ def common_mesh_or_name(
 
 
 def common_mesh(shardings: Iterable[TensorSharding | None], scope: Scope) -> Mesh | None:
-    """The mesh that all shardings have (see `common_mesh_or_name`)."""
+    """Return the mesh that all shardings have (see ``common_mesh_or_name``)."""
     found = common_mesh_or_name(shardings, scope)
     return None if found is None else get_mesh(scope, found)
 
@@ -98,7 +98,7 @@ def common_mesh(shardings: Iterable[TensorSharding | None], scope: Scope) -> Mes
 def common_mesh_name(
     shardings: Iterable[TensorSharding | None], scope: Scope, *, ignore_device_ids: bool = False
 ) -> str | None:
-    """The name of the mesh that all shardings have; no mesh may be inlined."""
+    """Return the name of the mesh that all shardings have; no mesh may be inlined."""
     found = common_mesh_or_name(shardings, scope, ignore_device_ids=ignore_device_ids)
     if found is None or isinstance(found, str):
         return found
@@ -108,7 +108,7 @@ def common_mesh_name(
 def first_mesh_or_name(
     shardings: Iterable[TensorSharding | None], scope: Scope
 ) -> str | Mesh | None:
-    """The mesh, as written, of the first sharding whose mesh is not maximal."""
+    """Return the mesh, as written, of the first sharding whose mesh is not maximal."""
     for sharding in shardings:
         if sharding is not None and not get_mesh(scope, sharding.mesh).is_maximal:
             return sharding.mesh
@@ -116,7 +116,7 @@ def first_mesh_or_name(
 
 
 def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
-    """The same sharding with its mesh written in place."""
+    """Return the same sharding with its mesh written in place."""
     if isinstance(sharding.mesh, Mesh):
         return sharding
     return TensorSharding(
@@ -128,5 +128,5 @@ def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
 
 
 def inline_meshes(scope: Scope, per_value: TensorShardingPerValue) -> TensorShardingPerValue:
-    """The same shardings with their meshes written in place."""
+    """Return the same shardings with their meshes written in place."""
     return TensorShardingPerValue(tuple(inline_mesh(scope, s) for s in per_value.shardings))

@@ -48,7 +48,7 @@ _I64 = IntegerType(64)
 
 
 def allowed_direction(barrier: Operation) -> PropagationDirection:
-    """The direction of a ``sdy.propagation_barrier``."""
+    """Return the direction of a ``sdy.propagation_barrier``."""
     held = barrier.properties.get("allowed_direction")
     if isinstance(held, IntegerAttr):
         return PropagationDirection(held.value)
@@ -56,7 +56,7 @@ def allowed_direction(barrier: Operation) -> PropagationDirection:
 
 
 def elements_type(value: Attribute) -> Type:
-    """The type of the tensor that an elements attribute holds."""
+    """Return the type of the tensor that an elements attribute holds."""
     if isinstance(value, DenseElementsAttr):
         return value.type
     if isinstance(value, RawAttr) and " : " in value.text:
@@ -78,7 +78,7 @@ def _make(
     attributes: dict[str, Attribute],
     regions: Iterable[Region] = (),
 ) -> Operation:
-    """The operation; inherent attributes in the dictionary overrule the syntax."""
+    """Return the operation; inherent attributes in the dictionary overrule the syntax."""
     for key in definition(name).properties:
         if key in attributes:
             properties[key] = attributes.pop(key)

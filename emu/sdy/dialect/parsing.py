@@ -109,7 +109,7 @@ def _bracketed(
 
 
 def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
-    """A reader that also takes the form with ``#sdy``."""
+    """Return a reader that also takes the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
         if not p.tokens[p.index].startswith("#"):

@@ -48,7 +48,7 @@ class _RuleReader:
         return found
 
     def factor(self, symbols: str) -> tuple[int, str]:
-        """The factor that a string of names begins with, and the rest of it."""
+        """Return the factor that a string of names begins with, and the rest of it."""
         p = self.p
         if not symbols.startswith("z_"):
             letter = symbols[0]
@@ -171,7 +171,7 @@ class _RuleReader:
 
 
 def parse_rule(p: Parser) -> SdyAttribute:
-    """Read the stripped text of an `OpShardingRule`."""
+    """Read the stripped text of an ``OpShardingRule``."""
     return _RuleReader(p).finish(_RuleReader.rule)
 
 

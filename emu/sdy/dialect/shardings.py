@@ -153,7 +153,7 @@ _PROPERTY = {
 
 
 def shardable_value(value: Value) -> Value | None:
-    """The value that holds the sharding of ``value``, often itself.
+    """Return the value that holds the sharding of ``value``, often itself.
 
     None for arguments of blocks that have no place for a sharding, such as
     those of a reduction.
@@ -175,7 +175,7 @@ def shardable_value(value: Value) -> Value | None:
 
 
 def get_sharding(value: Value) -> TensorSharding | None:
-    """The sharding of a value, or None."""
+    """Return the sharding of a value, or None."""
     held = shardable_value(value)
     if isinstance(held, OpResult):
         op = held.owner
@@ -217,7 +217,7 @@ def set_sharding(value: Value, sharding: TensorSharding) -> None:
 
 
 def sharding_per_value(op: Operation) -> TensorShardingPerValue | None:
-    """The attribute ``sdy.sharding`` of an operation, or None."""
+    """Return the attribute ``sdy.sharding`` of an operation, or None."""
     held = op.attributes.get(SHARDING)
     return held if isinstance(held, TensorShardingPerValue) else None
 
@@ -233,7 +233,7 @@ def get_shardings(of: Iterable[Value]) -> list[TensorSharding | None]: ...
 def get_shardings(
     of: Operation | Iterable[Value],
 ) -> tuple[TensorSharding, ...] | list[TensorSharding | None]:
-    """The sharding of each value; of an operation, its ``sdy.sharding``.
+    """Return the sharding of each value; of an operation, its ``sdy.sharding``.
 
     The latter is empty where the operation has no such attribute.
     """
@@ -273,7 +273,7 @@ def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> 
 def get_or_create_sharding(
     value: Value, mesh: str | Mesh, *, closed_if_missing: bool = False
 ) -> TensorSharding:
-    """The sharding of a value, or one without axes on that mesh."""
+    """Return the sharding of a value, or one without axes on that mesh."""
     held = get_sharding(value)
     if held is not None:
         return held
@@ -282,7 +282,7 @@ def get_or_create_sharding(
 
 
 def sharding_bypassing_barriers(value: Value) -> TensorSharding | None:
-    """The sharding of what a value is before any propagation barriers."""
+    """Return the sharding of what a value is before any propagation barriers."""
     op = value.defining_op
     while op is not None and op.name == "sdy.propagation_barrier":
         value = op.operands[0]
@@ -304,7 +304,7 @@ def fully_closed_like(
 
 
 def is_used_by(value: Value, user: Operation) -> bool:
-    """Whether an operation has the value as an operand."""
+    """Return whether an operation has the value as an operand."""
     return any(op is user for op in value.walk_users())
 
 

@@ -36,7 +36,7 @@ class Session:
 
     Attributes:
         diagnostics: Where they report.
-        listener: Is told of each step of propagation (`emu.sdy.provenance`).
+        listener: Is told of each step of propagation (``emu.sdy.provenance``).
         verify_each: Verify the module after each pass.
     """
 
@@ -68,7 +68,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, op: Operation, session: Session) -> None:
-        """Change ``op`` in place; raise `PassFailed` after emitting errors."""
+        """Change ``op`` in place; raise ``PassFailed`` after emitting errors."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Pipeline(ModulePass):
 
     @abstractmethod
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
 
     def run(self, op: Operation, session: Session) -> None:
         """Run each of them on the module (or on each of its functions)."""
@@ -101,7 +101,7 @@ class Pipeline(ModulePass):
 
 @cache
 def _option_types(kind: type[Pass]) -> Mapping[str, type]:
-    """The options whose type is a class, with it."""
+    """Return the options whose type is a class, with it."""
     hints = typing.get_type_hints(kind)
     found: dict[str, type] = {}
     for each in fields(kind):
@@ -128,7 +128,7 @@ def register(pass_type: _P) -> _P:
 
 
 def registered() -> Mapping[str, type[Pass]]:
-    """The passes of the modules imported so far, by name."""
+    """Return the passes of the modules imported so far, by name."""
     return _registered
 
 

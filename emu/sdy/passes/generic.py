@@ -91,7 +91,7 @@ _SYMBOL = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w.$-]+)')
 
 
 def _symbols_of(attribute: Attribute) -> Iterator[str]:
-    """The names of symbols in an attribute, also where it is kept as text."""
+    """Yield the names of symbols in an attribute, also where it is kept as text."""
     if isinstance(attribute, SymbolRefAttr):
         yield attribute.root
     elif isinstance(attribute, ArrayAttr):
@@ -113,7 +113,7 @@ def _symbols_of(attribute: Attribute) -> Iterator[str]:
 
 
 def _may_hold_symbols(op: Operation) -> bool:
-    """Whether nobody knows if names inside it are those of the module."""
+    """Return whether nobody knows if names inside it are those of the module."""
     return (
         len(op.regions) == 1 and not definition(op.name).name and op.dialect not in known_dialects
     )

@@ -42,7 +42,7 @@ class PartitionPipeline(Pipeline):
     fix_sub_axis_offsets: bool = True
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         return [
             ChloLegalizeToStablehlo(),
             PropagationPipeline(conservative_propagation=self.conservative_propagation),

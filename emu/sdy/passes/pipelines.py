@@ -74,7 +74,7 @@ class PropagationPipeline(Pipeline):
     enable_explicit_gather_scatter_batching: bool = False
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         return [
             *self._import(),
             PreOrderFuncs(),

@@ -46,7 +46,7 @@ class PropagationStrategy(Enum):
 
     @property
     def parts(self) -> tuple[StrategyName, ...]:
-        """The strategies to run to the end, one after the other."""
+        """Strategies to run to the end, one after the other."""
         match self:
             case PropagationStrategy.BASIC:
                 return (StrategyName.BASIC,)

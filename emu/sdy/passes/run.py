@@ -19,7 +19,7 @@ def run(
     """Run passes on a module, in place.
 
     Args:
-        module: A module, of `emu.sdy.parse` or `emu.sdy.from_jax`.
+        module: A module, of ``emu.sdy.parse`` or ``emu.sdy.from_jax``.
         passes: A pipeline as text, ``"sdy-basic-propagate{keep-sharding-rules=true}"``,
             or passes.
         verify_each: Verify the module after each pass. Default: yes.

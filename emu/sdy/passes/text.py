@@ -39,7 +39,7 @@ class PassTextError(ArgumentError):
 
 @cache  # what it gives is the registry itself, which later registrations reach too
 def known_passes() -> Mapping[str, type[Pass]]:
-    """All passes by name, those of modules not imported so far included."""
+    """Return all passes by name, those of modules not imported so far included."""
     package = importlib.import_module("emu.sdy.passes")
     for module in pkgutil.walk_packages(package.__path__, "emu.sdy.passes."):
         importlib.import_module(module.name)
@@ -47,7 +47,7 @@ def known_passes() -> Mapping[str, type[Pass]]:
 
 
 def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
-    """A pass by its name.
+    """Return a pass by its name.
 
     Args:
         name: The name, ``"sdy-close-shardings"``.
@@ -106,7 +106,7 @@ def parse_options(text: str) -> dict[str, str]:
 
 
 def parse_pipeline(text: str) -> list[Pass]:
-    """The passes of a pipeline, in order.
+    """Return the passes of a pipeline, in order.
 
     Args:
         text: Passes separated by commas; ``builtin.module(…)`` and
@@ -126,7 +126,7 @@ def parse_pipeline(text: str) -> list[Pass]:
 
 
 def passes_of(passes: object) -> list[Pass]:
-    """The passes that an argument ``passes`` means: a text, a pass or several.
+    """Return the passes that an argument ``passes`` means: a text, a pass or several.
 
     Raises:
         PassTextError: The text is no pipeline, or names what is not there.

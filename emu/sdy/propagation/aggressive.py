@@ -1,6 +1,6 @@
 """The aggressive strategy: decide between factors, and per tensor.
 
-Two things differ from `emu.sdy.propagation.basic`:
+Two things differ from ``emu.sdy.propagation.basic``:
 
 - Tensors get what *they* can have. If one cannot have the second axis of a
   factor, the others get it all the same.
@@ -64,7 +64,7 @@ def sources(
 
 
 def factor_order(projection: Projection, wanted: Sequence[Axes], context: StepContext) -> list[int]:
-    """The factors, those to be served first at the front."""
+    """Return the factors, those to be served first at the front."""
     found = sources(projection, wanted, context)
 
     def key(factor: int) -> tuple[int, int, int]:
@@ -92,7 +92,7 @@ def _axes_for(tensor: TensorFactors, factor: int, wanted: Axes, context: StepCon
 
 
 def _limit_to_results(axes: Axes, factor: int, results: Sequence[TensorFactors]) -> Axes:
-    """No more than any result has that has less."""
+    """Return no more than any result has that has less."""
     for result in results:
         sharding = result.factors.get(factor)
         if sharding is not None and list_prefix(sharding.axes, axes) is Prefix.STRICT:

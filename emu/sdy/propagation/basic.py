@@ -2,16 +2,16 @@
 
 For each factor by itself:
 
-1. `compatible_axes`: the lists that the tensors bring for the factor are merged
+1. ``compatible_axes``: the lists that the tensors bring for the factor are merged
    into one. The list ends where two of them disagree.
-2. `truncate`: an axis of that list goes, with all behind it, if a tensor cannot
-   have it: because another factor has it there (`free_of_other_factors`), or
+2. ``truncate``: an axis of that list goes, with all behind it, if a tensor cannot
+   have it: because another factor has it there (``free_of_other_factors``), or
    because it is replicated or unreduced there, the factor is closed, or the axis
-   does not divide what is left of the factor (`fits_factor`).
+   does not divide what is left of the factor (``fits_factor``).
 3. Each tensor whose axes are a strict prefix of what remains gets that.
 
 Nothing is decided here between factors that want the same axis: neither gets it.
-That is the business of `emu.sdy.propagation.aggressive`, which uses the parts.
+That is the business of ``emu.sdy.propagation.aggressive``, which uses the parts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Strategy = Callable[[Projection, StepContext], list[bool]]
 
 
 def merge_axes(axes: Axes, more: Axes, can_expand: bool) -> tuple[Axes, bool]:
-    """The axes that two lists for a factor have in common, or one has beyond the other.
+    """Return the axes that two lists for a factor have in common, or one has beyond the other.
 
     Args:
         axes: The list so far.
@@ -95,7 +95,7 @@ def merge_axes(axes: Axes, more: Axes, can_expand: bool) -> tuple[Axes, bool]:
 
 
 def compatible_axes(projection: Projection, factor: int, direction: PropagationDirection) -> Axes:
-    """The axes on which the tensors agree for a factor, or which only some have.
+    """Return the axes on which the tensors agree for a factor, or which only some have.
 
     Forward, only operands bring axes and results only limit them; backward the
     other way round.
@@ -121,7 +121,7 @@ def compatible_axes(projection: Projection, factor: int, direction: PropagationD
 
 
 def free_of_other_factors(axis: AxisRef, tensor: TensorFactors, factor: int) -> AxisRef | None:
-    """The largest prefix of an axis that shards no other factor of a tensor."""
+    """Return the largest prefix of an axis that shards no other factor of a tensor."""
     for index, other in tensor.factors.items():
         if index == factor:
             continue
@@ -142,7 +142,7 @@ def fits_factor(
     factor: int,
     sharded_size: int,
 ) -> AxisRef | None:
-    """The largest prefix of an axis with which a factor of a tensor can be sharded.
+    """Return the largest prefix of an axis with which a factor of a tensor can be sharded.
 
     Args:
         axis: The axis.
@@ -176,7 +176,7 @@ def fits_factor(
 def dividing_part(
     axis: AxisRef, context: StepContext, factor: int, sharded_size: int
 ) -> AxisRef | None:
-    """The largest prefix of an axis that divides what is left of a factor."""
+    """Return the largest prefix of an axis that divides what is left of a factor."""
     left, remainder = divmod(context.factor_sizes[factor], sharded_size)
     if remainder:
         return None
@@ -192,7 +192,7 @@ def dividing_part(
 def truncate(
     axes: Axes, prefix_of: Callable[[AxisRef, int], AxisRef | None], context: StepContext
 ) -> Axes:
-    """The list up to the first axis that cannot stay whole.
+    """Return the list up to the first axis that cannot stay whole.
 
     Args:
         axes: The list.
@@ -212,7 +212,7 @@ def truncate(
 
 
 def allowed_axes(projection: Projection, factor: int, context: StepContext) -> Axes:
-    """The axes of a factor that every tensor can have."""
+    """Return the axes of a factor that every tensor can have."""
     axes = compatible_axes(projection, factor, context.directions[factor])
     if not axes:
         return axes

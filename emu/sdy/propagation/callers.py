@@ -28,7 +28,7 @@ def _symbols_in(attribute: Attribute) -> Iterator[str]:
 
 
 def _with_inner(op: Operation) -> Iterator[Operation]:
-    """An operation and those inside, regions that are met last first."""
+    """Yield an operation and those inside, regions that are met last first."""
     yield op
     if definition(op.name).symbol_table:
         return
@@ -64,7 +64,7 @@ class SymbolUsers:
         return SymbolUsers({function: list(found) for function, found in users.items()})
 
     def of_function(self, function: Operation) -> Sequence[Operation]:
-        """The operations that name a function."""
+        """Return the operations that name a function."""
         return self._users.get(function, ())
 
 

@@ -1,6 +1,6 @@
 """The fixpoint: visit operations until no visit changes a sharding.
 
-A visit propagates between the tensors of one operation (`steps`). When a value's
+A visit propagates between the tensors of one operation (``steps``). When a value's
 sharding changes, all operations that see it are visited again: the one that
 defines it, its users, and where it enters a data-flow edge, the edge; and all
 values of its sharding group change with it.
@@ -10,14 +10,14 @@ it is Shardy's, that is that of MLIR's greedy rewrite driver with these settings
 one iteration, operations first met in program order, the worklist a stack, what
 is queued again on top of it together with the operations around it. Operations
 without uses or effects are erased when they come up. See
-`emu.mlir.transforms.rewriting` for the rules of the worklist.
+``emu.mlir.transforms.rewriting`` for the rules of the worklist.
 
 What a function returns is tied to the shardings of its results, for the main
 function, before the first visit and after the last one; other functions are
-called, and `sdy.func_data_flow_edge` ties the call to the function.
+called, and ``sdy.func_data_flow_edge`` ties the call to the function.
 
 One kind of edge Shardy overlooks when it queues, and so it is here (see
-`emu.sdy.dialect.dataflow.edge_owner_from_source`): the edge to an argument of a
+``emu.sdy.dialect.dataflow.edge_owner_from_source``): the edge to an argument of a
 computation's body is not queued when the operand changes. What that misses, the
 next round finds.
 """
@@ -82,7 +82,7 @@ class Visit:
         before: The shardings, operands first, before the visit.
         changes: What the visit changed.
         setting: Strategy and options.
-        code: Where axes might go (see `emu.sdy.propagation.priorities`).
+        code: Where axes might go (see ``emu.sdy.propagation.priorities``).
         round: User and operation priority.
         steps: Where steps are computed.
         result_index: Which result of the function, for "func_results".
@@ -106,7 +106,7 @@ class Visit:
         return self.steps.key(self.setting, self.rule, self.code, self.before)
 
     def outcome(self) -> Outcome | None:
-        """The step, computed anew; None where there was no common mesh."""
+        """Return the step, computed anew; None where there was no common mesh."""
         return self.steps.outcome(self.setting, self.rule, self.code, self.before)
 
 
@@ -347,7 +347,7 @@ class Driver:
     def _step(
         self, op: Operation, tensors: _Tensors, direction_code: int, elementwise: bool
     ) -> bool:
-        """A step between tensors that are not, or not only, an operation's own."""
+        """Return a step between tensors that are not, or not only, an operation's own."""
         if not any(tensors.shardings):
             return False
         setting = self._setting(conservative=False, elementwise=elementwise, has_kinds=False)
@@ -498,7 +498,7 @@ def _own_tensors(
 
 
 def _sharding(value: Value) -> TensorSharding | None:
-    """`get_sharding`, quick for what it mostly is asked: results of plain operations."""
+    """``get_sharding``, quick for what it mostly is asked: results of plain operations."""
     if isinstance(value, OpResult):
         owner = value.owner
         held = owner.attributes.get(SHARDING)

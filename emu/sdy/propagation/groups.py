@@ -60,11 +60,11 @@ class ShardingGroups:
         self._members.setdefault(group, []).append(value)
 
     def group_of(self, value: Value) -> int | None:
-        """The group of a value, if it is in one."""
+        """Return the group of a value, if it is in one."""
         return self._group_of.get(value)
 
     def members(self, value: Value) -> Sequence[Value]:
-        """All members of the group of a value, itself included."""
+        """Return all members of the group of a value, itself included."""
         group = self._group_of.get(value)
         return () if group is None else self._members[group]
 
@@ -95,7 +95,7 @@ class ShardingGroups:
         return done
 
     def _first_sharded(self, group: int, members: Sequence[Value]) -> tuple[Value | None, bool]:
-        """The first member that has a sharding, and whether all have the same."""
+        """Return the first member that has a sharding, and whether all have the same."""
         first: Value | None = None
         for member in members:
             sharding = get_sharding(member)
@@ -137,5 +137,5 @@ class ShardingGroups:
 
 
 def _says_nothing(sharding: TensorSharding) -> bool:
-    """Whether every dimension is open and without axes."""
+    """Return whether every dimension is open and without axes."""
     return not any(dim.axes or dim.is_closed for dim in sharding.dims)

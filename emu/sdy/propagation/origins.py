@@ -305,7 +305,7 @@ class SourceTracker:
 
 
 def _axis_text(axis: AxisRef) -> str:
-    """An axis as the name of an entry: without quotation marks."""
+    """Return an axis as the name of an entry: without quotation marks."""
     sub = axis.sub_axis
     return axis.name if sub is None else f"{axis.name}:({sub.pre_size}){sub.size}"
 
@@ -387,7 +387,7 @@ def _moved_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
 def _merged_at_seam(
     previous: AxisRef | None, axes: Axes, moved: dict[AxisRef, _Edge], mesh: Mesh
 ) -> tuple[AxisRef, Axes]:
-    """The axes of a factor, the last one merged with the last one of the factor before."""
+    """Return the axes of a factor, the last one merged with the last one of the factor before."""
     last = axes[-1]
     if previous is not None and can_merge(previous, last):
         moved.pop(previous, None)
@@ -396,7 +396,7 @@ def _merged_at_seam(
 
 
 def _source_of(axes: Axes, factor: int, before: Projection) -> EdgeValueRef | None:
-    """The first tensor, operands first, that had the axes."""
+    """Return the first tensor, operands first, that had the axes."""
     count = len(before.operands)
     for index, tensor in enumerate(before.tensors):
         sharding = tensor.factors.get(factor)
@@ -406,7 +406,7 @@ def _source_of(axes: Axes, factor: int, before: Projection) -> EdgeValueRef | No
 
 
 def _edges_attribute(edges: Mapping[AxisRef, list[_Edge]]) -> PropagationEdges:
-    """All edges of an operation; of equal ones the first step counts."""
+    """Return all edges of an operation; of equal ones the first step counts."""
     first: dict[tuple[AxisRef, EdgeValueRef, EdgeValueRef], int] = {}
     for axis, found in edges.items():
         for edge in found:

@@ -62,7 +62,7 @@ def union(first: PropagationDirection, second: PropagationDirection) -> Propagat
 
 
 def code(through: PropagationDirection, other: PropagationDirection) -> int:
-    """The code for a direction along factors that go through, and along others."""
+    """Return the code for a direction along factors that go through, and along others."""
     return 4 * through + other
 
 
@@ -181,7 +181,7 @@ class UserPriorities:
         transform_shardings(module, self._hide)
 
     def __iter__(self) -> Iterator[int]:
-        """The priorities above 0, ascending."""
+        """Return the priorities above 0, ascending."""
         return iter(sorted(self._hidden))
 
     def _hide(self, sharding: TensorSharding, place: Place) -> TensorSharding:

@@ -61,7 +61,7 @@ class Prefix(Enum):
 
 
 def list_prefix(first: Sequence[AxisRef], second: Sequence[AxisRef]) -> Prefix:
-    """Whether a list of axes is a prefix of another.
+    """Return whether a list of axes is a prefix of another.
 
     The last axis of ``first`` may itself be a prefix of its counterpart:
     ``["x", "y":(1)2]`` is a strict prefix of ``["x", "y"]``.
@@ -150,7 +150,7 @@ class TensorFactors:
     def sharding(
         self, mapping: TensorMapping, factor_sizes: Sequence[int], mesh_name: str | Mesh, mesh: Mesh
     ) -> TensorSharding:
-        """The sharding of the dimensions, without priorities."""
+        """Return the sharding of the dimensions, without priorities."""
         dims = []
         for dim in mapping.dims:
             closed = False
@@ -186,22 +186,22 @@ class Projection:
 
     @property
     def tensors(self) -> list[TensorFactors]:
-        """The operands, then the results."""
+        """Operands, then the results."""
         return self.operands + self.results
 
     def copy(self) -> Projection:
-        """A copy that changes by itself."""
+        """Return a copy that changes by itself."""
         return Projection(
             [replace(tensor, factors=dict(tensor.factors)) for tensor in self.operands],
             [replace(tensor, factors=dict(tensor.factors)) for tensor in self.results],
         )
 
     def expand(self, factor: int, axes: Axes) -> list[bool]:
-        """`TensorFactors.expand` on every tensor, operands first."""
+        """``TensorFactors.expand`` on every tensor, operands first."""
         return [tensor.expand(factor, axes) for tensor in self.tensors]
 
     def update(self, factor: int, axes: Axes, overflow_axes: Axes = ()) -> list[bool]:
-        """`TensorFactors.update` on every tensor, operands first."""
+        """``TensorFactors.update`` on every tensor, operands first."""
         return [tensor.update(factor, axes, overflow_axes) for tensor in self.tensors]
 
     def common_prefix_axes(self, factor_count: int) -> list[Axes]:
@@ -249,14 +249,14 @@ class _Axes:
         return taken
 
     def split(self, size: int) -> AxisRef:
-        """The major part, of that size, of what is left of the current axis."""
+        """Return the major part, of that size, of what is left of the current axis."""
         sub = SubAxisInfo(self._pre_size or 1, size)
         self._pre_size = sub.next_pre_size
         self.size //= size
         return AxisRef(self._axes[self._index].name, sub)
 
     def take_all(self, into: Iterable[AxisRef] = ()) -> Axes:
-        """All that is left, behind ``into``."""
+        """Return all that is left, behind ``into``."""
         taken = list(into)
         while self.size:
             add_or_merge(taken, self.take(), self._mesh)
@@ -349,7 +349,7 @@ def project(
 
 
 def project_common_axes(rule: OpShardingRule, axes_per_factor: Sequence[Axes]) -> Projection:
-    """The projection in which every tensor has the same axes for a factor."""
+    """Return the projection in which every tensor has the same axes for a factor."""
 
     def tensor(mapping: TensorMapping) -> TensorFactors:
         return TensorFactors(
@@ -368,7 +368,7 @@ def distribute_axes(
 ) -> list[FactorSharding]:
     """Hand out axes to the factors of a dimension, wherever they fit.
 
-    Unlike `project`, an axis may pass a factor that it does not divide, and
+    Unlike ``project``, an axis may pass a factor that it does not divide, and
     several factors may share one. What fits nowhere becomes overflow of the last
     factor.
 

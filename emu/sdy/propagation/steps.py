@@ -7,7 +7,7 @@ and each round visits all operations again. So a step is computed once and
 looked up after that.
 
 The key of that table is made of small integers, since hashing a sharding means
-hashing every axis in it. `Steps` numbers the shardings and rules that it meets;
+hashing every axis in it. ``Steps`` numbers the shardings and rules that it meets;
 the number of an object that it has met before is found by the object's
 identity, which costs no look at its contents.
 """
@@ -128,7 +128,7 @@ class Steps:
         self._known: dict[tuple[int, ...], tuple[Change, ...]] = {}
 
     def number(self, thing: SdyAttribute | Setting) -> int:
-        """A small integer, the same for equal things."""
+        """Return a small integer, the same for equal things."""
         found = self._numbers.get(id(thing))
         if found is None:
             found = self._number_of.setdefault(thing, len(self._number_of))
@@ -164,7 +164,7 @@ class Steps:
         Args:
             setting: The strategy and its options.
             rule: The rule.
-            code: Where axes may go (see `emu.sdy.propagation.priorities`).
+            code: Where axes may go (see ``emu.sdy.propagation.priorities``).
             shardings: Of the operands, then the results.
         """
         key = self.key(setting, rule, code, shardings)
@@ -174,7 +174,7 @@ class Steps:
         return known
 
     def _mesh(self, shardings: Sequence[TensorSharding | None]) -> str | Mesh | None:
-        """The common mesh as shardings write it, or None where there is no propagation.
+        """Return the common mesh as shardings write it, or None where there is no propagation.
 
         That is where no tensor has a sharding, or they have different meshes,
         or the mesh is a single device.
@@ -189,7 +189,7 @@ class Steps:
         code: int,
         shardings: Sequence[TensorSharding | None],
     ) -> Outcome | None:
-        """The whole step of `changes`; None where there is no propagation."""
+        """Return the whole step of ``changes``; None where there is no propagation."""
         mesh = self._mesh(shardings)
         if mesh is None:
             return None

@@ -2,10 +2,10 @@
 
 A rule gives every dimension of every operand and result a list of *factors*.
 Dimensions that share a factor are sharded alike. A factor has a size, a kind
-(`FactorType`), and may be blocked, so that no sharding moves along it.
+(``FactorType``), and may be blocked, so that no sharding moves along it.
 
 Factors are numbered in the order in which they are added; dimensions that got
-none by the time of `RuleBuilder.build` get one of size 1 of their own, numbered
+none by the time of ``RuleBuilder.build`` get one of size 1 of their own, numbered
 after all others, operands before results. The numbers are part of what users
 see (``i``, ``j``, …), and the order in which propagation looks at factors.
 """
@@ -51,7 +51,7 @@ class RuleBuilder:
 
     @staticmethod
     def of(op: Operation) -> RuleBuilder:
-        """A builder for the operands and results of an operation."""
+        """Return a builder for the operands and results of an operation."""
         return RuleBuilder([v.type for v in op.operands], [v.type for v in op.results])
 
     def add(
@@ -182,7 +182,7 @@ class RuleBuilder:
         return self
 
     def build(self, *, custom: bool = False) -> OpShardingRule:
-        """The rule; the builder stays as it is.
+        """Return the rule; the builder stays as it is.
 
         Args:
             custom: Mark it as a user's own: passes that drop rules keep it, and
@@ -229,7 +229,7 @@ class RuleBuilder:
 
 
 def _tensor_mappings(tensors: _Tensors, sizes: list[int]) -> tuple[TensorMapping, ...]:
-    """The mappings; a dimension without a factor gets one of size 1."""
+    """Return the mappings; a dimension without a factor gets one of size 1."""
     mappings = []
     for tensor in tensors:
         dims = []
@@ -244,7 +244,7 @@ def _tensor_mappings(tensors: _Tensors, sizes: list[int]) -> tuple[TensorMapping
 
 
 def pointwise_rule(op: Operation) -> OpShardingRule | None:
-    """The rule of an operation that works element by element.
+    """Return the rule of an operation that works element by element.
 
     The first result decides the sizes. None where there is no result, or it is
     no tensor.
@@ -257,7 +257,7 @@ def pointwise_rule(op: Operation) -> OpShardingRule | None:
 
 
 def identity_rule(sizes: Sequence[int], operands: int = 1, results: int = 1) -> OpShardingRule:
-    """The rule by which tensors of one shape are all sharded alike.
+    """Return the rule by which tensors of one shape are all sharded alike.
 
     Args:
         sizes: The shape.

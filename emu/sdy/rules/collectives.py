@@ -1,7 +1,7 @@
 """Rules of StableHLO's collectives that change shapes.
 
 Those that do not (all_reduce, collective_permute …) are pointwise, in
-`emu.sdy.rules.elementwise`. The dimensions along which devices exchange parts
+``emu.sdy.rules.elementwise``. The dimensions along which devices exchange parts
 have a factor of their own in operands and results.
 """
 

@@ -42,7 +42,7 @@ def _expect(op: Operation, operands: int, results: int) -> None:
 
 
 def _matrix(op: Operation, operand: int = 0) -> tuple[int, ...]:
-    """The shape of an operand; raises ValueError below rank 2."""
+    """Return the shape of an operand; raises ValueError below rank 2."""
     sizes = shape(op.operands[operand])
     if len(sizes) < 2:
         raise ValueError(f"operand {operand} must have at least rank 2, but has {len(sizes)}")

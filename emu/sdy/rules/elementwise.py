@@ -65,7 +65,7 @@ _POINTWISE = (
 
 
 def _bitcast_convert(op: Operation) -> OpShardingRule:
-    """All dimensions, but the innermost one that the narrower type has more."""
+    """Return all dimensions, but the innermost one that the narrower type has more."""
     source, result = shape(op.operands[0]), shape(op.results[0])
     builder = RuleBuilder.of(op).add_pointwise(min(result, source, key=len))
     if len(source) < len(result):
@@ -86,7 +86,7 @@ def _batch_norm_inference(op: Operation) -> OpShardingRule:
 
 
 def _broadcast_in_dim(op: Operation) -> OpShardingRule:
-    """A dimension goes with the one it becomes, unless it is stretched from 1."""
+    """Return a dimension goes with the one it becomes, unless it is stretched from 1."""
     builder = RuleBuilder.of(op)
     source = shape(op.operands[0])
     come_from = {out: dim for dim, out in enumerate(integers(op, "broadcast_dimensions") or ())}
@@ -180,7 +180,7 @@ class _Side:
             self.dim += 1
 
     def catch_up(self, other: _Side, common: int) -> int:
-        """The factor to take on the way to where the other side is.
+        """Return the factor to take on the way to where the other side is.
 
         One that gets there at once, else one after which the two sides still
         have their greatest common divisor to share.

@@ -63,12 +63,12 @@ class _Windows:
     index_vector_dim: int
 
     def window_dims(self) -> list[int]:
-        """The dimensions of the input that offsets count, in their order."""
+        """Return the dimensions of the input that offsets count, in their order."""
         left_out = {*self.collapsed_dims, *self.input_batching_dims}
         return [dim for dim in range(len(self.input)) if dim not in left_out]
 
     def batch(self, position: int) -> tuple[int | None, int]:
-        """The dimensions of input and indices of a batch dimension of the slices."""
+        """Return the dimensions of input and indices of a batch dimension of the slices."""
         indices_dim = position if position < self.index_vector_dim else position + 1
         pairs = dict(zip(self.indices_batching_dims, self.input_batching_dims, strict=True))
         return pairs.get(indices_dim), indices_dim
@@ -193,7 +193,7 @@ _COMBINING_BOOLEANS = {"stablehlo.and", "stablehlo.or"}
 
 
 def scatter_reduction(op: Operation) -> Operation | None:
-    """The operation by which a scatter combines updates with what is there.
+    """Return the operation by which a scatter combines updates with what is there.
 
     It must be one and the same for all inputs, associative and commutative
     (add, multiply, maximum, minimum; and, or for booleans), and take exactly the

@@ -16,7 +16,7 @@ __all__ = ["RULES"]
 
 
 def _sort(op: Operation) -> OpShardingRule:
-    """The sorted dimension needs replication.
+    """Return the sorted dimension needs replication.
 
     Nothing moves along it if no other dimension could take over its axes.
     """

@@ -35,7 +35,7 @@ def einsum_rule(
     sizes: Mapping[str, int] | None = None,
     custom: bool = False,
 ) -> OpShardingRule:
-    """The rule of an operation, from a text like ``"i k, k j -> i j"``.
+    """Return the rule of an operation, from a text like ``"i k, k j -> i j"``.
 
     Factors are numbered as they first occur. One of size 1 is left out of
     dimensions that have others.
@@ -49,7 +49,7 @@ def einsum_rule(
         blocked: Factors along which no sharding moves.
         sizes: Sizes of factors that the shapes do not tell: of all but one in a
             dimension of several.
-        custom: See `RuleBuilder.build`.
+        custom: See ``RuleBuilder.build``.
     """
     left, arrow, right = notation.partition("->")
     if not arrow:
@@ -90,7 +90,7 @@ def einsum_rule(
 
 
 def _side(what: str, text: str, shapes: Sequence[Sequence[int]]) -> list[_Tensor]:
-    """The tensors on one side of the arrow."""
+    """Return the tensors on one side of the arrow."""
     parts = text.split(",") if shapes or text.strip() else []
     if len(parts) != len(shapes):
         raise ValueError(f"notation has {len(parts)} {what}s, but the operation {len(shapes)}")
@@ -101,7 +101,7 @@ def _side(what: str, text: str, shapes: Sequence[Sequence[int]]) -> list[_Tensor
 
 
 def _tensor(what: str, text: str, rank: int) -> _Tensor:
-    """The factors of each dimension of one tensor."""
+    """Return the factors of each dimension of one tensor."""
     dims: _Tensor = []
     ellipsis = None
     position = 0
@@ -127,7 +127,7 @@ def _tensor(what: str, text: str, rank: int) -> _Tensor:
 def _sizes(
     tensors: list[_Tensor], shapes: list[tuple[int, ...]], sizes: dict[str, int]
 ) -> dict[str, int]:
-    """The size of each factor; dimensions of one factor tell first."""
+    """Return the size of each factor; dimensions of one factor tell first."""
     dims = [
         (dim, size)
         for tensor, sizes_ in zip(tensors, shapes, strict=True)
@@ -147,10 +147,10 @@ def _sizes(
 
 
 def _without_ones(dim: _Names, sizes: Mapping[str, int]) -> _Names:
-    """A dimension without its factors of size 1, if it has others."""
+    """Return a dimension without its factors of size 1, if it has others."""
     return tuple(name for name in dim if sizes[name] != 1) or dim[-1:]
 
 
 def _in_order(tensors: list[_Tensor]) -> list[str]:
-    """All factors, as they first occur."""
+    """Return all factors, as they first occur."""
     return list(dict.fromkeys(name for tensor in tensors for dim in tensor for name in dim))

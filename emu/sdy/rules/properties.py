@@ -14,7 +14,7 @@ _IDENTITIES = {"sdy.propagation_barrier", "sdy.reshard", "sdy.sharding_constrain
 
 
 def is_elementwise(op: Operation) -> bool:
-    """Whether each element of a result needs the operands' elements there only."""
+    """Return whether each element of a result needs the operands' elements there only."""
     if op.name == "stablehlo.bitcast_convert":
         # Equal shapes mean equal widths.
         return shape(op.operands[0]) == shape(op.results[0])

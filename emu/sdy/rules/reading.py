@@ -27,12 +27,12 @@ A rule with such a factor is refused by the verifier, which names the type.
 
 
 def rank(type_: Type) -> int:
-    """The number of dimensions; 0 for what is no ranked tensor (a token)."""
+    """Return the number of dimensions; 0 for what is no ranked tensor (a token)."""
     return len(type_.shape) if isinstance(type_, TensorType) else 0
 
 
 def shape(value: Value) -> tuple[int, ...]:
-    """The dimensions of a ranked tensor, `DYNAMIC` where one is not known."""
+    """Return the dimensions of a ranked tensor, ``DYNAMIC`` where one is not known."""
     type_ = value.type
     if isinstance(type_, TensorType):
         return tuple([DYNAMIC if size is None else size for size in type_.shape])
@@ -40,7 +40,7 @@ def shape(value: Value) -> tuple[int, ...]:
 
 
 def integers(op: Operation, name: str) -> tuple[int, ...] | None:
-    """A list of integers, written ``array<i64: …>`` or ``dense<…>``.
+    """Return a list of integers, written ``array<i64: …>`` or ``dense<…>``.
 
     Gives None where the attribute is absent; a ``dense`` of more dimensions is
     flattened.
@@ -63,7 +63,7 @@ def integers(op: Operation, name: str) -> tuple[int, ...] | None:
 
 
 def attribute(op: Operation, name: str, kind: type[_A]) -> _A:
-    """An attribute of a certain kind, which the operation must have."""
+    """Return an attribute of a certain kind, which the operation must have."""
     found = op.properties.get(name)
     if isinstance(found, kind):
         return found
@@ -72,15 +72,15 @@ def attribute(op: Operation, name: str, kind: type[_A]) -> _A:
 
 
 def integer(op: Operation, name: str) -> int:
-    """The value of an integer attribute."""
+    """Return the value of an integer attribute."""
     return attribute(op, name, IntegerAttr).value
 
 
 def boolean(op: Operation, name: str) -> bool:
-    """The value of a boolean attribute."""
+    """Return the value of a boolean attribute."""
     return attribute(op, name, BoolAttr).value
 
 
 def string(op: Operation, name: str) -> str:
-    """The value of a string attribute."""
+    """Return the value of a string attribute."""
     return attribute(op, name, StringAttr).value

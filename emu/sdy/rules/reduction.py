@@ -43,7 +43,7 @@ def _reduce_window(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _select_and_scatter(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """The source's windows need replication, input and result go together."""
+    """Return the source's windows need replication, input and result go together."""
     source = shape(op.operands[1])
     builder = RuleBuilder.of(op)
     for dim, size in enumerate(shape(op.results[0])):
@@ -62,7 +62,7 @@ def _select_and_scatter(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _is_trivial(op: Operation, dim: int) -> bool:
-    """Whether windows along a dimension are its elements: size, step 1, no padding."""
+    """Return whether windows along a dimension are its elements: size, step 1, no padding."""
     padding = integers(op, "padding")
     if padding is not None and any(padding[2 * dim : 2 * dim + 2]):
         return False

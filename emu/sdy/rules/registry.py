@@ -1,6 +1,6 @@
 """Which operation has which sharding rule, and how users add their own.
 
-Rules are functions from an operation to an `OpShardingRule`, by the name of
+Rules are functions from an operation to an ``OpShardingRule``, by the name of
 the operation, or for custom calls by the target with a leading "@". Users'
 functions come before the built-in ones.
 
@@ -154,7 +154,7 @@ _warned: WeakKeyDictionary[Diagnostics, set[str]] = WeakKeyDictionary()
 def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
     """Give an operation or a custom call a rule; a decorator.
 
-    The function takes the operation and gives its rule (see `RuleBuilder`), or
+    The function takes the operation and gives its rule (see ``RuleBuilder``), or
     None if nothing shall propagate through it. If it has a parameter
     ``conservative``, it is told whether dimensions may only be sharded along
     factors that divide them. What it gives is verified each time.
@@ -194,20 +194,20 @@ def unregister(name: str) -> None:
 
 
 def registered(name: str) -> RuleFunction | None:
-    """The function that makes rules for a name, a user's or a built-in one."""
+    """Return the function that makes rules for a name, a user's or a built-in one."""
     entry = _entry(name)
     return None if entry is None else entry.function
 
 
 def names() -> list[str]:
-    """All names that have a rule, sorted."""
+    """Return all names that have a rule, sorted."""
     return sorted({*_builtin, *_users})
 
 
 def sharding_rule(
     op: Operation, *, conservative: bool = False, diagnostics: Diagnostics | None = None
 ) -> OpShardingRule | None:
-    """A new rule for an operation, whatever its ``sdy.sharding_rule`` says.
+    """Return a new rule for an operation, whatever its ``sdy.sharding_rule`` says.
 
     Args:
         op: The operation.
@@ -256,13 +256,13 @@ def get_or_create(
     set_on_op: bool = True,
     diagnostics: Diagnostics | None = None,
 ) -> OpShardingRule | None:
-    """The rule that an operation has as ``sdy.sharding_rule``, else a new one.
+    """Return the rule that an operation has as ``sdy.sharding_rule``, else a new one.
 
     Args:
         op: The operation.
-        conservative: See `sharding_rule`.
+        conservative: See ``sharding_rule``.
         set_on_op: Set a new rule as the operation's attribute.
-        diagnostics: See `sharding_rule`.
+        diagnostics: See ``sharding_rule``.
     """
     found = op.attributes.get("sdy.sharding_rule")
     if isinstance(found, OpShardingRule):
@@ -284,7 +284,7 @@ def _call(entry: _Entry, op: Operation, conservative: bool) -> OpShardingRule | 
 
 
 def _look_up(entry: _Entry, op: Operation, name: str, conservative: bool) -> OpShardingRule | None:
-    """The rule that all equal operations have."""
+    """Return the rule that all equal operations have."""
     key = (
         name,
         conservative,

@@ -103,7 +103,7 @@ def _concatenate(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _rearranges(concatenate: Operation) -> bool:
-    """Whether shards only move: slices are put together, or parts of one tensor."""
+    """Return whether shards only move: slices are put together, or parts of one tensor."""
     slices = [_slice_of(value) for value in concatenate.operands]
     if all(op is not None for op in slices):
         return True

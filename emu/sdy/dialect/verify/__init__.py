@@ -1,7 +1,7 @@
 """What must hold of operations of the sdy dialect and of its attributes.
 
 Importing the package has the registry know the rules. Each module of it has
-those of one family; a rule is a function that gives the first `Problem` it
+those of one family; a rule is a function that gives the first ``Problem`` it
 finds.
 
 Rules come in the phases that MLIR has, since which of two errors is reported

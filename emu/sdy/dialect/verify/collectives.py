@@ -57,7 +57,7 @@ def _out_sharding(op: Operation) -> TensorSharding:
 
 
 def _result_mesh(op: Operation) -> Mesh:
-    """The mesh of ``out_sharding``, which `collective_problem` has checked."""
+    """Return the mesh of ``out_sharding``, which ``collective_problem`` has checked."""
     mesh = mesh_of(_out_sharding(op), op)
     if mesh is None:
         raise ValueError(f"{op.name} is on an unknown mesh")
@@ -94,7 +94,7 @@ def collective_problem(op: Operation) -> Problem | None:
 
 
 def _about_mesh(op: Operation, message: str, mesh: Mesh) -> Problem:
-    """A problem with a note at the operand that tells the operand's mesh."""
+    """Return a problem with a note at the operand that tells the operand's mesh."""
     operand = op.operands[0]
     if isinstance(operand, BlockArgument):
         place = operand.location
@@ -135,7 +135,7 @@ def _axes_per_dim_problem(op: Operation, name: str, apply: Applied) -> Problem |
 def _gathered(
     before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: Mesh, what: str
 ) -> Axes | Problem:
-    """The axes of a dimension without a suffix of them."""
+    """Return the axes of a dimension without a suffix of them."""
     left = list(before.axes)
     for axis in reversed(axes):
         if not left or not is_suffix(axis, left[-1], mesh):
@@ -149,7 +149,7 @@ def _gathered(
 
 
 def _sliced(before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: Mesh) -> Axes:
-    """The axes of a dimension with more of them at the end."""
+    """Return the axes of a dimension with more of them at the end."""
     after = list(before.axes)
     for axis in axes:
         add_or_merge(after, axis, mesh)
@@ -195,7 +195,7 @@ def sharded_to_unreduced_problem(op: Operation) -> Problem | None:
 
 
 def _unreduced_become(op: Operation, axes: Sequence[AxisRef]) -> bool:
-    """Whether the result is unreduced along these axes and the operand's."""
+    """Return whether the result is unreduced along these axes and the operand's."""
     before = _operand_sharding(op).unreduced_axes
     expected = sort_and_merge([*before, *axes], _result_mesh(op))
     return tuple(expected) == _out_sharding(op).unreduced_axes

@@ -1,6 +1,6 @@
 """A rule is a function that gives what is wrong, or None; here is the rest.
 
-Rules know nothing of where messages go. `verifier` makes of some rules what an
+Rules know nothing of where messages go. ``verifier`` makes of some rules what an
 operation's definition wants: the first that finds something is the one that is
 reported, at the operation.
 """
@@ -36,7 +36,7 @@ class Problem:
     conclusion: str = ""
 
     def within(self, prefix: str) -> Problem:
-        """The same with words that go before the message."""
+        """Return the same with words that go before the message."""
         return replace(self, message=prefix + self.message)
 
 
@@ -54,7 +54,7 @@ def report(op: Operation, problem: Problem, diagnostics: Diagnostics) -> None:
 
 
 def verifier(*checks: Check) -> Callable[[Operation, Diagnostics], bool]:
-    """A verifier that reports the first problem that the checks find."""
+    """Return a verifier that reports the first problem that the checks find."""
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         for check in checks:
@@ -73,6 +73,6 @@ def value_prefix(count: int, index: int) -> str:
 
 
 def axis_text(axis: AxisRef) -> str:
-    """An axis as messages write it."""
+    """Return an axis as messages write it."""
     sub = axis.sub_axis
     return f'"{axis.name}"' + ("" if sub is None else f":({sub.pre_size}){sub.size}")

@@ -30,7 +30,7 @@ def _per_value(op: Operation, name: str) -> TensorShardingPerValue | None:
 
 
 def manual_axes_problem(op: Operation) -> Problem | None:
-    """Manual axes that a manual computation around it has already."""
+    """Return manual axes that a manual computation around it has already."""
     return bound_axis_problem(op, _manual_axes(op))
 
 
@@ -51,7 +51,7 @@ def manual_computation_problem(op: Operation) -> Problem | None:
 
 
 def _common_mesh_problem(op: Operation, shardings: Sequence[object]) -> Problem | None:
-    """All shardings are on one mesh, or an empty one; it has the manual axes."""
+    """Return all shardings are on one mesh, or an empty one; it has the manual axes."""
     manual = _manual_axes(op)
     common: Mesh | None = None
     for sharding in shardings:
@@ -114,7 +114,7 @@ def _values_problem(
 def _order_problem(
     axes: Sequence[AxisRef], manual: frozenset[str], where: str, dim: int
 ) -> Problem | None:
-    """Manual axes come before free ones."""
+    """Return manual axes come before free ones."""
     for place, axis in enumerate(axes):
         if axis.name in manual and place and axes[place - 1].name not in manual:
             return Problem(
@@ -128,7 +128,7 @@ def _order_problem(
 def _local_type_problem(
     global_type: Type, local_type: Type, sizes: Sequence[int], kind: str, index: int
 ) -> Problem | None:
-    """The body sees each dimension cut by its manual axes, without padding."""
+    """Return the body sees each dimension cut by its manual axes, without padding."""
     shape = shape_of(global_type)
     if shape is None or isinstance(global_type, DialectType):
         return None

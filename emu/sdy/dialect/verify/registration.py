@@ -36,7 +36,7 @@ def _mesh(op: Operation) -> Problem | None:
 
 
 def _own_sharding(op: Operation) -> Problem | None:
-    """The sharding that the operation gives its result."""
+    """Return the sharding that the operation gives its result."""
     sharding = op.properties["sharding"]
     assert isinstance(sharding, TensorSharding)  # its form was checked
     return sharding_problem(sharding, op.result.type, op, mesh_of(sharding, op))

@@ -41,14 +41,14 @@ _SHAPED = re.compile(r"(?:vector|memref)<((?:(?:\d+|\?)x)*)")
 
 
 def is_shaped(type_: Type) -> bool:
-    """Whether a type is a tensor, a vector or a memory."""
+    """Return whether a type is a tensor, a vector or a memory."""
     if isinstance(type_, DialectType):
         return not type_.dialect and _SHAPED.match(type_.body) is not None
     return isinstance(type_, TensorType | UnrankedTensorType)
 
 
 def shape_of(type_: Type) -> Shape | None:
-    """The shape of a shaped type, None where it has no rank."""
+    """Return the shape of a shaped type, None where it has no rank."""
     if isinstance(type_, TensorType):
         return type_.shape
     if isinstance(type_, DialectType) and not type_.dialect:
@@ -63,7 +63,7 @@ def shape_of(type_: Type) -> Shape | None:
 
 
 def mesh_of(sharding: TensorSharding, op: Operation) -> Mesh | None:
-    """The mesh of a sharding on an operation; None if there is none of its name."""
+    """Return the mesh of a sharding on an operation; None if there is none of its name."""
     if isinstance(sharding.mesh, Mesh):
         return sharding.mesh
     found = lookup(op, sharding.mesh)
@@ -72,7 +72,7 @@ def mesh_of(sharding: TensorSharding, op: Operation) -> Mesh | None:
 
 
 def bound_axis_problem(op: Operation, axes: Iterable[str]) -> Problem | None:
-    """Axes that a manual computation around the operation has already.
+    """Return axes that a manual computation around the operation has already.
 
     Of several around it that have one, the note points to the outermost.
     """
@@ -107,7 +107,7 @@ class AxisLists:
         self._sub_axes: dict[str, list[AxisRef]] = {}
 
     def add(self, axes: Sequence[AxisRef]) -> Problem | None:
-        """A list, major to minor: known axes, none twice, none to be merged."""
+        """Return a list, major to minor: known axes, none twice, none to be merged."""
         previous: AxisRef | None = None
         for axis in axes:
             if axis.name not in self._sizes:
@@ -126,7 +126,7 @@ class AxisLists:
         return None
 
     def add_sorted(self, axes: Sequence[AxisRef], what: str) -> Problem | None:
-        """The same of a list that must be in the order of the mesh."""
+        """Return the same of a list that must be in the order of the mesh."""
         if any(not self._in_order(before, after) for before, after in pairwise(axes)):
             return Problem(f"{what} axes are not ordered w.r.t. mesh")
         return self.add(axes)
@@ -139,7 +139,7 @@ class AxisLists:
         return self._places.get(before.name, last) < self._places.get(after.name, last)
 
     def sub_axes_problem(self) -> Problem | None:
-        """The sub-axes of all lists: well-formed, and none overlaps another."""
+        """Return the sub-axes of all lists: well-formed, and none overlaps another."""
         for name, axes in self._sub_axes.items():
             if AxisRef(name) in self._seen:
                 return Problem(f'both sub-axis and full-axis are used for axis name: "{name}"')
@@ -176,7 +176,7 @@ def _sub_axes_problem(axes: Sequence[AxisRef], full: int) -> Problem | None:
 
 
 def _has_any_axis(sharding: TensorSharding) -> bool:
-    """Whether it says more than one for a value without dimensions could."""
+    """Return whether it says more than one for a value without dimensions could."""
     return bool(sharding.dims or sharding.replicated_axes or sharding.unreduced_axes)
 
 

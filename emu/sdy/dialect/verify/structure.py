@@ -39,7 +39,7 @@ class Kind:
     static: bool = False
 
     def has(self, type_: Type) -> bool:
-        """Whether a type is of the kind."""
+        """Return whether a type is of the kind."""
         if self.ranked_tensor or self.static:
             static = isinstance(type_, TensorType) and (not self.static or type_.is_static)
             return static
@@ -80,7 +80,7 @@ class Form:
 
 
 def form_problem(form: Form) -> Check:
-    """The check that an operation is made as the form says."""
+    """Return the check that an operation is made as the form says."""
 
     def check(op: Operation) -> Problem | None:
         return (
@@ -182,7 +182,7 @@ def _element(type_: Type) -> Type:
 
 
 def _compatible(a: Type, b: Type) -> bool:
-    """Whether elements are equal, and shapes where both are known."""
+    """Return whether elements are equal, and shapes where both are known."""
     if isinstance(a, DialectType) or isinstance(b, DialectType):
         return a == b
     if _element(a) != _element(b) or is_shaped(a) != is_shaped(b):
@@ -218,14 +218,14 @@ def _inference_problem(inferred: Sequence[Type], actual: Sequence[Type]) -> Prob
 
 
 def inferred_types_problem(op: Operation) -> Problem | None:
-    """The results have the type of the operand."""
+    """Return the results have the type of the operand."""
     actual = [result.type for result in op.results]
     inferred = [op.operands[0].type]
     return None if inferred == actual else _inference_problem(inferred, actual)
 
 
 def named_computation_types_problem(op: Operation) -> Problem | None:
-    """The results have the types of what the body returns."""
+    """Return the results have the types of what the body returns."""
     actual = [result.type for result in op.results]
     inferred = [value.type for value in op.body().terminator.operands]
     return None if inferred == actual else _inference_problem(inferred, actual)
@@ -235,7 +235,7 @@ _QUANTIZED = re.compile(r"uniform<([^:>]*)[:>]")
 
 
 def constant_type_problem(op: Operation) -> Problem | None:
-    """The result has the type of the value; quantized, that of its storage."""
+    """Return the result has the type of the value; quantized, that of its storage."""
     value, actual = op.properties["value"], op.result.type
     if not isinstance(value, DenseElementsAttr):
         return None  # carried as text, which says nothing of its type here
@@ -249,7 +249,7 @@ def constant_type_problem(op: Operation) -> Problem | None:
 
 
 def _storage(text: str) -> Type:
-    """The integers that quantized values are stored as: ``i8``, ``u8``."""
+    """Return the integers that quantized values are stored as: ``i8``, ``u8``."""
     width = int(re.sub(r"\D", "", text))
     return IntegerType(width)
 
@@ -258,7 +258,7 @@ def _storage(text: str) -> Type:
 
 
 def body_terminator_problem(op: Operation) -> Problem | None:
-    """The body ends in ``sdy.return``."""
+    """Return the body ends in ``sdy.return``."""
     last = op.body().terminator
     if last.name == "sdy.return":
         return None

@@ -28,11 +28,11 @@ class Formulas:
         self.build = Builder(op)
 
     def of(self, value: Value) -> Expression:
-        """A value as an expression."""
+        """Return a value as an expression."""
         return Expression(self, value)
 
     def computed(self, value: Value) -> Expression:
-        """A value in the type in which it is computed with."""
+        """Return a value in the type in which it is computed with."""
         found = self.of(value)
         element = found.element
         if isinstance(element, FloatType) and element.name not in _OWN_PRECISION:
@@ -40,7 +40,7 @@ class Formulas:
         return found
 
     def call(self, name: str, *operands: Expression, element: Type | None = None) -> Expression:
-        """An elementwise operation, by StableHLO's name.
+        """Return an elementwise operation, by StableHLO's name.
 
         Args:
             name: The name.
@@ -52,7 +52,7 @@ class Formulas:
         return self.of(self.build.op(name, [e.value for e in operands], [type_]).result)
 
     def select(self, where: Expression, left: Expression, right: Expression) -> Expression:
-        """One value where a condition holds, else another."""
+        """Return one value where a condition holds, else another."""
         return self.of(self.build.select(where.value, left.value, right.value))
 
 
@@ -65,11 +65,11 @@ class Expression:
 
     @property
     def element(self) -> Type:
-        """The element type."""
+        """Element type."""
         return tensor(self.value).element
 
     def constant(self, number: float) -> Expression:
-        """A constant of the same type."""
+        """Return a constant of the same type."""
         type_ = tensor(self.value)
         if isinstance(type_.element, IntegerType):
             attribute = integers_attribute([int(number)], (), type_.element)
@@ -80,13 +80,13 @@ class Expression:
         return Expression(self.formulas, self.formulas.build.constant(splat, type_))
 
     def converted(self, element: Type) -> Expression:
-        """The same numbers in another element type."""
+        """Return the same numbers in another element type."""
         if element == self.element:
             return self
         return Expression(self.formulas, self.formulas.build.convert(self.value, element))
 
     def call(self, name: str, *others: Expression | float) -> Expression:
-        """An operation of this and of others."""
+        """Return an operation of this and of others."""
         return self.formulas.call(name, self, *map(self._like, others))
 
     def compared(self, direction: str, other: Expression | float) -> Expression:

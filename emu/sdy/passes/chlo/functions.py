@@ -43,7 +43,7 @@ def _conj(x: Expression) -> Expression:
 
 
 def _is_infinity(sign: int) -> Function:
-    """Whether a number is plus (1) or minus (-1) infinity, or (0) one of the two."""
+    """Return whether a number is plus (1) or minus (-1) infinity, or (0) one of the two."""
 
     def function(x: Expression) -> Expression | None:
         if not isinstance(x.element, FloatType):
@@ -107,7 +107,7 @@ def _sinh(x: Expression) -> Expression:
 
 
 def _largest_square(element: Type) -> float:
-    """A power of two whose square is finite."""
+    """Return a power of two whose square is finite."""
     assert isinstance(element, FloatType)
     return 2.0 ** (FORMATS[element.name].bias // 2)
 
@@ -144,7 +144,7 @@ def _atanh(x: Expression) -> Expression | None:
 
 
 def _next_after(x: Expression, y: Expression) -> Expression | None:
-    """The next number after ``x`` on the way to ``y``; their bits are counted up or down."""
+    """Return the next number after ``x`` on the way to ``y``; their bits are counted up or down."""
     if not isinstance(x.element, FloatType):
         return None
     f, width = x.formulas, FORMATS[x.element.name].width

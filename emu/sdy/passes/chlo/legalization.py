@@ -58,7 +58,7 @@ def _legalized(op: Operation) -> Sequence[Value] | None:
 
 
 def _is_elementwise(op: Operation) -> bool:
-    """Whether it is as CHLO wants it: tensors of floats of one static shape."""
+    """Return whether it is as CHLO wants it: tensors of floats of one static shape."""
     if len(op.results) != 1 or len(op.operands) != (2 if op.name == "chlo.next_after" else 1):
         return False
     first, result = op.operands[0].type, op.result.type

@@ -75,7 +75,7 @@ def _broadcast(op: Operation) -> Sequence[Value] | None:
 
 
 def _spread(build: Builder, op: Operation, value: Value, shape: tuple[int, ...]) -> Value:
-    """An operand in the shape of the result."""
+    """Return an operand in the shape of the result."""
     own = tensor(value).static_shape
     if own == shape:
         return value

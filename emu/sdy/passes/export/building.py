@@ -46,7 +46,7 @@ class Place:
 
 
 def location_of(value: Value) -> Location:
-    """The location of a value: of its operation, or of the block argument."""
+    """Return the location of a value: of its operation, or of the block argument."""
     if isinstance(value, BlockArgument):
         return value.location
     assert isinstance(value, OpResult)

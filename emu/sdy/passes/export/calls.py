@@ -93,7 +93,7 @@ def _edge_or_own(
 
 
 def _outline(computation: Operation, ins: TensorShardingPerValue | None) -> Operation:
-    """A function of the computation's body, which it loses."""
+    """Return a function of the computation's body, which it loses."""
     name = computation.properties["name"]
     block = computation.body()
     type_ = FunctionType(
@@ -147,7 +147,7 @@ class _Keys:
         self._keys: dict[Operation, _Key] = {}
 
     def full(self, func: Operation) -> _Key:
-        """The key with shardings."""
+        """Return the key with shardings."""
         key = self._keys.get(func)
         if key is None:
             ins = func_arg_shardings(func, self._table)
@@ -156,7 +156,7 @@ class _Keys:
         return key
 
     def origin(self, func: Operation) -> _Key:
-        """The key without shardings."""
+        """Return the key without shardings."""
         return (original_func_name(func), func.attributes.get(FUNC_MANUAL_AXES), None, None)
 
 

@@ -69,7 +69,7 @@ class Step:
 def plan(
     source: TensorSharding, target: TensorSharding, mesh: Mesh, shape: Sequence[int | None]
 ) -> list[Step]:
-    """The collectives that make a tensor of sharding ``source`` one of ``target``.
+    """Return the collectives that make a tensor of sharding ``source`` one of ``target``.
 
     Args:
         source: The current sharding; unreduced along the same axes as the target.
@@ -147,7 +147,7 @@ class _Planner:
         self._index_want()
 
     def run(self) -> list[Step]:
-        """All steps."""
+        """Return all steps."""
         for _ in range(2):
             if self._done():
                 break
@@ -183,7 +183,7 @@ class _Planner:
     # Fitting axes into dimensions
 
     def _fit(self, axis: AxisRef, dim: int) -> tuple[AxisRef | None, AxisRef | None]:
-        """The part of an axis that the capacity of a dimension takes, and the rest."""
+        """Return the part of an axis that the capacity of a dimension takes, and the rest."""
         size, capacity = axis.size(self.mesh), self.capacity[dim]
         if capacity <= 1 or not _divides(size, capacity):
             return None, None
@@ -259,7 +259,7 @@ class _Planner:
             self._emit("sdy.all_slice", tuple(map(tuple, slices)))
 
     def _slices_for_all_to_all(self, source: int) -> list[AxisRef]:
-        """Axes to slice in ``source`` so that one all-to-all moves them along.
+        """Return axes to slice in ``source`` so that one all-to-all moves them along.
 
         The all-to-all takes the last axes of ``source`` to a dimension that
         wants these and more axes behind them; slicing the latter where they
@@ -340,7 +340,7 @@ class _Planner:
         self._emit("sdy.collective_permute")
 
     def _should_permute(self) -> bool:
-        """Whether some axes can be replaced or have to be put in order.
+        """Return whether some axes can be replaced or have to be put in order.
 
         One reason is enough: axes of a dimension can be replaced by wanted
         ones; an axis to gather by one to slice; axes with one destination are

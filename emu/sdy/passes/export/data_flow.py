@@ -31,7 +31,7 @@ __all__ = ["SinkDataFlowEdges", "SinkFuncDataFlowEdges", "shardings_of_edges"]
 
 
 def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
-    """The shardings of the owners' edges; open ones where there are none.
+    """Return the shardings of the owners' edges; open ones where there are none.
 
     Empty if no edge has a sharding.
     """

@@ -42,13 +42,13 @@ class RemoveAllGatherReduceScatterForCMV1(FunctionPass):
 
 
 def _gather(value: Value) -> Operation | None:
-    """The all-gather that gives a value to its only user, or None."""
+    """Return the all-gather that gives a value to its only user, or None."""
     op = value.defining_op
     return op if op is not None and op.name == "sdy.all_gather" and value.has_one_use else None
 
 
 def _scatter(dot: Operation) -> Operation | None:
-    """The reduce-scatter that is the only user of a dot, or None.
+    """Return the reduce-scatter that is the only user of a dot, or None.
 
     The dot's partial sums may not be left to others by its own sharding.
     """

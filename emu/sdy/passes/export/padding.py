@@ -97,7 +97,7 @@ class _Padder:
     # What is to be done
 
     def _even_type(self, type_: Type, sharding: TensorSharding | None) -> Type:
-        """A type with its dimensions rounded up to even shards."""
+        """Return a type with its dimensions rounded up to even shards."""
         if not isinstance(type_, TensorType) or sharding is None or sharding.is_fully_replicated:
             return type_
         mesh = find_mesh(self._table, sharding.mesh)
@@ -116,7 +116,7 @@ class _Padder:
         return self._even_type_of(value) == value.type
 
     def _is_done(self, op: Operation) -> bool:
-        """Whether an operation may stay as it is."""
+        """Return whether an operation may stay as it is."""
         if op.dialect == "stablehlo":
             return all(map(self._is_even, op.results)) and all(map(self._is_even, op.operands))
         if op.name == "sdy.all_slice":
@@ -180,7 +180,7 @@ class _Padder:
         self._new.append(new)
 
     def _add(self, old: Operation, new: Operation) -> Value:
-        """`_insert` an operation with one result, and give that."""
+        """``_insert`` an operation with one result, and give that."""
         self._insert(old, new)
         return new.result
 
@@ -316,7 +316,7 @@ class _Padder:
         self._pad_any(op, operands)
 
     def _with_zeros(self, op: Operation, value: Value, sizes: _Sizes, dims: Sequence[int]) -> Value:
-        """A value with zeros behind the first elements along some dimensions.
+        """Return a value with zeros behind the first elements along some dimensions.
 
         Args:
             op: What it is for.
@@ -354,7 +354,7 @@ def _exceeds(size: int | None, other: int | None) -> bool:
 
 
 def _larger(even: Type, implied: list[Type] | None, index: int) -> Type:
-    """A type with each dimension as large as one of two ask for."""
+    """Return a type with each dimension as large as one of two ask for."""
     other = implied[index] if implied else None
     if not isinstance(other, TensorType) or not isinstance(even, TensorType):
         return even

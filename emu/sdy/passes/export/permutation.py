@@ -59,7 +59,7 @@ __all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
 
 
 def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Mesh) -> bool:
-    """Whether a slice along a dimension leaves each element on its device.
+    """Return whether a slice along a dimension leaves each element on its device.
 
     So it is if the dimension is not cut, or if only the end goes, and shards
     stay as large as they are.
@@ -205,7 +205,7 @@ class _Resolver:
         return True
 
     def _mesh_name(self, mesh: Mesh, base: str, op: Operation) -> str:
-        """The name of the mesh operation of a mesh; a new one goes to the front."""
+        """Return the name of the mesh operation of a mesh; a new one goes to the front."""
         name = self._names.get(mesh)
         if name is None:
             new = make_mesh(f"{base}_reversed", mesh, op.location)
@@ -280,14 +280,14 @@ def _position(coordinates: Iterable[int], mesh: Mesh) -> int:
 
 
 def _component(axis: AxisRef, mesh: Mesh) -> tuple[int, int, int]:
-    """The index of an axis, and the size and stride of a sub-axis in it."""
+    """Return the index of an axis, and the size and stride of a sub-axis in it."""
     index, size = mesh.axis_index(axis.name), axis.size(mesh)
     pre = 1 if axis.sub_axis is None else axis.sub_axis.pre_size
     return index, size, mesh.axes[index].size // (pre * size)
 
 
 def _reversed_mesh(mesh: Mesh, axes: Sequence[AxisRef]) -> Mesh:
-    """The mesh with its devices in the opposite order along some axes."""
+    """Return the mesh with its devices in the opposite order along some axes."""
     devices = mesh.device_ids or tuple(range(mesh.total_size))
     components = [_component(axis, mesh) for axis in axes]
     found = []
@@ -327,7 +327,7 @@ def _next_shards(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]]:
 def _move_padding_to_front(
     op: Operation, sharding: TensorSharding, mesh: Mesh, plan: _Plan
 ) -> Value:
-    """The operand of a reverse, padded in front, by a computation on shards."""
+    """Return the operand of a reverse, padded in front, by a computation on shards."""
     place, location, operand = Place.before(op), op.location, op.operands[0]
     type_ = tensor_type(operand)
     zero = place.insert(make_zero(type_.element, location)).result

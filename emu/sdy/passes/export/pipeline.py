@@ -67,7 +67,7 @@ class ExportPipeline(Pipeline):
     dump_index: int = 0
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         passes: list[Pass] = [
             ConstantOrScalarMerger(),
             SinkDataFlowEdges(self.dump_sharding_origins, self.dump_propagation_edges),

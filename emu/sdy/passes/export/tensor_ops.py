@@ -28,7 +28,7 @@ _BOOL = IntegerType(1)
 
 
 def tensor_type(value: Value) -> TensorType:
-    """The type of a value that is known to be a ranked tensor."""
+    """Return the type of a value that is known to be a ranked tensor."""
     assert isinstance(value.type, TensorType)
     return value.type
 
@@ -52,7 +52,7 @@ def _constant(data: bytes, element: Type, location: Location) -> Operation:
 
 
 def make_zero(element: Type, location: Location) -> Operation:
-    """A scalar zero; raises ValueError for elements that are no numbers."""
+    """Return a scalar zero; raises ValueError for elements that are no numbers."""
     width = element_bytes(element)
     if width is None:
         raise ValueError(f"element type {element} has no zero")
@@ -60,7 +60,7 @@ def make_zero(element: Type, location: Location) -> Operation:
 
 
 def make_i32(value: int, location: Location) -> Operation:
-    """A scalar ``i32``."""
+    """Return a scalar ``i32``."""
     return _constant(value.to_bytes(4, "little", signed=True), I32, location)
 
 

@@ -38,7 +38,7 @@ class TypeConversion:
     # While operations are replaced
 
     def operands(self, op: Operation) -> list[Value]:
-        """The operands that a replacement of ``op`` should have."""
+        """Return the operands that a replacement of ``op`` should have."""
         return [self._in_type(value, self._convert(value)) for value in op.operands]
 
     def replace(self, op: Operation, values: list[Value]) -> None:
@@ -52,7 +52,7 @@ class TypeConversion:
         self._targets.add(new)
 
     def _chain(self, value: Value) -> list[Value]:
-        """The value, what it was replaced by, what that was replaced by, …"""
+        """Return the value, what it was replaced by, what that was replaced by, …"""
         chain = [value]
         while (new := self._next.get(chain[-1])) is not None:
             chain.append(new)

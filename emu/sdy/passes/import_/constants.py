@@ -139,7 +139,7 @@ class _Splitter:
         return is_effect_free(op) and (op.name in _MOVING or is_elementwise(op))
 
     def _copy(self, value: OpResult) -> Value:
-        """A copy of ``value`` and of all that leads to it."""
+        """Return a copy of ``value`` and of all that leads to it."""
         if is_scalar(value):
             return value
         mapping: dict[Value, Value] = {}
@@ -179,7 +179,7 @@ def _name_of(named: Operation) -> str:
 
 
 def _walk_around_named(region: Region) -> Iterator[Operation]:
-    """The operations of a region, outer first, without named computations' bodies."""
+    """Yield the operations of a region, outer first, without named computations' bodies."""
     stack = [iter(block) for block in reversed(region.blocks)]
     while stack:
         op = next(stack[-1], None)

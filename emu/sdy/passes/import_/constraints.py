@@ -164,7 +164,7 @@ def _is_constrained(value: Value, exception: Operation | None = None) -> bool:
 
 
 def _tail_of_chain(head: Operation) -> Operation | None:
-    """The last of the constraints that follow ``head``, each the only use.
+    """Return the last of the constraints that follow ``head``, each the only use.
 
     None unless ``head`` is the first, its input has no sharding and no other
     constraint, at least one follows, and nothing constrains the last.

@@ -106,7 +106,7 @@ def _like(
     flags: Sequence[str],
     numbers: dict[str, GatherDimensionNumbers] | dict[str, ScatterDimensionNumbers],
 ) -> Operation:
-    """The operation with other operands and numbers; its flags said in full."""
+    """Return the operation with other operands and numbers; its flags said in full."""
     return Operation(
         op.name,
         operands,
@@ -142,7 +142,7 @@ def _batch_component(
 
 
 def _counts_batch(indices: Value, vector_dim: int, place: int) -> bool:
-    """Whether a component comes from an iota along dimension 0."""
+    """Return whether a component comes from an iota along dimension 0."""
     component = indices
     defining = indices.defining_op
     if defining is not None and defining.name == _CONCATENATE:
@@ -183,7 +183,7 @@ def _behind_reshapes(value: Value) -> Value:
 def _without_component(
     rewriter: Rewriter, op: Operation, indices: Value, vector_dim: int, place: int
 ) -> Value:
-    """The index vectors without one component, computed before ``op``."""
+    """Return the index vectors without one component, computed before ``op``."""
     type_ = indices.type
     assert isinstance(type_, TensorType)  # looked at before
     total = type_.shape[vector_dim]

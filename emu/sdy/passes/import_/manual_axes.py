@@ -88,7 +88,7 @@ def _completed(
     common: str | Mesh,
     mesh: Mesh,
 ) -> list[TensorSharding] | None:
-    """The shardings with unmentioned manual axes replicated; None if all are there."""
+    """Return the shardings with unmentioned manual axes replicated; None if all are there."""
     new = []
     modified = False
     for sharding, value in zip(shardings, values, strict=True):

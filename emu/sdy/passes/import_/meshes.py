@@ -101,7 +101,7 @@ class _Lifting:
                 op.properties["replica_groups"] = found.with_mesh(name)
 
     def _lifted(self, mesh: str | Mesh | StablehloMesh, location: Location) -> str | None:
-        """The name that now stands for a mesh; None if its name stays."""
+        """Return the name that now stands for a mesh; None if its name stays."""
         name = self._new_name.get(mesh)
         if name is None and not isinstance(mesh, str):
             name = self._new_name[mesh] = self._insert(mesh, location)

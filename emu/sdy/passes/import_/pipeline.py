@@ -37,7 +37,7 @@ class ImportPipeline(Pipeline):
     dedup_functions_fully: bool = False
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         return import_passes(dedup_functions_fully=self.dedup_functions_fully)
 
 
@@ -50,7 +50,7 @@ def import_passes(
     dump_directory: str = "",
     dump_index: int = 0,
 ) -> list[Pass]:
-    """The passes of the import pipeline, with the options of propagation."""
+    """Return the passes of the import pipeline, with the options of propagation."""
     passes: list[Pass] = [
         SymbolDce(),
         LiftInlinedMeshes(),

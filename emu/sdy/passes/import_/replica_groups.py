@@ -41,13 +41,13 @@ class ReplicaGroups:
     axes: str
 
     def with_mesh(self, name: str) -> DialectAttr:
-        """The attribute with a mesh of that name."""
+        """Return the attribute with a mesh of that name."""
         symbol = name if re.fullmatch(r"[A-Za-z_][\w$.]*", name) else f'"{name}"'
         return DialectAttr("stablehlo", f".replica_group_mesh_axes<mesh = @{symbol}, {self.axes}>")
 
 
 def replica_groups_of(op: Operation) -> ReplicaGroups | None:
-    """The groups of a collective, if they are written as axes of a mesh."""
+    """Return the groups of a collective, if they are written as axes of a mesh."""
     attribute = op.properties.get("replica_groups")
     found = _GROUPS.fullmatch(str(attribute)) if attribute is not None else None
     if found is None:

@@ -37,7 +37,7 @@ class ShardingGroupImport(ModulePass):
 
 
 def group_id(op: Operation) -> int:
-    """The id of the group that an ``sdy.sharding_group`` names."""
+    """Return the id of the group that an ``sdy.sharding_group`` names."""
     found = op.properties["group_id"]
     assert isinstance(found, IntegerAttr)  # the verifier looked
     return found.value
@@ -48,7 +48,7 @@ def _shape(value: Value) -> tuple[int | None, ...]:
 
 
 def _collect(module: Operation, session: Session) -> dict[Value, list[Operation]]:
-    """The group operations by value; raises `PassFailed` where a group is wrong."""
+    """Return the group operations by value; raises ``PassFailed`` where a group is wrong."""
     members: dict[Value, list[Operation]] = {}
     manual_computation: dict[int, Operation | None] = {}
     shape: dict[int, tuple[int | None, ...]] = {}

@@ -21,7 +21,7 @@ Shape = Sequence[int | None]
 
 
 def tensor(value: Value) -> TensorType:
-    """The type of a new value that is known to be a tensor."""
+    """Return the type of a new value that is known to be a tensor."""
     assert isinstance(value.type, TensorType)
     return value.type
 
@@ -57,7 +57,7 @@ class Builder:
         types: Iterable[Type],
         properties: Mapping[str, Attribute] | None = None,
     ) -> Operation:
-        """An operation ``stablehlo.<name>``."""
+        """Return an operation ``stablehlo.<name>``."""
         new = Operation(
             f"stablehlo.{name}", operands, types, properties=properties, location=self.location
         )
@@ -74,36 +74,36 @@ class Builder:
         return self.op(name, operands, [TensorType(tuple(shape), element)], properties).result
 
     def constant(self, value: Attribute, type_: Type) -> Value:
-        """A constant."""
+        """Return a constant."""
         return self.op("constant", (), [type_], {"value": value}).result
 
     def integers(self, values: Sequence[int], shape: tuple[int, ...], element: Type = I64) -> Value:
-        """A constant of integers."""
+        """Return a constant of integers."""
         value = integers_attribute(values, shape, element)
         return self.constant(value, value.type)
 
     def scalar(self, value: int, element: Type = I64) -> Value:
-        """A constant integer without dimensions."""
+        """Return a constant integer without dimensions."""
         return self.integers([value], (), element)
 
     def zeros(self, type_: TensorType) -> Value:
-        """A constant of zeros; of any element type."""
+        """Return a constant of zeros; of any element type."""
         width = element_bytes(type_.element) or 1
         return self.constant(DenseElementsAttr(bytes(width), type_, True), type_)
 
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         return self._value("reshape", [value], shape, tensor(value).element)
 
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
-        """The dimensions in another order."""
+        """Return the dimensions in another order."""
         shape = tensor(value).shape
         properties = {"permutation": array_of_ints(permutation)}
         moved = [shape[dim] for dim in permutation]
         return self._value("transpose", [value], moved, tensor(value).element, properties)
 
     def convert(self, value: Value, element: Type) -> Value:
-        """The same numbers as other elements; made even if they are those."""
+        """Return the same numbers as other elements; made even if they are those."""
         return self._value("convert", [value], tensor(value).shape, element)
 
     def broadcast(self, value: Value, shape: Shape, dims: Sequence[int] = ()) -> Value:
@@ -112,7 +112,7 @@ class Builder:
         return self._value("broadcast_in_dim", [value], shape, tensor(value).element, properties)
 
     def dynamic_slice(self, value: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
-        """A piece whose place is computed."""
+        """Return a piece whose place is computed."""
         properties = {"slice_sizes": array_of_ints(sizes)}
         element = tensor(value).element
         return self._value("dynamic_slice", [value, *starts], sizes, element, properties)
@@ -126,7 +126,7 @@ class Builder:
         interior: Sequence[int],
         shape: Shape,
     ) -> Value:
-        """Elements around and between those of a value."""
+        """Return elements around and between those of a value."""
         properties = {
             "edge_padding_low": array_of_ints(low),
             "edge_padding_high": array_of_ints(high),
@@ -135,12 +135,12 @@ class Builder:
         return self._value("pad", [value, padding], shape, tensor(value).element, properties)
 
     def concatenate(self, values: Sequence[Value], size: int) -> Value:
-        """Vectors behind each other."""
+        """Return vectors behind each other."""
         properties = {"dimension": integer_attribute(0)}
         return self._value("concatenate", values, [size], tensor(values[0]).element, properties)
 
     def elementwise(self, name: str, left: Value, right: Value) -> Value:
-        """An operation of two values of one type."""
+        """Return an operation of two values of one type."""
         return self.op(name, [left, right], [left.type]).result
 
     def compare(self, left: Value, right: Value, direction: str) -> Value:
@@ -149,16 +149,16 @@ class Builder:
         return self._value("compare", [left, right], tensor(left).shape, I1, properties)
 
     def select(self, where: Value, left: Value, right: Value) -> Value:
-        """One value where a condition holds, else another."""
+        """Return one value where a condition holds, else another."""
         return self.op("select", [where, left, right], [left.type]).result
 
     def partition_id(self) -> Value:
-        """The number of the device, as an i64."""
+        """Return the number of the device, as an i64."""
         number = self._value("partition_id", (), (), IntegerType(32, "u"))
         return self.convert(number, I64)
 
     def look_up(self, table: Value, index: Value) -> Value:
-        """The entry of a vector at a place; still a vector, of one."""
+        """Return the entry of a vector at a place; still a vector, of one."""
         return self.dynamic_slice(table, [index], [1])
 
     def by_device(self, values: Sequence[int], number: Value | None = None) -> Value:

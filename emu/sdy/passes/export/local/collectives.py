@@ -88,7 +88,7 @@ def gathered_along(
     axes: Axes,
     dim: int,
 ) -> Value:
-    """A dimension made whole.
+    """Return a dimension made whole.
 
     Args:
         state: The module.
@@ -143,7 +143,7 @@ def dynamic_slice_along(
     axes_per_dim: AxesPerDim,
     type_: TensorType,
 ) -> Value:
-    """The shard of a tensor that a device has.
+    """Return the shard of a tensor that a device has.
 
     Args:
         state: The module.
@@ -288,7 +288,7 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
 
 
 def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[AxisRef]:
-    """All pieces of the mesh: those of the dimensions first, in their order."""
+    """Return all pieces of the mesh: those of the dimensions first, in their order."""
     found: dict[AxisRef, None] = {}
     for dim in sharding.dims:
         for axis in dim.axes:
@@ -301,7 +301,7 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 
 
 def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
-    """The operation that combines partial results; None: all that the reduction does."""
+    """Return the operation that combines partial results; None: all that the reduction does."""
     why = why_not_added(value)
     if why is None:
         return "add"

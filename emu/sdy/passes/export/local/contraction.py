@@ -106,7 +106,7 @@ def _check_contraction(
 
 
 def _adds_nothing(value: Value) -> bool:
-    """Whether a value is not padded, or padded by a constant zero."""
+    """Return whether a value is not padded, or padded by a constant zero."""
     pad = value.defining_op
     if pad is None or pad.name != "stablehlo.pad":
         return True

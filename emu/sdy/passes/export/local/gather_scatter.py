@@ -70,12 +70,12 @@ class _Indices:
 
     @property
     def element(self) -> Type:
-        """The type of the indices."""
+        """Type of the indices."""
         return tensor(self.value).element
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the indices."""
+        """Shape of the indices."""
         return tensor(self.value).static_shape
 
     @property
@@ -90,7 +90,7 @@ class _Indices:
         return Builder(self.op).by_device([index * size for index in indices])
 
     def bounds(self, *, upper: bool) -> tuple[list[Value], list[Value]]:
-        """The least and, if asked for, greatest index that the shard has.
+        """Return the least and, if asked for, greatest index that the shard has.
 
         Along dimensions that are not cut so it is that of the whole.
         """
@@ -119,7 +119,7 @@ class _Indices:
         return build.broadcast(vector, self.shape, [self.vector_dim])
 
     def clamped(self) -> Value:
-        """The indices, brought into the whole operand as a gather does."""
+        """Return the indices, brought into the whole operand as a gather does."""
         build = Builder(self.op)
         last = [self.whole[dim] - 1 for dim in self.index_map]
         low = build.integers([0], self.shape, self.element)
@@ -259,7 +259,7 @@ def _masked(op: Operation, numbers: GatherDimensionNumbers, gathered: Value, mas
 
 
 def _all_along(build: Builder, mask: Value, dim: int) -> Value:
-    """Whether all are true along a dimension, which goes."""
+    """Return whether all are true along a dimension, which goes."""
     shape = tensor(mask).shape
     start = build.scalar(1, I1)
     type_ = TensorType((*shape[:dim], *shape[dim + 1 :]), I1)
@@ -306,7 +306,7 @@ def _partial_axes(
     updates: TensorSharding | None,
     source: TensorSharding | None,
 ) -> list[AxisRef]:
-    """Axes along which the updates are cut, but not the operand.
+    """Return axes along which the updates are cut, but not the operand.
 
     Only of dimensions of the updates that number windows.
     """
@@ -353,7 +353,7 @@ def _only_on_one_device(
     mesh: Mesh,
     axes: Sequence[AxisRef],
 ) -> list[Value]:
-    """The operands on one device along each of the axes, else the identity."""
+    """Return the operands on one device along each of the axes, else the identity."""
     build = Builder(op)
     first = tensor(values[0])
     reduction = scatter_reduction(op)
@@ -377,7 +377,7 @@ def _local_scatter_indices(
     mesh: Mesh,
     cut: Sequence[int],
 ) -> Value:
-    """Indices that count from where the shard begins; outside stays outside."""
+    """Return indices that count from where the shard begins; outside stays outside."""
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
     indices = _Indices(
         state,

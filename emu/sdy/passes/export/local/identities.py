@@ -52,7 +52,7 @@ def _one(element: Type) -> int | None:
 
 
 def _least_float(name: str) -> int:
-    """The bits of the negative number of the largest magnitude."""
+    """Return the bits of the negative number of the largest magnitude."""
     form = FORMATS[name]
     magnitude = (1 << (form.exponent + form.mantissa)) - 1
     if form.special == "ieee":

@@ -73,12 +73,12 @@ class Options:
 
 
 def axes_of(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
-    """The axes along which a dimension is cut; none without a sharding."""
+    """Return the axes along which a dimension is cut; none without a sharding."""
     return () if sharding is None else sharding.dims[dim].axes
 
 
 def is_replicated(sharding: TensorSharding | None) -> bool:
-    """Whether no dimension is cut."""
+    """Return whether no dimension is cut."""
     return sharding is None or sharding.is_fully_replicated
 
 
@@ -127,13 +127,13 @@ class Localization:
     # Shardings and types
 
     def sharding(self, value: Value) -> TensorSharding | None:
-        """The sharding of an old value."""
+        """Return the sharding of an old value."""
         if isinstance(value, BlockArgument):
             return self._arguments.get(value)
         return get_sharding(value)
 
     def mesh(self, *shardings: TensorSharding | None, of: str = "") -> Mesh:
-        """The mesh of the first sharding that has one.
+        """Return the mesh of the first sharding that has one.
 
         Args:
             shardings: The shardings.
@@ -145,7 +145,7 @@ class Localization:
         raise CannotLocalize(f"failed to resolve mesh{of}")
 
     def local(self, type_: Type, sharding: TensorSharding | None) -> Type:
-        """The type of a shard."""
+        """Return the type of a shard."""
         mesh = None if sharding is None else find_mesh(self._table, sharding.mesh)
         if sharding is None or mesh is None or not isinstance(type_, TensorType):
             return type_
@@ -159,18 +159,18 @@ class Localization:
         return found
 
     def global_type(self, value: Value) -> TensorType:
-        """The type of an old value before the conversion."""
+        """Return the type of an old value before the conversion."""
         type_ = self._global.get(value, value.type)
         if isinstance(type_, TensorType):
             return type_
         raise CannotLocalize(f"expected a ranked tensor, but got {type_}", illegal=False)
 
     def local_type(self, value: Value) -> Type:
-        """The type that the new value for an old one has to have."""
+        """Return the type that the new value for an old one has to have."""
         return self.local(self._global.get(value, value.type), self.sharding(value))
 
     def local_tensor(self, value: Value) -> TensorType:
-        """`local_type` of a tensor."""
+        """``local_type`` of a tensor."""
         type_ = self.local_type(value)
         if isinstance(type_, TensorType):
             return type_
@@ -179,7 +179,7 @@ class Localization:
     # Values and operations
 
     def current(self, value: Value) -> Value:
-        """The new value that stands for an old one, of the type it has to have."""
+        """Return the new value that stands for an old one, of the type it has to have."""
         new = value
         while (replacement := self._values.get(new)) is not None:
             new = replacement
@@ -197,11 +197,11 @@ class Localization:
         return cast.result
 
     def operands(self, op: Operation) -> list[Value]:
-        """The new values for all operands."""
+        """Return the new values for all operands."""
         return [self.current(value) for value in op.operands]
 
     def is_done(self, op: Operation) -> bool:
-        """Whether an operation was replaced."""
+        """Return whether an operation was replaced."""
         return op in self._done
 
     def replace(self, op: Operation, values: Iterable[Value]) -> None:
@@ -260,7 +260,7 @@ class Localization:
     # Devices
 
     def shard_indices(self, place: Operation, mesh: Mesh, axes: Axes) -> list[int]:
-        """The number of the shard that each device has of a dimension.
+        """Return the number of the shard that each device has of a dimension.
 
         The digits of a sub-axis count from the major end of the axis:
         ``"x":(1)2`` of an axis of size 4 is the bit of weight 2. Until July 2026
@@ -287,7 +287,7 @@ class Localization:
         return theirs
 
     def channel(self) -> ChannelHandle:
-        """A channel that nothing else uses."""
+        """Return a channel that nothing else uses."""
         self._channel += 1
         return ChannelHandle(self._channel, _DEVICE_TO_DEVICE)
 

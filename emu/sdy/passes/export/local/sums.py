@@ -21,7 +21,7 @@ _BOOLEAN = IntegerType(1)
 
 
 def is_zero(constant: DenseElementsAttr) -> bool:
-    """Whether all elements are the number zero; not known of complex ones."""
+    """Return whether all elements are the number zero; not known of complex ones."""
     if not constant.splat or not isinstance(constant.type, TensorType):
         return False
     element = constant.type.element
@@ -53,7 +53,7 @@ def why_not_added(value: Value) -> str | None:
 
 
 def combined_by(value: Value) -> str | None:
-    """The operation of StableHLO by which partial results are combined.
+    """Return the operation of StableHLO by which partial results are combined.
 
     Args:
         value: The partial result.
@@ -75,7 +75,7 @@ def combined_by(value: Value) -> str | None:
 
 
 def _start(op: Operation, index: int) -> str | None:
-    """The constant other than zero that a reduction starts from, if it is one."""
+    """Return the constant other than zero that a reduction starts from, if it is one."""
     start = op.operands[len(op.results) + index].defining_op
     constant = start.properties.get("value") if start is not None else None
     if not isinstance(constant, DenseElementsAttr) or is_zero(constant):

@@ -39,7 +39,7 @@ __all__ = ["common_axes", "compatible_axes", "compatible_axes_of_factor"]
 def common_axes(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh
 ) -> list[Axes]:
-    """The axes, by factor, along which an operation works.
+    """Return the axes, by factor, along which an operation works.
 
     Args:
         projection: How its tensors are sharded; no overflow axes.
@@ -65,7 +65,7 @@ def common_axes(
 
 
 def compatible_axes_of_factor(projection: Projection, factor: int) -> Axes | None:
-    """The axes of a factor if all tensors that have it agree, else None."""
+    """Return the axes of a factor if all tensors that have it agree, else None."""
     seen: Axes | None = None
     for tensor in projection.tensors:
         sharding = tensor.factors.get(factor)
@@ -79,7 +79,7 @@ def compatible_axes_of_factor(projection: Projection, factor: int) -> Axes | Non
 
 
 def compatible_axes(projection: Projection, rule: OpShardingRule) -> list[Axes] | None:
-    """The axes of all factors if they agree and none overlap, else None."""
+    """Return the axes of all factors if they agree and none overlap, else None."""
     found: list[Axes] = []
     seen: list[AxisRef] = []
     for factor in range(len(rule.factor_sizes)):
@@ -100,7 +100,7 @@ def compatible_axes(projection: Projection, rule: OpShardingRule) -> list[Axes] 
 def _axes_of_preferred(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh
 ) -> list[Axes]:
-    """The axes of the preferred one of two tensors.
+    """Return the axes of the preferred one of two tensors.
 
     Preferred is the one whose permutation factors are not cut, then the larger
     one, then the one that is cut more; the first if they are equal.
@@ -158,7 +158,7 @@ class _Candidate:
 
     @property
     def order(self) -> tuple[int, int, int, int, object]:
-        """The best candidate has the greatest."""
+        """Best candidate has the greatest."""
         return (
             self.source_size,
             self.precedence,
@@ -226,7 +226,7 @@ def _greedy_axes(
 def _survives(
     candidate: _Candidate, factor: int, chosen: Axes, given: list[Axes], mesh: Mesh
 ) -> bool:
-    """Whether a candidate still adds something after ``chosen`` went to ``factor``.
+    """Return whether a candidate still adds something after ``chosen`` went to ``factor``.
 
     Cuts its axes where they overlap, and measures anew what they add.
     """

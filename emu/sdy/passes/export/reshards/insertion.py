@@ -196,7 +196,7 @@ class _Inserter:
     def _unreduced_reduction(
         self, op: Operation, rule: OpShardingRule, projection: Projection
     ) -> list[AxisRef]:
-        """The axes of reduction factors, if a result says that it is unreduced."""
+        """Return the axes of reduction factors, if a result says that it is unreduced."""
         axes: list[AxisRef] = []
         if _is_unreduced(op):
             for factor in rule.reduction:
@@ -216,7 +216,7 @@ class _Inserter:
         ins: Sequence[TensorSharding | None],
         outs: Sequence[TensorSharding | None],
     ) -> tuple[str, Mesh] | None:
-        """The mesh that cuts most of the tensors; None if there is none in common.
+        """Return the mesh that cuts most of the tensors; None if there is none in common.
 
         Meshes that differ in the order of devices only are in common.
         """
@@ -343,6 +343,6 @@ def _reshard(value: Value, sharding: TensorSharding) -> Operation:
 
 
 def _elements(value: Value) -> int:
-    """The number of elements; 0 where it is not known."""
+    """Return the number of elements; 0 where it is not known."""
     shape = static_shape(value.type)
     return 0 if shape is None else math.prod(shape)

@@ -64,7 +64,7 @@ def reshard_dot_result(
 def _dot_conflict(
     op: Operation, projection: Projection, rule: OpShardingRule
 ) -> tuple[int, Axes] | None:
-    """The factor in which the result alone differs, and the operands' axes for it."""
+    """Return the factor in which the result alone differs, and the operands' axes for it."""
     lhs, rhs = projection.operands[:2]
     result = projection.results[0]
     lhs_size, rhs_size = _elements(op.operands[0]), _elements(op.operands[1])

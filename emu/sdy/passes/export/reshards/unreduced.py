@@ -66,7 +66,7 @@ class Reducer:
         return PassFailed(message)
 
     def add_up(self, use: Use, value: Value, target: TensorSharding | None, place: Place) -> Value:
-        """All-reduce an operand along the axes that the user does not take unreduced.
+        """Return all-reduce an operand along the axes that the user does not take unreduced.
 
         Args:
             use: The operand's place.
@@ -93,7 +93,7 @@ class Reducer:
         return _replace(use, place.insert(added).result)
 
     def add_up_operands(self, op: Operation) -> None:
-        """`add_up` every operand as the results are, which must all be alike."""
+        """``add_up`` every operand as the results are, which must all be alike."""
         unreduced = [i for i, v in enumerate(op.operands) if _unreduced_axes(get_sharding(v))]
         if len(op.results) != 1:
             self._check_results(op, any_unreduced=bool(unreduced))
@@ -208,7 +208,7 @@ def _make_unreduced(
 def _freed_axes(
     old: Sequence[AxisRef], wanted: Sequence[AxisRef], new: Sequence[AxisRef], mesh: Mesh
 ) -> tuple[tuple[AxisRef, ...], bool]:
-    """The axes at the end of ``old`` that become unreduced.
+    """Return the axes at the end of ``old`` that become unreduced.
 
     Also whether the dimension needs no reshard before.
     """
