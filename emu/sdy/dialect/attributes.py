@@ -49,7 +49,7 @@ _PRETTY = re.compile(r"[A-Za-z][A-Za-z0-9_.]*(?:<.*>)?\Z", re.ASCII | re.DOTALL)
 
 
 class PropagationDirection(IntEnum):
-    """Which way a sharding may go; the numbers' order matters (min and max)."""
+    """Directions in which a sharding may propagate; their order matters (min and max)."""
 
     NONE = 0
     FORWARD = 1
@@ -58,7 +58,7 @@ class PropagationDirection(IntEnum):
 
 
 class FactorType(Enum):
-    """The kind of a factor of a sharding rule."""
+    """Kinds of factors of a sharding rule."""
 
     PASS_THROUGH = "pass_through"
     REDUCTION = "reduction"
@@ -68,7 +68,7 @@ class FactorType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SdyAttribute(Attribute):
-    """Base of the dialect's attributes."""
+    """Base class of the dialect's attributes."""
 
     mnemonic: ClassVar[str]
     """The attribute's name in ``#sdy.name<…>``."""
@@ -87,7 +87,7 @@ class SdyAttribute(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class MeshAxis(SdyAttribute):
-    """``"x"=4``."""
+    """A named axis of a mesh with its size: ``"x"=4``."""
 
     mnemonic: ClassVar[str] = "mesh_axis"
 
@@ -100,9 +100,9 @@ class MeshAxis(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class Mesh(SdyAttribute):
-    """``<["x"=2, "y"=4], device_ids=[…]>``.
+    """A mesh of devices: ``<["x"=2, "y"=4], device_ids=[…]>``.
 
-    Device ids in their natural order are the same as none, and are dropped.
+    Device ids in natural order mean the same as no device ids and are dropped.
     """
 
     mnemonic: ClassVar[str] = "mesh"
@@ -123,36 +123,36 @@ class Mesh(SdyAttribute):
 
     @property
     def is_empty(self) -> bool:
-        """No axes and no device ids."""
+        """Whether the mesh has neither axes nor device ids."""
         return not self.axes and not self.device_ids
 
     @property
     def is_maximal(self) -> bool:
-        """No axes and one device id: everything on that device."""
+        """Whether the mesh has no axes and one device id: everything is on that device."""
         return not self.axes and len(self.device_ids) == 1
 
     def has_axis(self, name: str) -> bool:
-        """Return whether it has an axis of that name."""
+        """Return whether the mesh has an axis of that name."""
         return any(axis.name == name for axis in self.axes)
 
     def axis_size(self, name: str) -> int:
-        """Return the size of an axis; raises KeyError for a name it does not have."""
+        """Return the size of an axis; raise KeyError if there is none of that name."""
         for axis in self.axes:
             if axis.name == name:
                 return axis.size
         raise KeyError(name)
 
     def axis_index(self, name: str) -> int:
-        """Return the position of an axis; raises KeyError for a name it does not have."""
+        """Return the position of an axis; raise KeyError if there is none of that name."""
         for index, axis in enumerate(self.axes):
             if axis.name == name:
                 return index
         raise KeyError(name)
 
     def equals(self, other: Mesh, *, ignore_device_ids: bool = False) -> bool:
-        """Equality, if asked for without looking at device ids.
+        """Return whether two meshes are equal, optionally apart from their device ids.
 
-        A maximal mesh never equals one that is not.
+        A maximal mesh never equals one that is not maximal.
         """
         if not ignore_device_ids:
             return self == other
@@ -167,7 +167,7 @@ class Mesh(SdyAttribute):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SubAxisInfo(SdyAttribute):
-    """``(pre_size)size``: the digits of an axis after ``pre_size`` values."""
+    """A part of an axis, ``(pre_size)size``: the digit of radix size after pre_size values."""
 
     mnemonic: ClassVar[str] = "sub_axis_info"
 
@@ -185,7 +185,7 @@ class SubAxisInfo(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class AxisRef(SdyAttribute):
-    """``"x"`` or ``"x":(1)2``."""
+    """A reference to an axis or a sub-axis: ``"x"`` or ``"x":(1)2``."""
 
     mnemonic: ClassVar[str] = "axis_ref"
 
@@ -193,7 +193,7 @@ class AxisRef(SdyAttribute):
     sub_axis: SubAxisInfo | None = None
 
     def size(self, mesh: Mesh) -> int:
-        """Return the number of shards along it."""
+        """Return the number of shards along the axis."""
         return mesh.axis_size(self.name) if self.sub_axis is None else self.sub_axis.size
 
     def _body(self) -> str:
@@ -203,7 +203,7 @@ class AxisRef(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class DimensionSharding(SdyAttribute):
-    """``{"x", "y":(2)4, ?}p1``: axes major to minor, open or closed."""
+    """The sharding of a dimension: ``{"x", "y":(2)4, ?}p1``, axes major to minor."""
 
     mnemonic: ClassVar[str] = "dimension_sharding"
 
@@ -213,27 +213,27 @@ class DimensionSharding(SdyAttribute):
 
     @property
     def priority_or_default(self) -> int:
-        """Priority, 0 where none is given."""
+        """The priority, 0 if there is none."""
         return 0 if self.priority is None else self.priority
 
     def sharded_size(self, mesh: Mesh) -> int:
-        """In how many shards the dimension is cut."""
+        """Return the number of shards of the dimension."""
         return math.prod(axis.size(mesh) for axis in self.axes)
 
     def take_front(self, count: int) -> DimensionSharding:
-        """Return the same with the first ``count`` axes only."""
+        """Return the same sharding with only the first ``count`` axes."""
         return DimensionSharding(self.axes[:count], self.is_closed, self.priority)
 
     def drop_front(self, count: int) -> DimensionSharding:
-        """Return the same without the first ``count`` axes."""
+        """Return the same sharding without the first ``count`` axes."""
         return DimensionSharding(self.axes[count:], self.is_closed, self.priority)
 
     def closed(self) -> DimensionSharding:
-        """Return the same, closed."""
+        """Return the same sharding, closed."""
         return DimensionSharding(self.axes, True, self.priority)
 
     def opened(self) -> DimensionSharding:
-        """Return the same, open."""
+        """Return the same sharding, open."""
         return DimensionSharding(self.axes, False, self.priority)
 
     def _body(self) -> str:
@@ -246,12 +246,12 @@ class DimensionSharding(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class TensorSharding(SdyAttribute):
-    """``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``.
+    """The sharding of a tensor: ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``.
 
     Attributes:
-        mesh: The symbol of a mesh (without "@"), or a mesh written in place.
-        dims: One sharding a dimension.
-        replicated_axes: Axes along which it must stay replicated.
+        mesh: The symbol of a mesh (without "@"), or an inlined mesh.
+        dims: One sharding per dimension.
+        replicated_axes: Axes along which the tensor must stay replicated.
         unreduced_axes: Axes along which partial results are still to be added.
     """
 
@@ -274,36 +274,36 @@ class TensorSharding(SdyAttribute):
 
     @property
     def is_fully_replicated(self) -> bool:
-        """Whether no dimension is cut."""
+        """Whether no dimension has an axis."""
         return not any(dim.axes for dim in self.dims)
 
     @property
     def mesh_name(self) -> str:
-        """Mesh's symbol; raises ValueError for an inlined mesh."""
+        """The mesh's symbol; raises ValueError for an inlined mesh."""
         if isinstance(self.mesh, str):
             return self.mesh
         raise ValueError("the sharding has its mesh inlined")
 
     def all_axes(self) -> list[AxisRef]:
-        """Return axes of the dimensions, replicated and unreduced ones, in that order."""
+        """Return the axes of the dimensions, then the replicated, then the unreduced axes."""
         axes = [axis for dim in self.dims for axis in dim.axes]
         return [*axes, *self.replicated_axes, *self.unreduced_axes]
 
     def with_dims(self, dims: Sequence[DimensionSharding]) -> TensorSharding:
-        """Return the same with other dimensions."""
+        """Return the same sharding with other dimensions."""
         return TensorSharding(self.mesh, tuple(dims), self.replicated_axes, self.unreduced_axes)
 
     def with_unreduced(self, axes: Iterable[AxisRef]) -> TensorSharding:
-        """Return the same with other unreduced axes."""
+        """Return the same sharding with other unreduced axes."""
         return TensorSharding(self.mesh, self.dims, self.replicated_axes, tuple(axes))
 
     def closed(self) -> TensorSharding:
-        """Return the same axes with every dimension closed; no replicated axes."""
+        """Return the same sharding with every dimension closed and no replicated axes."""
         dims = tuple(dim.closed() for dim in self.dims)
         return TensorSharding(self.mesh, dims, (), self.unreduced_axes)
 
     def opened(self) -> TensorSharding:
-        """Return the same with every dimension open."""
+        """Return the same sharding with every dimension open."""
         dims = tuple(dim.opened() for dim in self.dims)
         return TensorSharding(self.mesh, dims, self.replicated_axes, self.unreduced_axes)
 
@@ -313,18 +313,18 @@ class TensorSharding(SdyAttribute):
         axes_per_dim: Iterable[Iterable[AxisRef]],
         unreduced_axes: Iterable[AxisRef] = (),
     ) -> TensorSharding:
-        """Return a closed dimension for each list of axes."""
+        """Return a sharding with one closed dimension per list of axes."""
         dims = tuple(DimensionSharding(tuple(axes)) for axes in axes_per_dim)
         return TensorSharding(mesh, dims, (), tuple(unreduced_axes))
 
     @staticmethod
     def fully_open(rank: int, mesh: str | Mesh) -> TensorSharding:
-        """Return no axes, every dimension open."""
+        """Return a sharding without axes whose dimensions are all open."""
         return TensorSharding(mesh, (DimensionSharding(is_closed=False),) * rank)
 
     @staticmethod
     def fully_closed(rank: int, mesh: str | Mesh) -> TensorSharding:
-        """Return no axes, every dimension closed."""
+        """Return a sharding without axes whose dimensions are all closed."""
         return TensorSharding(mesh, (DimensionSharding(),) * rank)
 
     def _body(self) -> str:
@@ -340,14 +340,14 @@ class TensorSharding(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class TensorShardingPerValue(SdyAttribute):
-    """``#sdy.sharding_per_value<[<@mesh, [..]>, ..]>``."""
+    """One sharding per operand or result: ``#sdy.sharding_per_value<[<@mesh, [..]>, ..]>``."""
 
     mnemonic: ClassVar[str] = "sharding_per_value"
 
     shardings: tuple[TensorSharding, ...] = ()
 
     def with_sharding(self, index: int, sharding: TensorSharding) -> TensorShardingPerValue:
-        """Return the same with one other sharding."""
+        """Return the same shardings with the one at ``index`` replaced."""
         if self.shardings[index] == sharding:
             return self
         shardings = self.shardings
@@ -359,7 +359,7 @@ class TensorShardingPerValue(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class DimMapping(SdyAttribute):
-    """The factors of a dimension, major to minor."""
+    """Factors of a dimension, major to minor."""
 
     mnemonic: ClassVar[str] = "dim_mapping"
 
@@ -375,7 +375,7 @@ class DimMapping(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class TensorMapping(SdyAttribute):
-    """The factors of each dimension of a tensor."""
+    """Factors of each dimension of a tensor."""
 
     mnemonic: ClassVar[str] = "tensor_mapping"
 
@@ -393,7 +393,7 @@ class TensorMapping(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class OpShardingRule(SdyAttribute):
-    """``#sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``."""
+    """The sharding rule of an operation: ``<([i, k], [k, j])->([i, j]) {i=8, …}>``."""
 
     mnemonic: ClassVar[str] = "op_sharding_rule"
 
@@ -422,11 +422,11 @@ class OpShardingRule(SdyAttribute):
         return self.operands + self.results
 
     def is_in_all_non_scalar_tensors(self, factor: int) -> bool:
-        """Return whether each tensor that has dimensions has the factor."""
+        """Return whether every tensor with dimensions has the factor."""
         return all(t.contains_factor(factor) for t in self.tensors if t.dims)
 
     def is_batching_factor(self, factor: int) -> bool:
-        """Return whether it is a pass-through factor of all non-scalar tensors."""
+        """Return whether the factor is a pass-through factor of all non-scalar tensors."""
         passes = self.factor_type(factor) is FactorType.PASS_THROUGH
         return passes and self.is_in_all_non_scalar_tensors(factor)
 
@@ -459,7 +459,7 @@ class OpShardingRule(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class ManualAxes(SdyAttribute):
-    """``manual_axes={"x", "y"}``."""
+    """The manual axes of a manual computation: ``{"x", "y"}``."""
 
     mnemonic: ClassVar[str] = "manual_axes"
 
@@ -471,7 +471,7 @@ class ManualAxes(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class AxisRefList(SdyAttribute):
-    """``{"x", "y"}``."""
+    """A list of axes: ``{"x", "y"}``."""
 
     mnemonic: ClassVar[str] = "axis_ref_list"
 
@@ -483,7 +483,7 @@ class AxisRefList(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class ListOfAxisRefLists(SdyAttribute):
-    """``[{"x"}, {}]``: axes per dimension."""
+    """A list of axes per dimension: ``[{"x"}, {}]``."""
 
     mnemonic: ClassVar[str] = "list_of_axis_ref_lists"
 
@@ -496,7 +496,7 @@ class ListOfAxisRefLists(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class AllToAllParam(SdyAttribute):
-    """``{"b"}: 0->2``."""
+    """Axes that an all-to-all moves from one dimension to another: ``{"b"}: 0->2``."""
 
     mnemonic: ClassVar[str] = "all_to_all_param"
 
@@ -510,7 +510,7 @@ class AllToAllParam(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class AllToAllParamList(SdyAttribute):
-    """``[{"b"}: 0->2, {"c"}: 1->3]``."""
+    """All moves of an all-to-all: ``[{"b"}: 0->2, {"c"}: 1->3]``."""
 
     mnemonic: ClassVar[str] = "all_to_all_param_list"
 

@@ -1,10 +1,10 @@
-"""Data-flow edges: values that an operation passes on without touching them.
+"""Data-flow edges: values that an operation passes on unchanged.
 
-An edge of an operation ties *sources* (its operands, or what its blocks
-return) to *targets* (its results, or arguments of its blocks) that are the same
-tensor and so should be sharded alike. One target, which the operation decides,
-is the edge's *owner*; the ``sdy.data_flow_edge`` that import puts behind the
-owner holds the sharding of all targets.
+An edge of an operation ties *sources* (its operands, or the values that its
+blocks return) to *targets* (its results, or arguments of its blocks) that are
+the same tensor and so should be sharded alike. One target, which depends on the
+kind of operation, is the edge's *owner*; the ``sdy.data_flow_edge`` that import
+inserts after the owner holds the sharding of all targets.
 
 =========================== ================ ======================= ===============
 operation                   sources          owner                   other targets
@@ -69,7 +69,7 @@ DATA_FLOW_OPS = frozenset({_MANUAL, _NAMED, _WHILE, _CASE, "stablehlo.optimizati
 
 
 class When(Enum):
-    """When a target's sharding is transformed: see ``transform_target_sharding``."""
+    """Times at which a target's sharding is transformed: see ``transform_target_sharding``."""
 
     BEFORE_EDGE_PROPAGATION = 0
     AFTER_EDGE_PROPAGATION = 1
@@ -92,18 +92,18 @@ def owning_op(value: Value) -> Operation:
 
 
 def body_terminator(op: Operation) -> Operation:
-    """What ends the body of a function, a computation, or a while loop."""
+    """Return the terminator of the body of a function, a computation, or a while loop."""
     return op.regions[1 if op.name == _WHILE else 0].blocks[0].terminator
 
 
 def manual_axes_of(op: Operation) -> tuple[str, ...]:
-    """Return the manual axes of a ``sdy.manual_computation``."""
+    """Return the manual axes of an ``sdy.manual_computation``."""
     axes = op.properties.get("manual_axes")
     return axes.axes if isinstance(axes, ManualAxes) else ()
 
 
 def keeps_edges_divisible(op: Operation) -> bool:
-    """Return whether shardings of the edges' owners must cut without padding."""
+    """Return whether shardings of the edges' owners must divide evenly, without padding."""
     return op.name == _MANUAL
 
 
@@ -121,7 +121,7 @@ def edge_owners(op: Operation) -> tuple[list[BlockArgument], list[OpResult]]:
 
 
 def edge_sources(op: Operation, owner: Value) -> list[Use]:
-    """Return the uses through which an edge's value comes in."""
+    """Return the uses through which the edge's sources enter."""
     if isinstance(owner, BlockArgument):
         return [(op, owner.index)] if op.name in _BODIES else []
     if not isinstance(owner, OpResult):
@@ -144,12 +144,12 @@ def edge_owner_from_target(value: Value) -> Value:
 
 
 def edge_owner_from_source(op: Operation, use: Use) -> Value | None:
-    """What Shardy takes for the owner of the edge of which a use is a source.
+    """Return the value that Shardy takes for the owner of the edge of which a use is a source.
 
-    For an operand of a computation that is the *operand*, and not the body's
+    For an operand of a computation that is the *operand*, not the body's
     argument; for the predicate of a loop and the index of a case it is the
     first result (None if there is none). The order in which propagation visits
-    operations depends on it, so it is kept.
+    operations depends on it.
     """
     user, index = use
     if op.name in _BODIES and user is op:
@@ -168,10 +168,10 @@ def non_owner_targets(op: Operation, owner: Value) -> list[Value]:
 
 
 def edge_owner_shardings(op: Operation, *, arguments: bool) -> tuple[TensorSharding, ...]:
-    """Return the shardings of all block arguments or results that own edges.
+    """Return the shardings of the block arguments, or of the results, that own edges.
 
-    Empty if there are none. Those of a manual computation's arguments are
-    without the manual axes, as its body sees them.
+    Empty if there are none. Shardings of a manual computation's arguments are
+    given without the manual axes, as its body sees them.
     """
     if op.name in _BODIES:
         held = op.properties.get("in_shardings" if arguments else "out_shardings")
@@ -188,7 +188,7 @@ def edge_owner_shardings(op: Operation, *, arguments: bool) -> tuple[TensorShard
 def set_edge_owner_shardings(
     op: Operation, shardings: Sequence[TensorSharding], *, arguments: bool
 ) -> None:
-    """Set what ``edge_owner_shardings`` gives."""
+    """Set the shardings that ``edge_owner_shardings`` returns."""
     if op.name not in _BODIES:
         if shardings and not arguments:
             op.attributes[SHARDING] = TensorShardingPerValue(tuple(shardings))
@@ -226,7 +226,7 @@ def edge_owner_sharding(op: Operation, owner: Value) -> TensorSharding | None:
 def set_edge_owner_sharding(op: Operation, owner: Value, sharding: TensorSharding) -> None:
     """Set the sharding of the owner of an edge.
 
-    Where the owners have none yet, the others become open.
+    If the owners have no shardings yet, those of the others become open.
     """
     arguments = isinstance(owner, BlockArgument)
     index: int = owner.index  # type: ignore[attr-defined]  # both kinds of values have one
@@ -244,10 +244,10 @@ def transform_target_sharding(
 ) -> TensorSharding:
     """Return a target's sharding as the other end of the edge sees it.
 
-    Only manual computations make a difference. Outside, an edge's values have
-    the manual axes; inside, they have not. Before propagation along the edge
-    the sharding kept for the target is made what the sources have; after it,
-    what came out is made what the target keeps.
+    Only manual computations make a difference. Outside, the values of an edge have
+    the manual axes; inside, they do not. Before propagation along the edge, the
+    target's stored sharding is converted to the form of the sources; after it,
+    the result is converted back to the form that the target stores.
     """
     if op.name != _MANUAL:
         return sharding
@@ -295,7 +295,7 @@ def edge_of_source(use: Use) -> Operation | None:
 
 
 def edge_op_sources(edge: Operation) -> list[Value]:
-    """Return the values that come in at the edge to which an edge operation belongs."""
+    """Return the sources of the edge to which an edge operation belongs."""
     owner = edge.operands[0]
     return [op.operands[index] for op, index in edge_sources(owning_op(owner), owner)]
 
@@ -307,6 +307,6 @@ def edge_op_non_owner_targets(edge: Operation) -> list[Value]:
 
 
 def edge_op_transform(edge: Operation, sharding: TensorSharding, when: When) -> TensorSharding:
-    """``transform_target_sharding`` at the owner of an edge operation's edge."""
+    """Apply ``transform_target_sharding`` to the owner of an edge operation's edge."""
     owner = edge.operands[0]
     return transform_target_sharding(owning_op(owner), owner, sharding, when)

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class EdgeNodeType(Enum):
-    """What an ``EdgeValueRef`` counts."""
+    """Kinds of values that an ``EdgeValueRef`` numbers."""
 
     OPERAND = "operand"
     RESULT = "result"
@@ -40,7 +40,7 @@ class EdgeValueRef(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class AxisToPropagationDetails(SdyAttribute):
-    """From where to where an axis went in a step."""
+    """Source and targets of an axis in a step."""
 
     mnemonic: ClassVar[str] = "axis_to_propagation_details"
 
@@ -55,7 +55,7 @@ class AxisToPropagationDetails(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class PropagationOneStep(SdyAttribute):
-    """The axes that a step moved."""
+    """Axes that a step moved."""
 
     mnemonic: ClassVar[str] = "propagation_one_step"
 

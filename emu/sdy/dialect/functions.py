@@ -1,4 +1,4 @@
-"""Functions: attributes of their arguments and results, and who calls whom."""
+"""Functions: attributes of their arguments and results, and the call graph."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _get(func: Operation, name: str, index: int, attribute: str) -> Attribute | 
 
 
 def _store(func: Operation, name: str, dictionaries: tuple[Attribute, ...]) -> None:
-    # A function of which no argument has an attribute has no list of them.
+    # If no argument has an attribute, the whole list is left out, as MLIR does.
     if all(entry == _EMPTY for entry in dictionaries):
         func.properties.pop(name, None)
     else:
@@ -111,7 +111,7 @@ def set_func_result_attribute(
 
 
 Modify = Callable[[dict[str, Attribute], int], None]
-"""Changes the attributes of the argument or result of that index in place."""
+"""A function that changes the attributes of the argument or result of that index in place."""
 
 
 def _modify(func: Operation, name: str, count: int, change: Modify) -> None:
@@ -126,7 +126,7 @@ def _modify(func: Operation, name: str, count: int, change: Modify) -> None:
 
 
 def modify_arg_attributes(func: Operation, change: Modify) -> None:
-    """Change the attributes of all arguments at once, which costs less."""
+    """Change the attributes of all arguments at once, which is faster than one by one."""
     _modify(func, "arg_attrs", len(function_type(func).inputs), change)
 
 
@@ -175,14 +175,14 @@ def set_func_result_shardings(func: Operation, shardings: TensorShardingPerValue
 def func_arg_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
     """Return the shardings of all arguments, open for those that have none.
 
-    None unless one has a sharding whose mesh is not maximal.
+    None unless at least one has a sharding whose mesh is not maximal.
     """
     types = function_type(func).inputs
     return _filled([func_arg_sharding(func, i) for i in range(len(types))], types, scope)
 
 
 def func_result_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
-    """Return the shardings of all results; as ``func_arg_shardings``."""
+    """Return the shardings of all results, as ``func_arg_shardings`` does for arguments."""
     types = function_type(func).results
     return _filled([func_result_sharding(func, i) for i in range(len(types))], types, scope)
 
@@ -207,7 +207,7 @@ def _filled(
 
 
 def find_function(table: SymbolTable, name: str) -> Operation:
-    """Return the function of that name; raises ValueError if there is none."""
+    """Return the function of that name; raise ValueError if there is none."""
     op = table.lookup(name)
     if op is None or op.name != "func.func":
         raise ValueError(f"Failed to lookup function: {name}")
@@ -223,15 +223,15 @@ def callee_name(call: Operation) -> str:
 
 
 def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostics) -> Operation:
-    """Return the only function of a module, or else the one called ``main``.
+    """Return the only function of a module, or the one called ``main`` if there are several.
 
     Args:
         module: The module.
-        table: Its symbols.
-        diagnostics: Where it is reported that there is none.
+        table: The module's symbol table.
+        diagnostics: Receives the error if there is none.
 
     Raises:
-        PassFailed: There is none.
+        PassFailed: There is no main function.
     """
     functions = [op for op in module.body() if op.name == "func.func"]
     if len(functions) == 1:
@@ -250,10 +250,10 @@ def original_func_name(func: Operation) -> str:
 
 
 def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation:
-    """Return a copy, in no block, that calls fresh copies of what the function calls.
+    """Return a copy, not in a block yet, that calls fresh copies of the function's callees.
 
-    The copies of callees are inserted in the table under new names. Each copy
-    remembers the name of what it is a copy of.
+    The copies of callees are inserted into the table under new names. Each copy
+    keeps the name of its original in an attribute.
     """
     clone = func.clone()
     clone.attributes[ORIGINAL_FUNC_NAME] = StringAttr(original_func_name(func))
@@ -269,11 +269,11 @@ def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation
 
 
 def iterate_funcs(module: Operation, *, pre_order: bool = False) -> list[Operation]:
-    """Return the functions that have a body, callees first.
+    """Return the functions with a body, callees first.
 
-    That is the post-order of a depth-first walk through the call graph: from
-    each function of the module in turn to what it calls, in the order of first
-    calls. With ``pre_order`` it is that order reversed: callers first.
+    The order is the post-order of a depth-first walk through the call graph, from
+    each function of the module in turn to its callees, in the order of their first
+    calls. With ``pre_order``, that order is reversed: callers first.
     """
     functions = {
         op.symbol_name: op for op in module.body() if op.name == "func.func" and _has_body(op)
@@ -306,9 +306,9 @@ def _has_body(func: Operation) -> bool:
 
 
 def walk_calls(module: Operation, *, pre_order: bool = False) -> Iterator[Operation]:
-    """Yield all ``func.call`` of the module, function by function as ``iterate_funcs``.
+    """Yield every ``func.call`` of the module, function by function as in ``iterate_funcs``.
 
-    The call just given may be erased or replaced.
+    The call just yielded may be erased or replaced.
     """
     for func in iterate_funcs(module, pre_order=pre_order):
         for op in func.walk():

@@ -1,6 +1,6 @@
-"""The operations of the dialect: how they are read, written and made.
+"""Operations of the dialect, with their parsers and printers.
 
-Importing this module makes them, and the dialect's attributes, known to the
+Importing this module registers them, and the dialect's attributes, with the
 parser and the printer.
 """
 
@@ -48,7 +48,7 @@ _I64 = IntegerType(64)
 
 
 def allowed_direction(barrier: Operation) -> PropagationDirection:
-    """Return the direction of a ``sdy.propagation_barrier``."""
+    """Return the direction of an ``sdy.propagation_barrier``."""
     held = barrier.properties.get("allowed_direction")
     if isinstance(held, IntegerAttr):
         return PropagationDirection(held.value)
@@ -56,11 +56,11 @@ def allowed_direction(barrier: Operation) -> PropagationDirection:
 
 
 def elements_type(value: Attribute) -> Type:
-    """Return the type of the tensor that an elements attribute holds."""
+    """Return the tensor type of an elements attribute."""
     if isinstance(value, DenseElementsAttr):
         return value.type
     if isinstance(value, RawAttr) and " : " in value.text:
-        # ``dense_resource<name> : tensor<…>``, of which only the text is kept.
+        # ``dense_resource<name> : tensor<…>`` is kept as text only.
         text = value.text.rpartition(" : ")[2]
         return TypeReader(SourceText(text, "-")).type()
     raise ValueError(f"{value} holds no elements")
@@ -78,7 +78,7 @@ def _make(
     attributes: dict[str, Attribute],
     regions: Iterable[Region] = (),
 ) -> Operation:
-    """Return the operation; inherent attributes in the dictionary overrule the syntax."""
+    """Return the operation; inherent attributes in the dictionary override the syntax."""
     for key in definition(name).properties:
         if key in attributes:
             properties[key] = attributes.pop(key)
@@ -88,7 +88,7 @@ def _make(
 
 
 def _write(w: Printer, op: Operation, parts: str) -> None:
-    """Write the attribute dictionary, and the type of the operand behind it."""
+    """Write the parts, the attribute dictionary and the type of the operand."""
     w.write(parts)
     w.attr_dict(op, elide=definition(op.name).properties)
     w.write(" : ")
@@ -172,7 +172,7 @@ def _tensor_type(p: Parser) -> TensorType:
 def _parse_mesh(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
     p.expect("=")
-    # The mnemonic may be written, as everywhere where one attribute stands alone.
+    # The mnemonic is optional, as everywhere where an attribute stands alone.
     properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
     return _make("sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
@@ -229,7 +229,7 @@ def _print_group(w: Printer, op: Operation) -> None:
 def _parse_constant(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {}
     if p.accept("("):
-        # The generic form without quotes, for a value that is of another type.
+        # A value of another type has the generic form without quotes.
         p.expect(")")
         if p.accept("<"):
             properties = p.optional_attr_dict()

@@ -1,12 +1,12 @@
-"""Reading the dialect's attributes.
+"""Parser of the dialect's attributes.
 
 Each function reads the stripped text of one kind of attribute (see
-``emu.sdy.dialect.attributes``): that is what follows its name, or all there is of
-it inside another one.
+``emu.sdy.dialect.attributes``): the text after its mnemonic, or its whole text
+inside another attribute.
 
-MLIR reports a wrong text once for each attribute around it: first what is
-wrong, then that a parameter of the attribute could not be parsed. So do we: an
-error on its way out gathers the others.
+MLIR reports an error in a text once per enclosing attribute: first the error
+itself, then that a parameter of the attribute could not be parsed. This parser
+does the same: an error collects the other messages as it propagates outwards.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _INT64_MAX = 2**63 - 1
 
 
 def also(p: Parser, error: MlirError, message: str) -> None:
-    """Add what MLIR says on the way out about the attribute around."""
+    """Add the message that MLIR emits for an enclosing attribute."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
 
@@ -76,7 +76,7 @@ def _list_of(attribute: str, name: str, element: str) -> str:
 
 
 def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
-    """Read a parameter; ``message`` is what is said if that fails."""
+    """Read a parameter; ``message`` is added to the error if that fails."""
     try:
         return read(p)
     except MlirError as error:
@@ -85,7 +85,7 @@ def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
 
 
 def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ...]:
-    """Read one or more things with commas between."""
+    """Read one or more items separated by commas."""
     try:
         items = [read(p)]
         while p.accept(","):
@@ -99,7 +99,7 @@ def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ..
 def _bracketed(
     p: Parser, open_: str, close: str, read: Callable[[Parser], _T], message: str
 ) -> tuple[_T, ...]:
-    """Read any number of things between brackets."""
+    """Read any number of items between brackets."""
     p.expect(open_)
     if p.accept(close):
         return ()
@@ -109,7 +109,7 @@ def _bracketed(
 
 
 def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
-    """Return a reader that also takes the form with ``#sdy``."""
+    """Return a reader that also accepts the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
         if not p.tokens[p.index].startswith("#"):
@@ -294,7 +294,7 @@ def _mesh_name(p: Parser) -> str:
 
 
 def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
-    """Read ``={"x", "y"}`` behind ``replicated`` or ``unreduced``."""
+    """Read ``={"x", "y"}`` after ``replicated`` or ``unreduced``."""
     try:
         p.expect("=")
         p.expect("{")
@@ -336,7 +336,7 @@ def _parse_per_value(p: Parser) -> TensorShardingPerValue:
 
 
 def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
-    """Read ``[<@mesh, [{"x"}]>, …]``, as operations have it."""
+    """Read ``[<@mesh, [{"x"}]>, …]``, the form within operations."""
     return TensorShardingPerValue(tuple(p.comma_separated("[", "]", lambda: parse_sharding(p))))
 
 
@@ -466,4 +466,4 @@ ATTRIBUTE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
     "sharding_per_value": _parse_per_value,
     "sub_axis_info": _parse_sub_axis,
 }
-"""How the attributes are read, by name; those of rules are elsewhere."""
+"""Readers of attributes, by mnemonic; those of rules are in ``parsing_rules``."""

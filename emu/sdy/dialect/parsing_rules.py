@@ -1,7 +1,7 @@
-"""Reading sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
+"""Parser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
 
 Factors are named ``i`` to ``z`` and then ``z_1``, ``z_2`` …; a dimension of
-several factors strings their names together.
+several factors concatenates their names.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. 
 
 
 class _RuleReader:
-    """Reads a rule; remembers errors after which MLIR reads on."""
+    """A reader of one rule that collects the errors after which MLIR continues."""
 
     def __init__(self, p: Parser) -> None:
         self.p = p
         self.passed_over: list[Diagnostic] = []
 
     def finish(self, read: Callable[[_RuleReader], SdyAttribute]) -> SdyAttribute:
-        """Read, and then raise what was passed over, together with the rest."""
+        """Run a reader, then raise the collected errors together with the final one."""
         try:
             found = read(self)
         except MlirError as error:
@@ -48,7 +48,7 @@ class _RuleReader:
         return found
 
     def factor(self, symbols: str) -> tuple[int, str]:
-        """Return the factor that a string of names begins with, and the rest of it."""
+        """Return the factor that a string of names begins with, and the rest of the string."""
         p = self.p
         if not symbols.startswith("z_"):
             letter = symbols[0]
@@ -71,7 +71,7 @@ class _RuleReader:
         return value + _LAST_LETTER, symbols[2 + len(number) :]
 
     def dim_mapping(self) -> DimMapping:
-        """Read ``ijz_1``; nothing at all is left to the verifier."""
+        """Read ``ijz_1``; an empty mapping is left to the verifier to reject."""
         rest = self.p.optional_keyword() or ""
         factors: list[int] = []
         while rest:
@@ -112,7 +112,7 @@ class _RuleReader:
         return tuple(tensors)
 
     def factor_sizes(self) -> tuple[int, ...]:
-        """Read ``{i=8, j=4}``, if it comes."""
+        """Read ``{i=8, j=4}``, which is optional."""
         p = self.p
         sizes: list[int] = []
 
@@ -133,7 +133,7 @@ class _RuleReader:
         return tuple(sizes)
 
     def factors(self, kind: str) -> tuple[int, ...]:
-        """Read ``reduction={k}``, if it comes."""
+        """Read ``reduction={k}``, which is optional."""
         p = self.p
         if not p.accept_keyword(kind):
             return ()
@@ -180,4 +180,4 @@ RULE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
     "op_sharding_rule": parse_rule,
     "tensor_mapping": lambda p: _RuleReader(p).finish(_RuleReader.tensor_mapping),
 }
-"""How rules and their parts are read, by name."""
+"""Readers of rules and their parts, by mnemonic."""

@@ -1,10 +1,10 @@
-"""Where the sharding of a value is kept: reading and writing it.
+"""Access to the shardings of values, wherever they are stored.
 
-Most operations keep the shardings of their results in the attribute
-``sdy.sharding``; functions keep those of arguments and results in their lists
+Most operations store the shardings of their results in the attribute
+``sdy.sharding``; functions store those of arguments and results in their lists
 of attributes, ``sdy`` operations in properties, and the targets of a data-flow
-edge in its ``sdy.data_flow_edge``, if it has one. This module is also the one
-to import the other helpers from.
+edge in its ``sdy.data_flow_edge``, if it has one. Other modules import the
+helpers of ``dataflow``, ``functions``, ``meshes`` and ``tensors`` from here too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,6 @@ __all__ = [
     "inline_meshes",
     "is_equivalent",
     "is_scalar",
-    "is_used_by",
     "iterate_funcs",
     "local_type",
     "main_function",
@@ -149,14 +148,14 @@ _PROPERTY = {
     "sdy.sharding_constraint": "sharding",
     **dict.fromkeys(COLLECTIVES, "out_sharding"),
 }
-"""Operations that keep the sharding of their result as a property."""
+"""Operations that store the sharding of their result as a property, with its name."""
 
 
 def shardable_value(value: Value) -> Value | None:
-    """Return the value that holds the sharding of ``value``, often itself.
+    """Return the value that stores the sharding of ``value``, usually itself.
 
-    None for arguments of blocks that have no place for a sharding, such as
-    those of a reduction.
+    None for block arguments that have no place for a sharding, such as those of a
+    reduction's body.
     """
     if isinstance(value, OpResult):
         if value.owner.name in DATA_FLOW_OPS:
@@ -197,7 +196,7 @@ def get_sharding(value: Value) -> TensorSharding | None:
 
 
 def set_sharding(value: Value, sharding: TensorSharding) -> None:
-    """Set the sharding of a value; nothing happens if it can have none."""
+    """Set the sharding of a value; do nothing if it cannot have one."""
     held = shardable_value(value)
     if isinstance(held, OpResult):
         op = held.owner
@@ -233,9 +232,9 @@ def get_shardings(of: Iterable[Value]) -> list[TensorSharding | None]: ...
 def get_shardings(
     of: Operation | Iterable[Value],
 ) -> tuple[TensorSharding, ...] | list[TensorSharding | None]:
-    """Return the sharding of each value; of an operation, its ``sdy.sharding``.
+    """Return the sharding of each value, or the ``sdy.sharding`` of an operation.
 
-    The latter is empty where the operation has no such attribute.
+    The latter is empty if the operation has no such attribute.
     """
     if isinstance(of, Operation):
         held = of.attributes.get(SHARDING)
@@ -273,7 +272,7 @@ def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> 
 def get_or_create_sharding(
     value: Value, mesh: str | Mesh, *, closed_if_missing: bool = False
 ) -> TensorSharding:
-    """Return the sharding of a value, or one without axes on that mesh."""
+    """Return the sharding of a value, or one without axes on that mesh if it has none."""
     held = get_sharding(value)
     if held is not None:
         return held
@@ -282,7 +281,7 @@ def get_or_create_sharding(
 
 
 def sharding_bypassing_barriers(value: Value) -> TensorSharding | None:
-    """Return the sharding of what a value is before any propagation barriers."""
+    """Return the sharding of a value as it is before any propagation barriers."""
     op = value.defining_op
     while op is not None and op.name == "sdy.propagation_barrier":
         value = op.operands[0]
@@ -293,7 +292,7 @@ def sharding_bypassing_barriers(value: Value) -> TensorSharding | None:
 def fully_closed_like(
     of: Iterable[Value] | TensorShardingPerValue, mesh: str | Mesh | None = None
 ) -> TensorShardingPerValue:
-    """Closed shardings without axes, for values on a mesh or like shardings."""
+    """Return closed shardings without axes, for values on a mesh or in place of shardings."""
     if isinstance(of, TensorShardingPerValue):
         closed = tuple(TensorSharding.fully_closed(s.rank, s.mesh) for s in of.shardings)
     elif mesh is not None:
@@ -303,13 +302,8 @@ def fully_closed_like(
     return TensorShardingPerValue(closed)
 
 
-def is_used_by(value: Value, user: Operation) -> bool:
-    """Return whether an operation has the value as an operand."""
-    return any(op is user for op in value.walk_users())
-
-
 def remove_sharding_rules(op: Operation) -> None:
-    """Remove the rules inside an operation, but those that a user gave."""
+    """Remove the sharding rules inside an operation, except those given by the user."""
     for inner in op.walk():
         rule = inner.attributes.get(SHARDING_RULE)
         if isinstance(rule, OpShardingRule) and not rule.is_custom:

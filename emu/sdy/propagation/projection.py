@@ -45,7 +45,6 @@ __all__ = [
     "distribute_axes",
     "list_prefix",
     "project",
-    "project_common_axes",
 ]
 
 Axes = tuple[AxisRef, ...]
@@ -346,21 +345,6 @@ def project(
             for mapping, sharding in zip(rule.results, results, strict=True)
         ],
     )
-
-
-def project_common_axes(rule: OpShardingRule, axes_per_factor: Sequence[Axes]) -> Projection:
-    """Return the projection in which every tensor has the same axes for a factor."""
-
-    def tensor(mapping: TensorMapping) -> TensorFactors:
-        return TensorFactors(
-            {
-                index: FactorSharding(axes_per_factor[index], True, index == dim.factors[-1])
-                for dim in mapping.dims
-                for index in dim.factors
-            }
-        )
-
-    return Projection([tensor(m) for m in rule.operands], [tensor(m) for m in rule.results])
 
 
 def distribute_axes(

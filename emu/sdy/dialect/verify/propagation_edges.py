@@ -1,4 +1,4 @@
-"""Rules for the record that propagation may keep on an operation."""
+"""Rules for the record of propagation that an operation may carry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _ends(edges: PropagationEdges) -> Iterator[EdgeValueRef]:
 
 
 def edges_problem(edges: PropagationEdges, op: Operation) -> Problem | None:
-    """What is wrong with the record on an operation, or None."""
+    """Return the problem with the record on an operation, or None."""
     message = propagation_edges_problem(edges)
     if message is not None:
         return Problem(message)
