@@ -1,1 +1,1 @@
-"""Propagation: projections onto factors, strategies, the order of steps."""
+"""Propagation: projections onto factors, strategies, order of steps."""

@@ -1,6 +1,6 @@
-"""Who refers to a function: its callers, and what else names it.
+"""References to functions: their callers, and other operations that name them.
 
-The order is that in which MLIR collects the uses of symbols; where several
+The order is that in which MLIR collects the uses of symbols; if several
 callers change one function, it decides which comes first.
 """
 
@@ -28,7 +28,7 @@ def _symbols_in(attribute: Attribute) -> Iterator[str]:
 
 
 def _with_inner(op: Operation) -> Iterator[Operation]:
-    """Yield an operation and those inside, regions that are met last first."""
+    """Yield an operation and those inside it, the regions found last first."""
     yield op
     if definition(op.name).symbol_table:
         return
@@ -43,14 +43,14 @@ def _with_inner(op: Operation) -> Iterator[Operation]:
 
 
 class SymbolUsers:
-    """By function, the operations that name it."""
+    """Operations that name each function of a module."""
 
     def __init__(self, users: Mapping[Operation, Sequence[Operation]]) -> None:
         self._users = users
 
     @staticmethod
     def of(module: Operation, table: SymbolTable) -> SymbolUsers:
-        """Look through a module; quick where there is nobody to call."""
+        """Collect the users of a module's functions; fast if there is only one function."""
         functions = {op for op in module.body() if op.name == "func.func"}
         if len(functions) < 2:
             return SymbolUsers({})

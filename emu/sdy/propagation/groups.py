@@ -1,4 +1,4 @@
-"""Sharding groups: values that are sharded alike, whatever computes them.
+"""Sharding groups: values that are sharded alike, independent of data flow.
 
 After ``sdy-sharding-group-import`` the groups are numbered from 0 and a value is
 in one group at most.
@@ -21,13 +21,13 @@ __all__ = ["Grouped", "ShardingGroups"]
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A member of a group that got the sharding of another one.
+    """A member of a group that got the sharding of another member.
 
     Attributes:
-        group: The group.
+        group: Number of the group.
         member: The member.
-        sharding: What it got.
-        source: From which member.
+        sharding: The sharding that it got.
+        source: The member that the sharding came from.
     """
 
     group: int
@@ -37,7 +37,7 @@ class Grouped:
 
 
 class ShardingGroups:
-    """The members of each group of a module."""
+    """Sharding groups of a module with their members."""
 
     def __init__(self, module: Operation, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
@@ -60,7 +60,7 @@ class ShardingGroups:
         self._members.setdefault(group, []).append(value)
 
     def group_of(self, value: Value) -> int | None:
-        """Return the group of a value, if it is in one."""
+        """Return the number of a value's group, or None."""
         return self._group_of.get(value)
 
     def members(self, value: Value) -> Sequence[Value]:
@@ -69,14 +69,13 @@ class ShardingGroups:
         return () if group is None else self._members[group]
 
     def synchronise(self) -> list[Grouped]:
-        """Give the members of each group the sharding that one of them has.
+        """Give all members of each group the sharding that one of them has.
 
-        Where members bring different ones, there is a warning, and each gets
-        an open constraint that takes its place in the group: then propagation
-        decides.
+        If members have different ones, a warning is emitted, and each gets an open
+        constraint that takes its place in the group: then propagation decides.
 
         Returns:
-            The members that another one has given its sharding.
+            The members that got the sharding of another one.
         """
         done: list[Grouped] = []
         for group in sorted(self._members):

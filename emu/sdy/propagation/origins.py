@@ -1,11 +1,10 @@
-"""Where shardings come from, as attributes: ``sdy.sharding_origins`` and
-``sdy.propagation_edges``.
+"""Origins of shardings, kept in ``sdy.sharding_origins`` and ``sdy.propagation_edges``.
 
-Origins say for each axis of a value with which input, output, constraint or
-manual computation it came into the module. Edges say for each operation in
-which step an axis went from which operand or result to which. Both are left on
-the module by the passes' options ``debug-sharding-origins`` and
-``debug-propagation-edge-sharding``.
+Origins name, for each axis of a value, the input, output, constraint or manual
+computation that brought it into the module. Edges record, for each operation,
+the step in which an axis went from one operand or result to others. The passes'
+options ``debug-sharding-origins`` and ``debug-propagation-edge-sharding`` leave
+these attributes on the module.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ _SELF = StringAttr("self")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Axes that went between the tensors of a rule.
+    """Movement of axes between the tensors of a rule.
 
     Attributes:
         rule: The rule.
-        before: The shardings by factor before.
-        after: The same after.
+        before: The shardings by factor before it.
+        after: The shardings by factor after it.
         mesh: The mesh.
     """
 
@@ -76,7 +75,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """An axis went from one tensor of an operation to another."""
+    """An edge along which an axis went from one tensor of an operation to another."""
 
     source: EdgeValueRef
     target: EdgeValueRef
@@ -84,12 +83,12 @@ class _Edge:
 
 
 class SourceTracker:
-    """Follows axes through propagation, and writes down where they came from.
+    """An observer of the driver that follows axes and records where they came from.
 
     Args:
         module: The module, before propagation.
-        origins: Whether to follow origins.
-        edges: Whether to follow edges.
+        origins: Whether to record origins.
+        edges: Whether to record edges.
     """
 
     def __init__(self, module: Operation, *, origins: bool, edges: bool) -> None:
@@ -108,7 +107,7 @@ class SourceTracker:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to follow."""
+        """Whether there is anything to record."""
         return self._with_origins or self._with_edges
 
     # Before propagation
@@ -177,12 +176,12 @@ class SourceTracker:
     def around(
         self, op: Operation, rule: OpShardingRule | None, change: Callable[[], None]
     ) -> None:
-        """Make a change that moves axes between the tensors of an operation, and follow them.
+        """Make a change that moves axes between an operation's tensors, and record it.
 
         Args:
             op: The operation.
-            rule: Its rule; without one there is nothing to follow.
-            change: Sets shardings.
+            rule: Its rule; without one there is nothing to record.
+            change: A function that sets shardings.
         """
         before = self._projected(op, rule) if rule is not None and self.is_wanted else None
         change()
@@ -201,21 +200,21 @@ class SourceTracker:
     def moved(
         self, op: Operation, operands: Sequence[Value], results: Sequence[Value], move: Move
     ) -> None:
-        """Follow axes.
+        """Record axes that moved.
 
         Args:
-            op: Where they moved.
+            op: The operation.
             operands: The operands of the rule.
             results: Its results.
-            move: The rule, and what there was before and after.
+            move: The rule, with the shardings before and after.
         """
         moved = _moved_axes(move, self._step)
         self._step += 1
         for value, edges in zip((*operands, *results), moved, strict=True):
             for axis, edge in edges.items():
                 if self._with_edges:
-                    # A function has one tensor at a time, so all are kept with
-                    # its first result.
+                    # A function has one tensor at a time, so all edges are kept
+                    # with its first result.
                     self._edges.setdefault(op, {}).setdefault(axis, []).append(edge)
                 if self._with_origins:
                     side = operands if edge.source.type is EdgeNodeType.OPERAND else results
@@ -231,7 +230,7 @@ class SourceTracker:
         held = self._origins.get(value, {})
         if axis in held:
             return held[axis]
-        # It may have been split or merged on its way.
+        # The axis may have been split or merged on its way.
         for other, origin in held.items():
             if contains(other, axis) or contains(axis, other):
                 return origin
@@ -240,7 +239,7 @@ class SourceTracker:
     # After propagation
 
     def save(self) -> None:
-        """Write what was found as attributes."""
+        """Save the records as attributes."""
         if self._with_origins:
             for value, origins in self._origins.items():
                 self._save_origins(value, origins)
@@ -281,7 +280,7 @@ class SourceTracker:
             op.attributes[SHARDING_ORIGINS] = ArrayAttr(tuple(per_result))
 
     def _name_own_origins(self) -> None:
-        """What is an origin itself says so, instead of its own name."""
+        """Replace the name of an origin by a generic one on the origin itself."""
         for op in self._module.walk():
             name = op.attributes.get(SHARDING_ORIGIN_NAME)
             if op.name == "sdy.sharding_constraint" and isinstance(name, StringAttr):
@@ -305,7 +304,7 @@ class SourceTracker:
 
 
 def _axis_text(axis: AxisRef) -> str:
-    """Return an axis as the name of an entry: without quotation marks."""
+    """Return an axis as the name of a dictionary entry: without quotation marks."""
     sub = axis.sub_axis
     return axis.name if sub is None else f"{axis.name}:({sub.pre_size}){sub.size}"
 
@@ -339,7 +338,7 @@ def _renamed(held: DictAttr, origin: str) -> DictAttr:
 
 
 def _moved_axes(move: Move, step: int) -> list[dict[AxisRef, _Edge]]:
-    """By tensor, the axes that came to it, and from where."""
+    """Return, for each tensor, the axes that came to it, with their edges."""
     count = len(move.rule.operands)
     mappings = move.rule.operands + move.rule.results
     tensors = zip(mappings, move.before.tensors, move.after.tensors, strict=True)
@@ -406,7 +405,7 @@ def _source_of(axes: Axes, factor: int, before: Projection) -> EdgeValueRef | No
 
 
 def _edges_attribute(edges: Mapping[AxisRef, list[_Edge]]) -> PropagationEdges:
-    """Return all edges of an operation; of equal ones the first step counts."""
+    """Return the attribute with all edges of an operation; of equal ones, the first step counts."""
     first: dict[tuple[AxisRef, EdgeValueRef, EdgeValueRef], int] = {}
     for axis, found in edges.items():
         for edge in found:

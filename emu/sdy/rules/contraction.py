@@ -12,7 +12,7 @@ __all__ = ["RULES"]
 
 
 def _dot(op: Operation) -> OpShardingRule:
-    """Matrices and vectors: the last dimension with the right side's first."""
+    """Return the rule of dot, which contracts the left side's last dimension."""
     lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
     builder = RuleBuilder.of(op)
     if len(lhs) == 2:
@@ -24,7 +24,7 @@ def _dot(op: Operation) -> OpShardingRule:
 
 
 def _dot_general(op: Operation) -> OpShardingRule:
-    """Batch dimensions, then each side's own, then those contracted."""
+    """Return the rule of dot_general: batch dimensions, then each side's, then contracted ones."""
     numbers = attribute(op, "dot_dimension_numbers", DotDimensionNumbers)
     lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
     builder = RuleBuilder.of(op)
@@ -58,7 +58,7 @@ def _dot_general(op: Operation) -> OpShardingRule:
 
 
 def _convolution(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """Groups, batch, windows, features.
+    """Return the rule of a convolution: groups, batch, windows, features.
 
     With ``conservative``, spatial dimensions share no factor.
     """
@@ -94,9 +94,9 @@ def _convolution(op: Operation, *, conservative: bool) -> OpShardingRule:
 def _add_windows(builder: RuleBuilder, op: Operation, numbers: ConvDimensionNumbers) -> None:
     """Add the factors of the spatial dimensions.
 
-    An input dimension can be cut by windows, as the output is, or within
-    windows, as the kernel is. It gets a factor for each, the larger one as the
-    major one, and neither larger than what is left of the input.
+    An input dimension can be sharded by windows, like the output, or within windows,
+    like the kernel. It gets a factor for each, the larger one as the major one, and
+    neither larger than the rest of the input.
     """
     lhs, rhs, out = shape(op.operands[0]), shape(op.operands[1]), shape(op.results[0])
     for lhs_dim, rhs_dim, out_dim in zip(
@@ -123,4 +123,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.dot": _dot,
     "stablehlo.dot_general": _dot_general,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""
