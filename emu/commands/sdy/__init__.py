@@ -1,1 +1,1 @@
-"""``emu sdy``: the passes and the explanations as commands."""
+"""``emu sdy``: passes and explanations as commands."""

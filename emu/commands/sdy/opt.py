@@ -1,4 +1,4 @@
-"""``emu sdy opt``: read modules, run passes, print modules."""
+"""``emu sdy opt``: reads modules, runs passes, prints modules."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def run_opt(
     """Run the command.
 
     Args:
-        arguments: The command line behind ``emu sdy opt``.
-        stdout: Where modules go. Default: standard output.
-        stderr: Where diagnostics go. Default: standard error.
+        arguments: The command line after ``emu sdy opt``.
+        stdout: Stream for modules. Default: standard output.
+        stderr: Stream for diagnostics. Default: standard error.
 
     Returns:
-        0 when all went well, 1 when a module, a pass or an announced
-        diagnostic failed, 2 for a wrong command line or an unreadable file.
+        0 on success, 1 if a module, a pass or an expected diagnostic failed, 2 for an
+        invalid command line or an unreadable file.
     """
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     try:
@@ -62,7 +62,7 @@ def _run(text: str, options: OptArguments, out: TextIO, err: TextIO) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Return the parts between marker lines, each at the lines it has in the whole."""
+    """Return the parts between marker lines, each padded so that its line numbers stay."""
     parts = []
     start = 0
     for end in [*(m.span() for m in _MARKER.finditer(text)), (len(text), 0)]:

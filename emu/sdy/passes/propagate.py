@@ -1,10 +1,10 @@
-"""The four passes that propagate shardings, each on top of the one before.
+"""The four passes that propagate shardings, each built on the one before.
 
 ======================== ===================================================
-``sdy-basic-propagate``  what all tensors of a factor agree on
-``sdy-aggressive-…``     also decides where tensors or factors disagree
-``sdy-op-priority-…``    in five rounds, by kind of operation
-``sdy-user-priority-…``  all of that for each user's priority
+``sdy-basic-propagate``  axes on which all tensors of a factor agree
+``sdy-aggressive-…``     resolves conflicts between tensors or factors
+``sdy-op-priority-…``    five rounds, by kind of operation
+``sdy-user-priority-…``  all of that for each user priority
 ======================== ===================================================
 """
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class PropagationStrategy(Enum):
-    """The option ``propagation-strategy``."""
+    """Values of the option ``propagation-strategy``."""
 
     BASIC = "basic"
     AGGRESSIVE = "aggressive"
@@ -46,7 +46,7 @@ class PropagationStrategy(Enum):
 
     @property
     def parts(self) -> tuple[StrategyName, ...]:
-        """Strategies to run to the end, one after the other."""
+        """Strategies to run to a fixpoint, one after the other."""
         match self:
             case PropagationStrategy.BASIC:
                 return (StrategyName.BASIC,)
@@ -58,17 +58,17 @@ class PropagationStrategy(Enum):
 
 @dataclass(frozen=True)
 class _Propagate(ModulePass):
-    """What the passes have in common.
+    """Base class of the four passes.
 
     Attributes:
-        keep_sharding_rules: Leave the sharding rules on the operations.
-        module_dump_directory: Where to write the module between user
-            priorities; nowhere if empty.
-        conservative_propagation: Make no sub-axes and no uneven shards.
-        debug_sharding_origins: Leave with each axis from which input,
-            constraint or output it comes.
-        debug_propagation_edge_sharding: Leave with each operation from which
-            operand or result to which an axis went, and in which step.
+        keep_sharding_rules: Whether to leave the sharding rules on the operations.
+        module_dump_directory: Directory for modules saved between user priorities;
+            none if empty.
+        conservative_propagation: Whether to avoid sub-axes and uneven shards.
+        debug_sharding_origins: Whether to record for each axis the input,
+            constraint or output that it comes from.
+        debug_propagation_edge_sharding: Whether to record for each operation the
+            operands and results between which axes went, and the step.
     """
 
     keep_sharding_rules: bool = False
@@ -78,7 +78,7 @@ class _Propagate(ModulePass):
     debug_propagation_edge_sharding: bool = False
 
     def run(self, op: Operation, session: Session) -> None:
-        """Propagate in a module."""
+        """Propagate through a module."""
         tracker = SourceTracker(
             op, origins=self.debug_sharding_origins, edges=self.debug_propagation_edge_sharding
         )
@@ -100,7 +100,7 @@ class _Propagate(ModulePass):
 
     @abstractmethod
     def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
-        """Run fixpoints."""
+        """Run the driver to its fixpoints."""
 
 
 @register
@@ -118,10 +118,10 @@ class BasicPropagate(_Propagate):
 @register
 @dataclass(frozen=True)
 class AggressivePropagate(_Propagate):
-    """Propagate axes, deciding where tensors or factors disagree.
+    """Propagate axes, resolving conflicts between tensors or factors.
 
     Attributes:
-        propagation_strategy: How axes go along factors.
+        propagation_strategy: The strategy along factors.
     """
 
     name: ClassVar[str] = "sdy-aggressive-propagate"
@@ -140,7 +140,7 @@ class OpPriorityPropagate(AggressivePropagate):
     """Propagate in rounds by kind of operation.
 
     Attributes:
-        run_op_priority_propagation: Whether there are rounds; otherwise it is
+        run_op_priority_propagation: Whether to run rounds; otherwise the pass is
             ``sdy-aggressive-propagate``.
     """
 
@@ -163,10 +163,10 @@ class OpPriorityPropagate(AggressivePropagate):
 @register
 @dataclass(frozen=True)
 class UserPriorityPropagate(OpPriorityPropagate):
-    """Propagate in rounds by user's priority, and in each by kind of operation.
+    """Propagate in rounds by user priority, each with rounds by kind of operation.
 
     Attributes:
-        dump_index: With which number the names of dumped modules begin.
+        dump_index: Number that the names of saved modules begin with.
     """
 
     name: ClassVar[str] = "sdy-user-priority-propagate"
@@ -195,7 +195,7 @@ class UserPriorityPropagate(OpPriorityPropagate):
 
 
 def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:
-    """Only ranked tensors with static shapes can be sharded."""
+    """Raise PassFailed unless all sharded values are ranked tensors of static shape."""
     for op in module.walk(post_order=True):
         for result in op.results:
             type_ = result.type

@@ -1,4 +1,4 @@
-"""Formulas over tensors: each operator becomes an operation of StableHLO."""
+"""Expressions over tensors whose operators create operations of StableHLO."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _OWN_PRECISION = ("f32", "f64")
 
 
 class Formulas:
-    """Makes expressions before an operation, at its location.
+    """A factory of expressions before an operation, at its location.
 
-    Formats smaller than f32 are computed in f32, which is rounded once at the
-    end.
+    Formats smaller than f32 are computed in f32 and rounded once at the end.
     """
 
     def __init__(self, op: Operation) -> None:
@@ -32,7 +31,7 @@ class Formulas:
         return Expression(self, value)
 
     def computed(self, value: Value) -> Expression:
-        """Return a value in the type in which it is computed with."""
+        """Return a value, converted to the type of the computation."""
         found = self.of(value)
         element = found.element
         if isinstance(element, FloatType) and element.name not in _OWN_PRECISION:
@@ -40,25 +39,25 @@ class Formulas:
         return found
 
     def call(self, name: str, *operands: Expression, element: Type | None = None) -> Expression:
-        """Return an elementwise operation, by StableHLO's name.
+        """Apply an elementwise operation.
 
         Args:
-            name: The name.
-            operands: What it is of, all of one shape.
-            element: The element type of the result, if not that of the last operand.
+            name: StableHLO's name, without the dialect.
+            operands: The operands, all of one shape.
+            element: Element type of the result. Default: that of the last operand.
         """
         last = tensor(operands[-1].value)
         type_ = TensorType(last.shape, last.element if element is None else element)
         return self.of(self.build.op(name, [e.value for e in operands], [type_]).result)
 
     def select(self, where: Expression, left: Expression, right: Expression) -> Expression:
-        """Return one value where a condition holds, else another."""
+        """Return ``left`` where a condition holds, else ``right``."""
         return self.of(self.build.select(where.value, left.value, right.value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A tensor that can be calculated with; numbers become constants of its type."""
+    """A tensor with arithmetic operators; numbers become constants of its type."""
 
     formulas: Formulas
     value: Value
@@ -86,11 +85,11 @@ class Expression:
         return Expression(self.formulas, self.formulas.build.convert(self.value, element))
 
     def call(self, name: str, *others: Expression | float) -> Expression:
-        """Return an operation of this and of others."""
+        """Apply an operation to this expression and others."""
         return self.formulas.call(name, self, *map(self._like, others))
 
     def compared(self, direction: str, other: Expression | float) -> Expression:
-        """Where a relation holds."""
+        """Return the elementwise comparison with another expression."""
         right = self._like(other)
         return Expression(
             self.formulas, self.formulas.build.compare(self.value, right.value, direction)

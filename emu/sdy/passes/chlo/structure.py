@@ -1,4 +1,4 @@
-"""Operations of CHLO that move elements: broadcasts, constants, the largest elements."""
+"""Lowering of CHLO operations that move elements: broadcasts, constants, top-k."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREFIX = "chlo.broadcast_"
 
 
 def legalized_structure(op: Operation) -> Sequence[Value] | None:
-    """What stands for the results of an operation; None if there is nothing."""
+    """Return the values that replace an operation's results; None if it cannot be lowered."""
     if not all(is_static_tensor(value.type) for value in (*op.operands, *op.results)):
         return None
     if op.name == "chlo.constant":
@@ -75,7 +75,7 @@ def _broadcast(op: Operation) -> Sequence[Value] | None:
 
 
 def _spread(build: Builder, op: Operation, value: Value, shape: tuple[int, ...]) -> Value:
-    """Return an operand in the shape of the result."""
+    """Return an operand broadcast to the shape of the result."""
     own = tensor(value).static_shape
     if own == shape:
         return value
@@ -123,7 +123,7 @@ def _top_k(op: Operation) -> Sequence[Value] | None:
 
 
 def _add_comparator(build: Builder, sort: Operation, element: Type) -> None:
-    """A larger element comes first."""
+    """Add the body of a sort that puts larger elements first."""
     block = sort.add_region(Region()).add_block()
     left, right, _, _ = (
         block.add_argument(TensorType((), each), build.location)

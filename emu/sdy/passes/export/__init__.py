@@ -1,1 +1,1 @@
-"""Passes that run after propagation."""
+"""Export passes, which run after propagation."""

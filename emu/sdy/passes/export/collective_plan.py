@@ -1,26 +1,25 @@
-"""How to get from one sharding to another by collectives.
+"""Plans of collectives that convert one sharding to another.
 
-The current sharding starts as that of the input and moves, one collective at a
-time, until it is the one asked for. What still has to happen is kept as a
-difference, per dimension:
+The current sharding starts as that of the input and changes, one collective at a
+time, until it is the target. The remaining difference is kept per dimension:
 
-* ``have``: axes of the current sharding behind what it shares, from the front,
-  with the target;
-* ``want``: axes of the target behind what it shares with the current sharding.
+* ``have``: axes of the current sharding after its common prefix with the target;
+* ``want``: axes of the target after that common prefix.
 
-Both empty everywhere means done. Sub-axes of the two are first cut at each
-other's ends, so that two axes that overlap are equal and can be looked up.
+The plan is complete when both are empty everywhere. Sub-axes of the two are first
+split at each other's ends, so that two axes that overlap are equal and can be
+looked up.
 
-The collectives are tried in the order of what they cost later: an all-slice
-makes the tensor smaller and sends nothing; a collective permute and all-to-alls
-keep its size; an all-gather makes it larger. If every axis size is a power of
-two (more generally, if of any two one divides the other), one round is enough;
-else there are two.
+The collectives are tried in the order of their later cost: an all-slice makes the
+tensor smaller and sends nothing; a collective permute and all-to-alls keep its
+size; an all-gather makes it larger. If every axis size is a power of two (more
+generally, if of any two sizes one divides the other), one round is enough;
+otherwise there are two.
 
-Slicing never cuts a dimension finer than the target does (its *capacity*), as
-an all-to-all would have to undo that, except where the slice is borrowed for an
-all-to-all that follows. A permute keeps the number of pieces of each dimension
-and may choose the axes anew.
+Slicing never makes more shards of a dimension than the target has (its
+*capacity*), as an all-to-all would have to undo that, except where capacity is
+lent to a dimension for an all-to-all that follows. A permute keeps the number of
+shards of each dimension and may choose the axes anew.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ AxesPerDim = tuple[tuple[AxisRef, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A collective of the plan.
+    """One collective of a plan.
 
     Attributes:
-        op: The operation, ``"sdy.all_gather"``.
-        sharding: The sharding of its result.
+        op: Name of the operation, ``"sdy.all_gather"``.
+        sharding: Sharding of its result.
         axes: Axes per dimension, of an all_gather or all_slice.
-        param: What an all_to_all moves.
+        param: Axes and dimensions, of an all_to_all.
     """
 
     op: str
@@ -69,14 +68,14 @@ class Step:
 def plan(
     source: TensorSharding, target: TensorSharding, mesh: Mesh, shape: Sequence[int | None]
 ) -> list[Step]:
-    """Return the collectives that make a tensor of sharding ``source`` one of ``target``.
+    """Return the collectives that convert a tensor from sharding ``source`` to ``target``.
 
     Args:
         source: The current sharding; unreduced along the same axes as the target.
-        target: The sharding asked for; its mesh has the same axes, and may
-            order the devices differently.
+        target: The target sharding; its mesh has the same axes, and may order the
+            devices differently.
         mesh: The mesh of ``source``.
-        shape: The global shape.
+        shape: The global shape, None for a dynamic dimension.
     """
     return _Planner(source, target, mesh, shape).run()
 
@@ -86,7 +85,7 @@ def _divides(a: int, b: int) -> bool:
 
 
 def _aligned(axes: list[AxisRef], ordered: Sequence[AxisRef], mesh: Mesh) -> list[AxisRef]:
-    """``axes``, each cut at the ends of those of ``ordered`` that it overlaps."""
+    """Return ``axes``, each split at the ends of those of ``ordered`` that it overlaps."""
     pieces: list[AxisRef] = []
     for axis in axes:
         rest: AxisRef | None = axis
@@ -108,7 +107,7 @@ def _aligned(axes: list[AxisRef], ordered: Sequence[AxisRef], mesh: Mesh) -> lis
 
 
 def _remove_from_back(current: list[AxisRef], axes: Sequence[AxisRef]) -> None:
-    """Take axes off the end of a list that may have them merged."""
+    """Remove axes from the end of a list, in which they may be merged."""
     for axis in reversed(axes):
         prefix = prefix_without_overlap(current[-1], axis)
         if prefix is None:
@@ -118,7 +117,7 @@ def _remove_from_back(current: list[AxisRef], axes: Sequence[AxisRef]) -> None:
 
 
 class _Planner:
-    """The state described above, and one method for each collective."""
+    """The state of a plan, and one method for each collective."""
 
     def __init__(
         self,
@@ -153,8 +152,8 @@ class _Planner:
                 break
             self._all_slice()
             self._collective_permute()
-            # First those that bring axes to their right place, so that several
-            # with one target come in the right order; then any.
+            # First all-to-alls that bring axes to their final place, so that
+            # several with one target come in the right order; then any.
             self._all_to_alls(anywhere=False)
             self._all_to_alls(anywhere=True)
             self._all_gather()
@@ -165,11 +164,11 @@ class _Planner:
         return same_mesh and not any(self.have) and not any(self.want)
 
     def _index_want(self) -> None:
-        """Where each wanted axis goes: its dimension and the place there.
+        """Rebuild the table of the dimension and position of each wanted axis.
 
-        Made anew where a wanted axis may have been split; places may be off by
-        the axes that were taken from the front since, which only shifts them
-        together.
+        Needed where a wanted axis may have been split. Positions are only compared
+        with each other, so they stay valid when axes are taken from the front,
+        which shifts all of a dimension alike.
         """
         self.places: dict[AxisRef, tuple[int, int]] = {}
         for dim, axes in enumerate(self.want):
@@ -183,7 +182,7 @@ class _Planner:
     # Fitting axes into dimensions
 
     def _fit(self, axis: AxisRef, dim: int) -> tuple[AxisRef | None, AxisRef | None]:
-        """Return the part of an axis that the capacity of a dimension takes, and the rest."""
+        """Return the part of an axis that fits into a dimension's capacity, and the rest."""
         size, capacity = axis.size(self.mesh), self.capacity[dim]
         if capacity <= 1 or not _divides(size, capacity):
             return None, None
@@ -202,13 +201,13 @@ class _Planner:
         to_front: bool,
         taken: Callable[[AxisRef, int], None] = lambda _axis, _dim: None,
     ) -> None:
-        """Put available axes into ``have`` as far as the capacities reach.
+        """Add available axes to ``have`` as far as the capacities allow.
 
         Args:
-            available_for: The axes for a dimension, taken from its front; one
-                that is taken in part leaves its rest at the front.
-            to_front: Put them before (rather than behind) what is there.
-            taken: Is told of each axis put into a dimension.
+            available_for: Returns the axes for a dimension, which are taken from its
+                front; one that is taken in part leaves its rest at the front.
+            to_front: Whether to put them before (rather than after) existing axes.
+            taken: Called with each axis added and its dimension.
         """
         split: list[AxisRef] = []
         for dim, have in enumerate(self.have):
@@ -261,12 +260,11 @@ class _Planner:
     def _slices_for_all_to_all(self, source: int) -> list[AxisRef]:
         """Return axes to slice in ``source`` so that one all-to-all moves them along.
 
-        The all-to-all takes the last axes of ``source`` to a dimension that
-        wants these and more axes behind them; slicing the latter where they
-        are *now* saves the permute that would bring them together. This holds
-        if neither dimension has misplaced axes, if what moves is in order, and
-        if the size of ``source`` can be cut so often. The target's capacity is
-        lent to ``source``.
+        The all-to-all takes the last axes of ``source`` to a dimension that wants these
+        and more axes after them; slicing the latter in ``source`` saves the permute that
+        would bring them together. This requires that neither dimension has misplaced
+        axes, that the moving axes are in order, and that the size of ``source`` is
+        divisible. The target's capacity is lent to ``source``.
         """
         have = self.have[source]
         if not have or self.want[source]:
@@ -298,7 +296,7 @@ class _Planner:
         return want[start:end]
 
     def _slice_in_place(self, dim: int, take: Callable[[AxisRef, int], None]) -> list[AxisRef]:
-        """Slice a dimension along axes that it wants; gives those that do not fit."""
+        """Slice a dimension along axes that it wants; return the axes that do not fit."""
         have, want = self.have[dim], self.want[dim]
         available: list[AxisRef] = []
         index = 0
@@ -329,22 +327,22 @@ class _Planner:
     # Collective permute
 
     def _collective_permute(self) -> None:
-        # Whether is decided apart from how, since permuting where there is no
-        # need would not keep the order of axes.
+        # Whether to permute is decided separately from how, since an unneeded
+        # permute would not keep the order of axes.
         if self._should_permute():
             self._permute()
         elif self.mesh_name == self.target_mesh_name:
             return
-        # Devices in another order take a permute, even with the same axes.
+        # Another order of devices requires a permute, even with the same axes.
         self.mesh_name = self.target_mesh_name
         self._emit("sdy.collective_permute")
 
     def _should_permute(self) -> bool:
-        """Return whether some axes can be replaced or have to be put in order.
+        """Return whether some axes can be replaced or have to be reordered.
 
-        One reason is enough: axes of a dimension can be replaced by wanted
-        ones; an axis to gather by one to slice; axes with one destination are
-        apart or out of order; an axis to gather lies behind one to move.
+        One reason is enough: axes of a dimension can be replaced by wanted ones, or an
+        axis to gather by one to slice; axes with one destination are separated or out of
+        order; an axis to gather comes after one to move.
         """
         to_gather: AxisRef | None = None
         to_slice: AxisRef | None = None
@@ -383,11 +381,11 @@ class _Planner:
         return False
 
     def _permute(self) -> None:
-        """Choose the axes of each dimension anew, as many pieces as before.
+        """Choose the axes of each dimension anew, with the same number of shards.
 
-        First wanted axes where they belong, then wanted axes anywhere, then
-        axes to gather where they were, then axes to gather anywhere. The latter
-        go to the front, so that the wanted ones can leave before the gathering.
+        First wanted axes where they belong, then wanted axes anywhere, then axes to
+        gather where they were, then axes to gather anywhere. The latter go to the front,
+        so that the wanted ones can leave before the gathering.
         """
         available: list[AxisRef] = []
         self.have_set.clear()
@@ -404,8 +402,8 @@ class _Planner:
     def _place_wanted(self, dim: int, available: list[AxisRef]) -> list[AxisRef]:
         """Replace axes of a dimension by those that it wants.
 
-        Wanted ones that do not fit go to ``available``. Gives the old axes that
-        are not wanted, those first that were not replaced.
+        Wanted ones that do not fit go to ``available``. Returns the old axes that are
+        not wanted, those that were not replaced first.
         """
         have, want, current = self.have[dim], self.want[dim], self.current[dim]
         pieces = self.capacity[dim] = total_size(have, self.mesh)
@@ -421,7 +419,7 @@ class _Planner:
         available += want
         unwanted = [axis for axis in have if axis not in self.places]
         have.clear()
-        # What the wanted axes replaced comes last, split where they end.
+        # Axes that the wanted ones replaced come last, split where those end.
         capacity, self.capacity[dim] = self.capacity[dim], pieces // self.capacity[dim]
         replaced: list[AxisRef] = []
         while self.capacity[dim] > 1 and unwanted:
@@ -481,10 +479,10 @@ class _Planner:
             self._emit("sdy.all_gather", axes)
 
     def _gather(self, dim: int) -> list[AxisRef]:
-        """Gather a dimension, if its last axis is wanted nowhere.
+        """Gather a dimension if its last axis is not wanted anywhere, and return the axes.
 
-        Then everything that it has goes, also axes before it that are wanted
-        elsewhere (which stay known as had): so does the original.
+        Then all its axes are gathered, including axes before the last one that are
+        wanted elsewhere (which remain in ``have_set``), as in Shardy.
         """
         have = self.have[dim]
         if not have or have[-1] in self.places:

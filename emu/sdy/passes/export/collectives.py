@@ -1,4 +1,4 @@
-"""``sdy-reshard-to-collectives``: reshards become collectives of ``sdy``."""
+"""``sdy-reshard-to-collectives``: replaces reshards by collectives of ``sdy``."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = ["ReshardToCollectives"]
 class ReshardToCollectives(FunctionPass):
     """Replace reshards by collectives.
 
-    A reshard from one mesh to another stays, unless the two differ in the
-    order of devices only.
+    A reshard from one mesh to another stays, unless the two differ only in the order
+    of devices.
 
     Attributes:
-        keep_redundant_reshards: Keep those that change nothing; else they go.
+        keep_redundant_reshards: Whether to keep reshards that change nothing.
     """
 
     name: ClassVar[str] = "sdy-reshard-to-collectives"
@@ -64,7 +64,7 @@ class ReshardToCollectives(FunctionPass):
                     )
                     raise PassFailed("a reshard has no collectives")
                 if not is_equivalent(reached, _target(each)):
-                    # Shardy goes on without a word here.
+                    # Shardy continues silently here.
                     session.diagnostics.warning(
                         each.location,
                         f"the collectives for this reshard end at {reached}: they reorder axes "
@@ -100,10 +100,10 @@ def _on_one_mesh(source: TensorSharding, target: TensorSharding, table: SymbolTa
 
 
 def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> TensorSharding | None:
-    """Replace a reshard; gives the sharding that its replacement has.
+    """Replace a reshard, and return the sharding of its replacement.
 
-    None if collectives cannot do it: between one device and a mesh, or between
-    meshes of other axes.
+    None if collectives cannot do it: between one device and a mesh, or between meshes
+    with different axes.
     """
     given = conversion.current(op.operands[0])
     value = _behind_barriers(given)
@@ -115,7 +115,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> Tenso
         if source.is_fully_replicated:
             conversion.replace(op, given)
             return source
-        # Gathering needs no other mesh than it comes from.
+        # Gathering needs no mesh but that of the operand.
         target = TensorSharding.fully_closed(source.rank, source.mesh)
     if not _on_one_mesh(source, target, table):
         return None

@@ -1,4 +1,4 @@
-"""Taking edges of data flow out again, shardings to where they belong."""
+"""Removal of data-flow edges, whose shardings move to the edges' owners."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["SinkDataFlowEdges", "SinkFuncDataFlowEdges", "shardings_of_edges"]
 
 
 def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
-    """Return the shardings of the owners' edges; open ones where there are none.
+    """Return the shardings of the owners' edges; open ones for those without a sharding.
 
     Empty if no edge has a sharding.
     """
@@ -50,12 +50,13 @@ def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
 @register
 @dataclass(frozen=True)
 class SinkDataFlowEdges(FunctionPass):
-    """Remove ``sdy.data_flow_edge``; their shardings go to the edges' owners.
+    """Remove ``sdy.data_flow_edge``, and move their shardings to the edges' owners.
 
     Attributes:
-        sink_debug_sharding_origins: Keep origins of shardings, on the operation
-            that owns the edge.
-        sink_debug_propagation_edge_sharding: The same for steps of propagation.
+        sink_debug_sharding_origins: Whether to keep origins of shardings, on the
+            operation that owns the edge.
+        sink_debug_propagation_edge_sharding: Whether to keep the steps of
+            propagation in the same way.
     """
 
     name: ClassVar[str] = "sdy-sink-data-flow-edges"
@@ -64,7 +65,7 @@ class SinkDataFlowEdges(FunctionPass):
     sink_debug_propagation_edge_sharding: bool = False
 
     def run(self, op: Operation, session: Session) -> None:
-        """Visit each operation before its edges, which are inside or behind it."""
+        """Visit each operation before its edges, which are inside or after it."""
         for each in op.walk():
             if each.name == "sdy.data_flow_edge":
                 each.replace_with(each.operands)
@@ -96,7 +97,7 @@ def _array(elements: Sequence[Attribute]) -> ArrayAttr:
 @register
 @dataclass(frozen=True)
 class SinkFuncDataFlowEdges(FunctionPass):
-    """Remove ``sdy.func_data_flow_edge``; their shardings go to what they stand behind."""
+    """Remove ``sdy.func_data_flow_edge``, and move their shardings to their operands."""
 
     name: ClassVar[str] = "sdy-sink-func-data-flow-edges"
 

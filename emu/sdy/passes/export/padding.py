@@ -1,15 +1,15 @@
-"""``sdy-pad-for-divisibility``: every shard as large as the others.
+"""``sdy-pad-for-divisibility``: pads tensors so that all shards have the same size.
 
-A tensor that is cut unevenly gets padding at its end, so that shards become
-even. Padding comes in where a tensor that is whole is cut (``sdy.all_slice``),
-goes through all operations, whose results become larger with their operands,
-and is cut off where the tensor becomes whole again (``sdy.all_gather``). What
-functions take and give has to be cut evenly already.
+A tensor that is sharded unevenly gets padding at its end, so that its shards
+become even. Padding is added where a whole tensor is split (``sdy.all_slice``),
+passes through all operations, whose results grow with their operands, and is
+removed where the tensor becomes whole again (``sdy.all_gather``). Arguments and
+results of functions must be sharded evenly already.
 
-What is in the padding does not matter as long as elements stay apart. A
-``dot_general`` sums over contracted dimensions; there padding has to be zero.
-An ``all_slice`` pads with zeros, and of values that come straight from one it is
-known; of others, padding is overwritten.
+The contents of the padding do not matter as long as elements do not mix. A
+``dot_general`` sums over contracted dimensions; there the padding must be zero.
+An ``all_slice`` pads with zeros, which is known for values that come directly from
+one; for others, the padding is overwritten.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _Sizes = tuple[int | None, ...]
 @register
 @dataclass(frozen=True)
 class PadForDivisibility(FunctionPass):
-    """Pad tensors that are cut unevenly."""
+    """Pad tensors that are sharded unevenly."""
 
     name: ClassVar[str] = "sdy-pad-for-divisibility"
 
@@ -77,7 +77,7 @@ class PadForDivisibility(FunctionPass):
 
 
 class _Unpaddable(Exception):
-    """An operation of this kind cannot be made even."""
+    """Raised for a kind of operation that cannot be padded."""
 
 
 class _Padder:
@@ -94,7 +94,7 @@ class _Padder:
             "stablehlo.dot_general": self._pad_dot_general,
         }
 
-    # What is to be done
+    # Queries
 
     def _even_type(self, type_: Type, sharding: TensorSharding | None) -> Type:
         """Return a type with its dimensions rounded up to even shards."""
@@ -116,7 +116,7 @@ class _Padder:
         return self._even_type_of(value) == value.type
 
     def _is_done(self, op: Operation) -> bool:
-        """Return whether an operation may stay as it is."""
+        """Return whether an operation can stay as it is."""
         if op.dialect == "stablehlo":
             return all(map(self._is_even, op.results)) and all(map(self._is_even, op.operands))
         if op.name == "sdy.all_slice":
@@ -125,7 +125,7 @@ class _Padder:
         return op.name != "sdy.all_gather" or all(map(self._is_even, op.operands))
 
     def check_boundaries(self, func: Operation) -> None:
-        """Fail if an argument or a result of a function is cut unevenly."""
+        """Raise PassFailed if an argument or a result of a function is sharded unevenly."""
         if not func.regions[0].blocks:
             return
         for index, argument in enumerate(func.body().arguments):
@@ -150,19 +150,19 @@ class _Padder:
         return PassFailed(message)
 
     def visit(self, op: Operation) -> None:
-        """Replace an operation if it has a part in uneven tensors."""
+        """Replace an operation if any of its tensors is uneven."""
         try:
             self._replace(op, frozenset())
         except _Unpaddable:
             raise self._failed(op) from None
 
     def _replace(self, op: Operation, within: frozenset[str]) -> None:
-        """Replace an operation, and then what it was replaced by if need be.
+        """Replace an operation, and then its replacements if necessary.
 
         Args:
             op: The operation.
-            within: The kinds of operations that are being replaced; none is
-                replaced by another one of its kind.
+            within: Kinds of operations being replaced; none is replaced by another
+                of its kind.
         """
         if self._is_done(op):
             return
@@ -180,14 +180,14 @@ class _Padder:
         self._new.append(new)
 
     def _add(self, old: Operation, new: Operation) -> Value:
-        """``_insert`` an operation with one result, and give that."""
+        """Insert an operation with one result, and return that."""
         self._insert(old, new)
         return new.result
 
     # Kinds of operations
 
     def _pad_any(self, op: Operation, operands: list[Value]) -> None:
-        """The same operation of larger operands."""
+        """Replace an operation by the same one with padded operands."""
         new = self._like(op, operands, [result.type for result in op.results])
         for old, region in zip(op.regions, new.regions, strict=True):
             region.take_body(old)
@@ -223,7 +223,7 @@ class _Padder:
             return None
 
     def _pad_all_slice(self, op: Operation, operands: list[Value]) -> None:
-        """Pad with zeros what is to be cut."""
+        """Pad the operand with zeros."""
         (value,) = operands
         type_, sharding = value.type, get_sharding(op.result)
         even = self._even_type(type_, sharding)
@@ -249,7 +249,7 @@ class _Padder:
         self.conversion.replace(op, [cut])
 
     def _pad_all_gather(self, op: Operation, operands: list[Value]) -> None:
-        """Cut padding off where dimensions become whole."""
+        """Remove padding from dimensions that become whole."""
         types = [_larger(self._even_type_of(op.result), [operands[0].type], 0)]
         gathered = self._like(op, operands, types).result
         made: list[Value] = [gathered]
@@ -275,7 +275,7 @@ class _Padder:
         self.conversion.replace(op, [made[-1]])
 
     def _pad_slice(self, op: Operation, operands: list[Value]) -> None:
-        """Keep the padding that the result has to have."""
+        """Slice so that the result keeps the padding it needs."""
         sharding, type_ = get_sharding(op.result), op.result.type
         even = self._even_type(type_, sharding)
         if even == type_ or sharding is None or not isinstance(even, TensorType):
@@ -305,7 +305,7 @@ class _Padder:
         self.conversion.replace(op, [kept])
 
     def _pad_dot_general(self, op: Operation, operands: list[Value]) -> None:
-        """Make padding zero along contracted dimensions."""
+        """Set the padding to zero along contracted dimensions."""
         numbers = op.properties["dot_dimension_numbers"]
         if isinstance(numbers, DotDimensionNumbers):
             contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
@@ -316,12 +316,12 @@ class _Padder:
         self._pad_any(op, operands)
 
     def _with_zeros(self, op: Operation, value: Value, sizes: _Sizes, dims: Sequence[int]) -> Value:
-        """Return a value with zeros behind the first elements along some dimensions.
+        """Return a value with zeros in place of the padding along some dimensions.
 
         Args:
-            op: What it is for.
+            op: The operation that uses it.
             value: The value.
-            sizes: How many elements of each dimension are no padding.
+            sizes: Sizes of the dimensions without padding.
             dims: The dimensions.
         """
         type_ = tensor_type(value)
@@ -354,7 +354,7 @@ def _exceeds(size: int | None, other: int | None) -> bool:
 
 
 def _larger(even: Type, implied: list[Type] | None, index: int) -> Type:
-    """Return a type with each dimension as large as one of two ask for."""
+    """Return a type with each dimension the larger of two types' sizes."""
     other = implied[index] if implied else None
     if not isinstance(other, TensorType) or not isinstance(even, TensorType):
         return even

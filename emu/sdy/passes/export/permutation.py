@@ -1,17 +1,17 @@
-"""``sdy-resolve-permutation-factors``: shards that need elements of others.
+"""``sdy-resolve-permutation-factors``: handles shards that need elements of other shards.
 
-Along a permutation factor, what a device computes comes from elements that
-other devices hold: the windows of a convolution reach over borders, a reversed
-dimension starts on the last device. Mostly the tensors are resharded so that
-each device has the whole dimension. A reverse can do better, since whole shards
-change places: the devices reverse their own elements, and a mesh whose devices
-are in the opposite order says where the shards are.
+Along a permutation factor, a device's results depend on elements that other devices
+hold: the windows of a convolution cross the borders of shards, a reversed dimension
+starts on the last device. Mostly the tensors are resharded so that each device has
+the whole dimension. A reverse can do better, since whole shards change places: the
+devices reverse their own elements, and a mesh with its devices in the opposite order
+describes where the shards are.
 
-If the dimension is not cut evenly, the last shards lack elements, while the
-first ones of the reversed tensor would. So the tensor is padded to even shards,
-and its elements are moved up by as much as was padded: each device sends its
-last elements to the next one (a halo exchange). The reversed tensor then has
-the padding at its end, where it is cut off.
+If the dimension is not sharded evenly, the last shards lack elements, whereas in the
+reversed tensor the first ones would. So the tensor is padded to even shards, and its
+elements are shifted up by the amount of padding: each device sends its last elements
+to the next one (a halo exchange). The reversed tensor then has the padding at its
+end, where it is removed.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ __all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
 def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Mesh) -> bool:
     """Return whether a slice along a dimension leaves each element on its device.
 
-    So it is if the dimension is not cut, or if only the end goes, and shards
-    stay as large as they are.
+    That is so if the dimension is not sharded, or if only its end is cut off and the
+    size of shards stays the same.
 
     Args:
         op: The ``stablehlo.slice``.
         dim: The dimension.
-        sharding: The operand's.
+        sharding: The operand's sharding.
         mesh: The sharding's mesh.
     """
     count = sharding.dims[dim].sharded_size(mesh)
@@ -87,10 +87,10 @@ def _is_whole(sharding: TensorSharding | None) -> bool:
 @register
 @dataclass(frozen=True)
 class ResolvePermutationFactors(ModulePass):
-    """Make operations with permutation factors ones that work on shards.
+    """Replace operations with permutation factors by ones that work on shards.
 
     Attributes:
-        enable_halo_exchange: Reverse shard by shard where that is possible.
+        enable_halo_exchange: Whether to reverse shard by shard where possible.
             Otherwise permutation factors are replicated by reshards.
     """
 
@@ -130,7 +130,7 @@ class _Resolver:
     # By reshards
 
     def replicate(self, op: Operation, rule: OpShardingRule) -> None:
-        """Reshard so that no permutation factor is cut."""
+        """Reshard so that no permutation factor is sharded."""
         ins, outs = get_shardings(op.operands), get_shardings(op.results)
         name = common_mesh_or_name((*ins, *outs), self._table, ignore_device_ids=True)
         if name is None:
@@ -154,7 +154,7 @@ class _Resolver:
         return self._fail(op, "a sharding has its mesh inlined: run sdy-lift-inlined-meshes first")
 
     def _slices_locally(self, op: Operation, factor: int, mesh: Mesh) -> bool:
-        # The factors of a slice are the dimensions.
+        # The factors of a slice are its dimensions.
         sharding, result = get_sharding(op.operands[0]), get_sharding(op.result)
         if _is_whole(sharding) and _is_whole(result):
             return True
@@ -172,8 +172,8 @@ class _Resolver:
         """Reverse shard by shard.
 
         Returns:
-            Whether nothing is left to do. It is False if there is so much
-            padding that it is on more than one device.
+            Whether the operation is done. False if the padding would extend to more
+            than one device.
         """
         operand = op.operands[0]
         sharding, type_ = get_sharding(operand), operand.type
@@ -205,7 +205,7 @@ class _Resolver:
         return True
 
     def _mesh_name(self, mesh: Mesh, base: str, op: Operation) -> str:
-        """Return the name of the mesh operation of a mesh; a new one goes to the front."""
+        """Return the name of a mesh's operation; insert one at the front if there is none."""
         name = self._names.get(mesh)
         if name is None:
             new = make_mesh(f"{base}_reversed", mesh, op.location)
@@ -215,12 +215,12 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to reverse.
+    """A plan for reversing shard by shard.
 
     Attributes:
-        axes: The axes along which reversed dimensions are cut.
-        manual_axes: The names of those along which one is cut unevenly.
-        shape: The shape with all of these padded.
+        axes: Axes along which reversed dimensions are sharded.
+        manual_axes: Names of the axes along which one is sharded unevenly.
+        shape: The shape with all of these dimensions padded.
     """
 
     axes: tuple[AxisRef, ...]
@@ -231,7 +231,7 @@ class _Plan:
 def _plan_reverse(
     op: Operation, sharding: TensorSharding, mesh: Mesh, type_: TensorType
 ) -> _Plan | None:
-    """How to reverse; None if padding would not fit into the last shard."""
+    """Return the plan; None if the padding does not fit into the last shard."""
     reversed_dims = ints(op.properties["dimensions"])
     shape = list(type_.static_shape)
     axes: list[AxisRef] = []
@@ -252,7 +252,7 @@ def _plan_reverse(
 
 
 def _trim(op: Operation, type_: TensorType, sharding: TensorSharding) -> None:
-    """Cut the padding off what ``op`` gives."""
+    """Remove the padding from the result of ``op``."""
     shape = type_.static_shape
     trimmed = make_slice(op.result, [0] * len(shape), shape, op.location)
     Place.after(op).insert(trimmed)
@@ -264,7 +264,7 @@ def _trim(op: Operation, type_: TensorType, sharding: TensorSharding) -> None:
 
 
 def _coordinates(device: int, mesh: Mesh) -> list[int]:
-    """Where the device with this position in the mesh is along each axis."""
+    """Return the coordinate along each axis of the device at a position in the mesh."""
     found = []
     for axis in reversed(mesh.axes):
         device, coordinate = divmod(device, axis.size)
@@ -280,7 +280,7 @@ def _position(coordinates: Iterable[int], mesh: Mesh) -> int:
 
 
 def _component(axis: AxisRef, mesh: Mesh) -> tuple[int, int, int]:
-    """Return the index of an axis, and the size and stride of a sub-axis in it."""
+    """Return the index of an axis in the mesh, and the size and stride of the sub-axis in it."""
     index, size = mesh.axis_index(axis.name), axis.size(mesh)
     pre = 1 if axis.sub_axis is None else axis.sub_axis.pre_size
     return index, size, mesh.axes[index].size // (pre * size)
@@ -302,11 +302,11 @@ def _reversed_mesh(mesh: Mesh, axes: Sequence[AxisRef]) -> Mesh:
 
 
 def _next_shards(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]]:
-    """Pairs of a position in the mesh and that which holds the next shard.
+    """Return pairs of positions in the mesh: of each device and of the holder of the next shard.
 
     Args:
         mesh: The mesh.
-        axes: Those that cut the dimension, major to minor.
+        axes: The axes of the dimension, major to minor.
     """
     components = [_component(axis, mesh) for axis in reversed(axes)]
     pairs = []
@@ -327,7 +327,7 @@ def _next_shards(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]]:
 def _move_padding_to_front(
     op: Operation, sharding: TensorSharding, mesh: Mesh, plan: _Plan
 ) -> Value:
-    """Return the operand of a reverse, padded in front, by a computation on shards."""
+    """Return the operand of a reverse, padded in front by a manual computation."""
     place, location, operand = Place.before(op), op.location, op.operands[0]
     type_ = tensor_type(operand)
     zero = place.insert(make_zero(type_.element, location)).result
@@ -354,7 +354,7 @@ def _move_padding_to_front(
 
 
 class _Exchange:
-    """Builds halo exchanges in the body of a manual computation."""
+    """A builder of halo exchanges in the body of a manual computation."""
 
     def __init__(self, body: Block, sharding: TensorSharding, manual: Mesh) -> None:
         self._body = body
@@ -377,13 +377,13 @@ class _Exchange:
         return op.result
 
     def shift(self, value: Value, dim: int, count: int, op: Operation) -> Value:
-        """Move elements up along a dimension, over the borders of shards.
+        """Shift elements up along a dimension, across the borders of shards.
 
         Args:
             value: The shard.
             dim: The dimension.
-            count: By how many elements, at most the size of a shard.
-            op: Where it is for.
+            count: Distance in elements, at most the size of a shard.
+            op: The operation that uses it.
         """
         type_, location = tensor_type(value), op.location
         shape = type_.static_shape

@@ -1,4 +1,4 @@
-"""Import passes: they make a module ready for propagation."""
+"""Import passes, which prepare a module for propagation."""
 
 from emu.sdy.passes.import_.calls import (
     FlattenCallGraph,

@@ -1,4 +1,4 @@
-"""Edges of data flow become operations, so that propagation can hold state there."""
+"""Insertion of data-flow edges as operations, on which propagation keeps shardings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def insert_after_value(value: Value, op: Operation) -> Operation:
-    """Put ``op`` behind what defines ``value``: an operation or a block's start."""
+    """Insert ``op`` after the definition of ``value``: an operation or a block's start."""
     block = value.parent_block
     if block is None:
         raise ValueError(f"{value!r} is in no block")
@@ -35,7 +35,7 @@ def insert_after_value(value: Value, op: Operation) -> Operation:
 
 
 def location_of(value: Value) -> Location:
-    """Where a value is from."""
+    """Return the location of a value's definition."""
     if isinstance(value, BlockArgument):
         return value.location
     defining = value.defining_op
@@ -44,14 +44,14 @@ def location_of(value: Value) -> Location:
 
 
 def replace_uses_except(value: Value, new: Value, exception: Operation) -> None:
-    """Make every use of ``value`` but those of ``exception`` one of ``new``."""
+    """Replace every use of ``value`` by ``new``, except those of ``exception``."""
     value.replace_uses_where(new, lambda op, _: op is not exception)
 
 
 def add_data_flow_edges(owners: Sequence[Value]) -> None:
-    """Put an ``sdy.data_flow_edge`` behind each of these owners of edges.
+    """Insert an ``sdy.data_flow_edge`` after each of these owners of edges.
 
-    Values of other than static tensor types (tokens) get none.
+    Values whose type is not a static tensor (tokens) get none.
     """
     # Each edge goes right behind its owner; last first keeps the owners' order.
     for owner in reversed(owners):
@@ -74,20 +74,20 @@ def add_data_flow_edges(owners: Sequence[Value]) -> None:
 class AddDataFlowEdges(ModulePass):
     """Insert ``sdy.data_flow_edge`` for every owner of an edge.
 
-    Owners are results of ``while``, ``case``, ``optimization_barrier``, and
-    results and block arguments of manual and named computations. The edge
-    takes the owner's sharding.
+    Owners are results of ``while``, ``case``, ``optimization_barrier``, and results
+    and block arguments of manual and named computations. The edge takes over the
+    owner's sharding.
     """
 
     name: ClassVar[str] = "sdy-add-data-flow-edges"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Add the edges of each operation in a module."""
+        """Add the edges of all operations in a module."""
         add_edges_of(op)
 
 
 def add_edges_of(root: Operation, *names: str) -> None:
-    """Add the edges of the data-flow operations in ``root`` (of these names)."""
+    """Add the edges of the data-flow operations in ``root``, by default of all names."""
     for op in root.walk(post_order=True):
         if is_data_flow_op(op) and (not names or op.name in names):
             arguments, results = edge_owners(op)
@@ -108,7 +108,7 @@ def _func_edge(value: Value, location: Location) -> Operation:
 class AddFuncDataFlowEdges(ModulePass):
     """Insert ``sdy.func_data_flow_edge`` for function arguments and call results.
 
-    The arguments of the main function have no caller and get none.
+    Arguments of the main function have no caller and get none.
     """
 
     name: ClassVar[str] = "sdy-add-func-data-flow-edges"

@@ -1,8 +1,8 @@
-"""Implicit batch dimensions of gather and scatter are made explicit.
+"""Conversion of implicit batch dimensions of gather and scatter to explicit ones.
 
-A gather whose indices begin with an iota along the batch dimension takes row
-``b`` from row ``b``. Written with batching dimensions, propagation sees that
-this dimension of operand, indices and result is one.
+A gather whose indices begin with an iota along the batch dimension reads row
+``b`` for row ``b``. With explicit batching dimensions, propagation sees that this
+dimension of operand, indices and result is the same.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["ExplicitGatherScatterBatching"]
 _I64 = IntegerType(64)
 _CONCATENATE = "stablehlo.concatenate"
 _FLAGS = ("indices_are_sorted", "unique_indices")
-"""Flags that are false where an operation does not say."""
+"""Flags that are false by default."""
 
 
 @register
 @dataclass(frozen=True)
 class ExplicitGatherScatterBatching(FunctionPass):
-    """Turn an index that only counts the batch into batching dimensions.
+    """Replace an index that only counts the batch by batching dimensions.
 
-    Only dimension 0 of the operand and of the indices is looked at.
+    Only dimension 0 of the operand and of the indices is considered.
     """
 
     name: ClassVar[str] = "sdy-explicit-gather-scatter-batching"
@@ -106,7 +106,7 @@ def _like(
     flags: Sequence[str],
     numbers: dict[str, GatherDimensionNumbers] | dict[str, ScatterDimensionNumbers],
 ) -> Operation:
-    """Return the operation with other operands and numbers; its flags said in full."""
+    """Return a copy with other operands and dimension numbers, and with explicit flags."""
     return Operation(
         op.name,
         operands,
@@ -125,7 +125,7 @@ def _without_zero(dims: Sequence[int]) -> tuple[int, ...]:
 def _batch_component(
     operand: Value, indices: Value, vector_dim: int, index_map: Sequence[int]
 ) -> int | None:
-    """Which component of the index vectors only counts the batch, if one does."""
+    """Return the component of the index vectors that only counts the batch, or None."""
     source, vectors = operand.type, indices.type
     if not isinstance(source, TensorType) or not isinstance(vectors, TensorType):
         return None
@@ -164,7 +164,7 @@ def _integer(op: Operation, name: str) -> int:
 
 
 def _behind_reshapes(value: Value) -> Value:
-    """Where a value comes from, through what is often put around an index."""
+    """Return the value behind reshapes, broadcasts and conversions of an index."""
     while (op := value.defining_op) is not None:
         if op.name in ("stablehlo.reshape", "stablehlo.broadcast_in_dim"):
             value = op.operands[0]
@@ -183,7 +183,7 @@ def _behind_reshapes(value: Value) -> Value:
 def _without_component(
     rewriter: Rewriter, op: Operation, indices: Value, vector_dim: int, place: int
 ) -> Value:
-    """Return the index vectors without one component, computed before ``op``."""
+    """Return the index vectors without one component, computed by operations before ``op``."""
     type_ = indices.type
     assert isinstance(type_, TensorType)  # looked at before
     total = type_.shape[vector_dim]

@@ -1,4 +1,4 @@
-"""Manual axes are named in full: sorted, and in every in- and out-sharding."""
+"""Completion of manual axes: sorted, and named in every in- and out-sharding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ManualAxesCleanup"]
 @register
 @dataclass(frozen=True)
 class ManualAxesCleanup(ModulePass):
-    """Sort manual axes as in the mesh and name each in every sharding.
+    """Sort manual axes in the mesh's order, and name each in every sharding.
 
     A manual axis that an in- or out-sharding does not mention becomes one of
     its replicated axes.

@@ -1,8 +1,8 @@
-"""Collectives of ``sdy`` become those of StableHLO, on local tensors.
+"""Conversion of collectives of ``sdy`` to those of StableHLO, on local tensors.
 
-StableHLO's collectives work along one dimension. Where one of ``sdy`` works
-along several, the pieces are put into a leading dimension, one collective is
-done there, and transposes and reshapes put the pieces where they belong.
+StableHLO's collectives work along one dimension. If one of ``sdy`` works along
+several, the pieces are moved to a leading dimension, one collective is applied
+there, and transposes and reshapes move the pieces to their places.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _static_shape(value: Value) -> tuple[int, ...]:
 
 
 def localize_all_gather(state: Localization, op: Operation) -> None:
-    """One ``stablehlo.all_gather``, or one for each dimension."""
+    """Convert to one ``stablehlo.all_gather``, or one per dimension."""
     axes_per_dim = attribute(op, "gathering_axes", ListOfAxisRefLists).lists
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
@@ -88,14 +88,14 @@ def gathered_along(
     axes: Axes,
     dim: int,
 ) -> Value:
-    """Return a dimension made whole.
+    """Return a value with one dimension gathered.
 
     Args:
-        state: The module.
-        op: What is replaced.
+        state: State of the conversion.
+        op: The operation being replaced.
         value: The shard.
-        sharding: Says of which mesh the axes are.
-        axes: Along which the dimension is cut.
+        sharding: A sharding on the mesh of the axes.
+        axes: Axes along which the dimension is sharded.
         dim: The dimension.
     """
     groups, size = state.groups(axes, state.mesh(sharding), sharding.mesh)
@@ -143,15 +143,15 @@ def dynamic_slice_along(
     axes_per_dim: AxesPerDim,
     type_: TensorType,
 ) -> Value:
-    """Return the shard of a tensor that a device has.
+    """Return the device's shard of a tensor.
 
     Args:
-        state: The module.
-        op: What is replaced.
+        state: State of the conversion.
+        op: The operation being replaced.
         value: The tensor.
         mesh: The mesh of the axes.
-        axes_per_dim: Along which it is cut.
-        type_: The type of the shard.
+        axes_per_dim: Axes along which each dimension is sharded.
+        type_: Type of the shard.
     """
     build = Builder(op)
     sizes = type_.static_shape
@@ -165,7 +165,7 @@ def dynamic_slice_along(
 
 
 def localize_all_slice(state: Localization, op: Operation) -> None:
-    """Each device takes its shard of what it has."""
+    """Convert to a slice: each device takes its shard of its operand."""
     axes = attribute(op, "slicing_axes", ListOfAxisRefLists).lists
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
@@ -178,7 +178,7 @@ def localize_all_slice(state: Localization, op: Operation) -> None:
 
 
 def localize_all_to_all(state: Localization, op: Operation) -> None:
-    """One ``stablehlo.all_to_all``, between two dimensions or in a leading one."""
+    """Convert to one ``stablehlo.all_to_all``, between two dimensions or in a leading one."""
     params = attribute(op, "params", AllToAllParamList).params
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
@@ -219,7 +219,7 @@ def _all_to_all_between(
 def _all_to_all_together(
     state: Localization, op: Operation, value: Value, params: Sequence[AllToAllParam], mesh: Mesh
 ) -> Value:
-    """Cut all target dimensions, exchange in dimension 0, and join at the sources."""
+    """Split all target dimensions, exchange in dimension 0, and join the source dimensions."""
     build = Builder(op)
     params = sorted(params, key=lambda param: param.tgt_dim)
     factors = {param.tgt_dim: total_size(param.axes, mesh) for param in params}
@@ -262,7 +262,7 @@ def _all_to_all_together(
 
 
 def localize_collective_permute(state: Localization, op: Operation) -> None:
-    """Every device sends its shard to the one that has it afterwards."""
+    """Convert: every device sends its shard to the device that has it afterwards."""
     target = _target(op)
     source = state.sharding(op.operands[0])
     if source is None or source == target:
@@ -288,7 +288,7 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
 
 
 def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[AxisRef]:
-    """Return all pieces of the mesh: those of the dimensions first, in their order."""
+    """Return all pieces of the mesh's axes: those of the dimensions first, in their order."""
     found: dict[AxisRef, None] = {}
     for dim in sharding.dims:
         for axis in dim.axes:
@@ -301,7 +301,7 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 
 
 def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
-    """Return the operation that combines partial results; None: all that the reduction does."""
+    """Return the operation that combines partial results; None for the reduction's whole body."""
     why = why_not_added(value)
     if why is None:
         return "add"
@@ -313,7 +313,7 @@ def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
 
 
 def _warned(state: Localization, op: Operation, why: str) -> str:
-    """Add up nevertheless, but not silently."""
+    """Warn that partial results are added nevertheless, and return ``"add"``."""
     state.warn(op, f"{why}: the program gives other results than the one with global shapes")
     return "add"
 
@@ -327,7 +327,7 @@ def _reduce_properties(state: Localization, groups: Attribute) -> dict[str, Attr
 
 
 def localize_all_reduce(state: Localization, op: Operation) -> None:
-    """A ``stablehlo.all_reduce`` that adds, or combines as the reduction before it does."""
+    """Convert to a ``stablehlo.all_reduce`` that adds, or combines as the reduction before it."""
     target = _target(op)
     axes = attribute(op, "reduction_axes", AxisRefList).axes
     groups, size = state.groups(axes, state.mesh(target), target.mesh)
@@ -357,9 +357,9 @@ def _all_reduce(
 def _combined_jointly(
     state: Localization, op: Operation, value: Value, groups: Attribute, size: int
 ) -> Value:
-    """Gather the partial results of a reduction, and reduce them as it does.
+    """Gather the partial results of a reduction, and reduce them in the same way.
 
-    All its results at once: which element is the greatest, and how great.
+    For all its results at once, such as the greatest element and its index.
     """
     assert isinstance(value, OpResult)
     reduction = value.owner
@@ -380,7 +380,7 @@ def _combined_jointly(
 def _all_partial(
     state: Localization, op: Operation, part: Value, groups: Attribute, size: int
 ) -> Value:
-    """What each device of a group has of a partial result, in a leading dimension."""
+    """Return the partial results of all devices of a group, along a leading dimension."""
     build = Builder(op)
     shape = _static_shape(part)
     properties: dict[str, Attribute] = {
@@ -392,7 +392,7 @@ def _all_partial(
 
 
 def localize_reduce_scatter(state: Localization, op: Operation) -> None:
-    """A ``stablehlo.reduce_scatter``, or an all-reduce of which a shard is kept."""
+    """Convert to a ``stablehlo.reduce_scatter``, or to an all-reduce and a slice."""
     axes_per_dim = attribute(op, "reduce_scatter_axes", ListOfAxisRefLists).lists
     source = state.sharding(op.operands[0]) or _target(op)
     mesh = state.mesh(source)
@@ -442,7 +442,7 @@ def _reduce_scatter_together(
     groups: Attribute,
     name: str,
 ) -> Value:
-    """Cut all scattered dimensions, and scatter along a leading one."""
+    """Split all scattered dimensions, and scatter along a leading one."""
     build = Builder(op)
     mesh = state.mesh(state.sharding(op.operands[0]), _target(op))
     cut: list[int] = []

@@ -1,12 +1,13 @@
-"""Gather and scatter.
+"""Conversion of gather and scatter.
 
-Indices count along the whole of the operand. A device that has a shard of an
-indexed dimension subtracts where its shard begins. What a gather then finds
-outside its shard it makes zero, and an all-reduce brings together what each
-device found; a scatter leaves out by itself what lies outside.
+Indices refer to the global operand. A device with a shard of an indexed dimension
+subtracts the offset of its shard. A gather replaces elements outside its shard by
+zero, and an all-reduce combines the devices' elements; a scatter ignores indices
+outside its shard anyway.
 
-Updates that are cut where the operand is not give partial results, each with
-the operand in it: all devices but one start from the reduction's identity.
+Updates that are sharded where the operand is not give partial results, each of
+which includes the operand: so all devices but one start from the reduction's
+identity.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ from emu.stablehlo.syntax import array_of_ints
 __all__ = ["localize_gather", "localize_scatter"]
 
 
-# Indices that count within a shard
+# Local indices
 
 
 @dataclass(frozen=True, slots=True)
 class _Indices:
-    """The indices of a gather or scatter, and what they point into.
+    """The indices of a gather or scatter, with the operand's sharding.
 
     Attributes:
-        state: The module.
+        state: State of the conversion.
         op: The gather or scatter.
         value: The indices.
         mesh: The mesh of the operand.
         sharding: The sharding of the operand.
-        whole: The shape of the operand.
-        shard: The shape of a shard of it.
+        whole: The global shape of the operand.
+        shard: The shape of a shard of the operand.
         vector_dim: The dimension of the indices that holds coordinates.
-        index_map: The operand's dimensions that the coordinates are of.
-        cut: The operand's dimensions of which windows have one element, and
-            which are cut.
+        index_map: The operand's dimensions to which the coordinates belong.
+        cut: The sharded dimensions of the operand along which windows have one
+            element.
     """
 
     state: Localization
@@ -80,19 +81,19 @@ class _Indices:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether one of the cut dimensions is indexed."""
+        """Whether any of the sharded dimensions is indexed."""
         return any(dim in self.index_map for dim in self.cut)
 
     def offset(self, dim: int) -> Value:
-        """Where the device's shard begins along a dimension."""
+        """Return the offset of the device's shard along a dimension."""
         axes, size = axes_of(self.sharding, dim), self.shard[dim]
         indices = self.state.shard_indices(self.op, self.mesh, axes)
         return Builder(self.op).by_device([index * size for index in indices])
 
     def bounds(self, *, upper: bool) -> tuple[list[Value], list[Value]]:
-        """Return the least and, if asked for, greatest index that the shard has.
+        """Return the least index in the shard, and with ``upper`` also the greatest one.
 
-        Along dimensions that are not cut so it is that of the whole.
+        For other than the sharded dimensions they are those of the global operand.
         """
         build = Builder(self.op)
         low: list[Value] = []
@@ -111,7 +112,7 @@ class _Indices:
         return low, high
 
     def spread(self, bounds: Sequence[Value]) -> Value:
-        """Bounds in the shape of the indices."""
+        """Return the bounds broadcast to the shape of the indices."""
         build = Builder(self.op)
         if self.vector_dim >= len(self.shape) or self.shape[self.vector_dim] == 1:
             return build.broadcast(bounds[0], self.shape)
@@ -119,7 +120,7 @@ class _Indices:
         return build.broadcast(vector, self.shape, [self.vector_dim])
 
     def clamped(self) -> Value:
-        """Return the indices, brought into the whole operand as a gather does."""
+        """Return the indices, clamped to the global operand as in a gather."""
         build = Builder(self.op)
         last = [self.whole[dim] - 1 for dim in self.index_map]
         low = build.integers([0], self.shape, self.element)
@@ -134,7 +135,7 @@ class _Indices:
 
 
 def _gather_indices_and_mask(indices: _Indices) -> tuple[Value, Value]:
-    """Local indices, and which of them (or of the devices) are in the shard."""
+    """Return local indices, and a mask of those (or of the devices) in the shard."""
     build = Builder(indices.op)
     local = indices.value
     mask: Value | None = None
@@ -149,13 +150,13 @@ def _gather_indices_and_mask(indices: _Indices) -> tuple[Value, Value]:
     of_device: Value | None = None
     for dim in indices.cut:
         if dim not in indices.index_map:
-            # Nothing points there, so that it is the first element that is meant.
+            # The dimension is not indexed, so its first element is meant.
             first = build.compare(*_with_zero(build, indices.offset(dim)), "EQ")
             of_device = first if of_device is None else build.elementwise("and", of_device, first)
     if of_device is not None and mask is not None:
         mask = build.elementwise("and", mask, build.broadcast(of_device, tensor(mask).shape))
     found = of_device if mask is None else mask
-    assert found is not None  # each dimension that is cut is of one of the two kinds
+    assert found is not None  # each sharded dimension is of one of the two kinds
     return local, found
 
 
@@ -167,7 +168,7 @@ def _with_zero(build: Builder, value: Value) -> tuple[Value, Value]:
 
 
 def localize_gather(state: Localization, op: Operation) -> None:
-    """Gather what the shard has."""
+    """Convert: gather the elements in the shard, and combine those of all shards."""
     source = op.operands[0]
     sharding = state.sharding(source)
     if sharding is None or sharding.is_fully_replicated:
@@ -245,7 +246,7 @@ def _make_gather(
 
 
 def _masked(op: Operation, numbers: GatherDimensionNumbers, gathered: Value, mask: Value) -> Value:
-    """What was gathered, zero where the mask is false."""
+    """Return the gathered elements, with zeros where the mask is false."""
     build = Builder(op)
     shape, vector_dim = tensor(mask).shape, numbers.index_vector_dim
     if vector_dim < len(shape):
@@ -259,7 +260,7 @@ def _masked(op: Operation, numbers: GatherDimensionNumbers, gathered: Value, mas
 
 
 def _all_along(build: Builder, mask: Value, dim: int) -> Value:
-    """Return whether all are true along a dimension, which goes."""
+    """Return the conjunction along a dimension, which is dropped."""
     shape = tensor(mask).shape
     start = build.scalar(1, I1)
     type_ = TensorType((*shape[:dim], *shape[dim + 1 :]), I1)
@@ -273,7 +274,7 @@ def _all_along(build: Builder, mask: Value, dim: int) -> Value:
 
 
 def localize_scatter(state: Localization, op: Operation) -> None:
-    """Scatter into the shard what is meant for it."""
+    """Convert: scatter the updates for the device's shard."""
     count = len(op.results)
     source = state.sharding(op.operands[0])
     updates = state.sharding(op.operands[count + 1])
@@ -306,9 +307,9 @@ def _partial_axes(
     updates: TensorSharding | None,
     source: TensorSharding | None,
 ) -> list[AxisRef]:
-    """Return axes along which the updates are cut, but not the operand.
+    """Return the axes along which the updates are sharded, but not the operand.
 
-    Only of dimensions of the updates that number windows.
+    Only dimensions of the updates that number windows count.
     """
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
     if updates is None:
@@ -353,7 +354,7 @@ def _only_on_one_device(
     mesh: Mesh,
     axes: Sequence[AxisRef],
 ) -> list[Value]:
-    """Return the operands on one device along each of the axes, else the identity."""
+    """Return the operands on one device along each axis, and the identity on the others."""
     build = Builder(op)
     first = tensor(values[0])
     reduction = scatter_reduction(op)
@@ -377,7 +378,7 @@ def _local_scatter_indices(
     mesh: Mesh,
     cut: Sequence[int],
 ) -> Value:
-    """Return indices that count from where the shard begins; outside stays outside."""
+    """Return indices relative to the shard; those outside stay outside."""
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
     indices = _Indices(
         state,

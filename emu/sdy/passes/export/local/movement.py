@@ -1,4 +1,4 @@
-"""Operations that make, cut and join arrays, and windows over them."""
+"""Conversion of operations that create, slice, pad and join arrays, and of windows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _mismatch(dim: int, source: Sequence[AxisRef], target: Sequence[AxisRef], wh
 
 
 def localize_concatenate(state: Localization, op: Operation) -> None:
-    """Join shards, along a dimension that is not cut."""
+    """Convert a concatenation along a dimension that is not sharded."""
     target = state.sharding(op.result)
     along = integer(op, "dimension")
     if axes_of(target, along):
@@ -81,7 +81,7 @@ def localize_concatenate(state: Localization, op: Operation) -> None:
 
 
 def localize_slice(state: Localization, op: Operation) -> None:
-    """Cut shards, along dimensions that are not cut between devices."""
+    """Convert a slice along dimensions that are not sharded."""
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
     if is_replicated(source) and is_replicated(target):
         state.localize(op)
@@ -110,9 +110,9 @@ def localize_slice(state: Localization, op: Operation) -> None:
 
 
 def localize_dynamic_slice(state: Localization, op: Operation) -> None:
-    """Cut shards, where dimensions that are cut between devices stay whole.
+    """Convert a dynamic slice that keeps sharded dimensions whole.
 
-    Shardy leaves the sizes of whole tensors there, which its own verifier refuses.
+    Shardy leaves the global sizes there, which its own verifier rejects.
     """
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
     if is_replicated(source) and is_replicated(target):
@@ -140,7 +140,7 @@ def localize_dynamic_slice(state: Localization, op: Operation) -> None:
 
 
 def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
-    """Update shards; a dimension that is cut and of which a part is updated is gathered."""
+    """Convert an update of shards; a sharded dimension that is updated in part is gathered."""
     sharding = state.sharding(op.result)
     old, update = (state.global_type(value).static_shape for value in op.operands[:2])
     cut = [
@@ -165,11 +165,11 @@ def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
     state.replace(op, [dynamic_slice_along(state, op, updated, mesh, axes, type_)])
 
 
-# Counting
+# Iota
 
 
 def localize_iota(state: Localization, op: Operation) -> None:
-    """Count within the shard, and add where the shard begins."""
+    """Convert to an iota of the shard plus the shard's offset."""
     sharding = state.sharding(op.result)
     if sharding is None or sharding.is_fully_replicated:
         return
@@ -194,13 +194,13 @@ def localize_iota(state: Localization, op: Operation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """A dimension of a padding.
+    """One dimension of a padding.
 
     Attributes:
-        offsets: Where a device's input begins in its output, for each device.
+        offsets: For each device, the position of its input in its output.
         interior: Padding between elements.
-        spread: The size of a device's input with that padding.
-        size: The size of a device's output.
+        spread: Size of a device's input with that padding.
+        size: Size of a device's output.
     """
 
     offsets: list[int]
@@ -210,20 +210,20 @@ class _Dim:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the input begins at the same place everywhere."""
+        """Whether the input begins at the same position on all devices."""
         return all(offset == self.offsets[0] for offset in self.offsets)
 
     def low(self) -> int:
-        """Padding in front with which no device's output begins too early."""
+        """Return the padding in front that is enough for every device."""
         return max(0, *self.offsets)
 
     def high(self) -> int:
-        """Padding behind with which no device's output ends too late."""
+        """Return the padding at the end that is enough for every device."""
         return max(0, self.size - min(self.offsets) - self.spread)
 
 
 def localize_pad(state: Localization, op: Operation) -> None:
-    """Pad shards, by different amounts on different devices if need be."""
+    """Convert a padding, by different amounts on different devices if necessary."""
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
     if source is None or source.is_fully_replicated:
         if not is_replicated(target):
@@ -278,7 +278,7 @@ def _padded_dims(
 
 
 def _cut_by_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
-    """Of what is padded enough for all devices, the part of this one."""
+    """Return the device's part of a value that is padded enough for all devices."""
     number = build.partition_id()
     starts = []
     for dim in dims:
@@ -294,7 +294,7 @@ def _cut_by_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value
 
 
 def localize_windowed(state: Localization, op: Operation) -> None:
-    """Windows may not reach over dimensions that are cut."""
+    """Convert an operation with windows, which must be trivial along sharded dimensions."""
     value = op.operands[0]
     sharding = state.sharding(value)
     if not is_replicated(sharding):

@@ -1,4 +1,4 @@
-"""Functions, calls, computations and constants."""
+"""Conversion of functions, calls, computations and constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def localize_function(state: Localization, op: Operation) -> None:
-    """Change a function's type in place."""
+    """Convert a function's type in place."""
     type_ = function_type(op)
     if op.regions[0].blocks:
         arguments = op.body().arguments
@@ -44,17 +44,16 @@ def localize_function(state: Localization, op: Operation) -> None:
 
 
 def localize_return(state: Localization, op: Operation) -> None:
-    """A return keeps nothing but what it returns."""
+    """Convert a return, which keeps no attributes."""
     new = Operation("func.return", state.operands(op), location=op.location)
     Place.before(op).insert(new)
     state.replace(op, ())
 
 
 def localize_call(state: Localization, op: Operation) -> None:
-    """A call keeps nothing but its callee.
+    """Convert a call, which keeps no attribute but its callee.
 
-    Shardy leaves its results global, and then finds it wrong unless they are
-    not cut.
+    Shardy leaves its results global, and then rejects it unless they are replicated.
     """
     new = Operation(
         "func.call",
@@ -68,7 +67,7 @@ def localize_call(state: Localization, op: Operation) -> None:
 
 
 def localize_named_computation(state: Localization, op: Operation) -> None:
-    """The same computation of local tensors."""
+    """Convert to the same computation of local tensors."""
     new = Operation(
         op.name,
         state.operands(op),
@@ -82,7 +81,7 @@ def localize_named_computation(state: Localization, op: Operation) -> None:
 
 
 def localize_manual_computation(state: Localization, op: Operation) -> None:
-    """What a manual computation does is what each device does: no region is left."""
+    """Convert by inlining: the body of a manual computation is already local."""
     block = op.body()
     values = state.operands(op)
     state.retype(block.arguments)
@@ -97,7 +96,7 @@ def localize_manual_computation(state: Localization, op: Operation) -> None:
 
 
 def localize_constant(state: Localization, op: Operation) -> None:
-    """A smaller splat, or the device's shard of the whole constant."""
+    """Convert to a smaller splat, or to the device's shard of the global constant."""
     value = op.properties["value"]
     type_ = state.local_type(op.result)
     sharding = state.sharding(op.result)
@@ -121,7 +120,7 @@ def _shard(
 
 
 def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
-    """The same as of ``sdy.constant`` where it is cut, which Shardy does not expect."""
+    """Convert like ``sdy.constant`` if it is sharded, which Shardy does not expect."""
     if is_replicated(state.sharding(op.result)):
         state.localize(op)
     else:
@@ -129,7 +128,7 @@ def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
 
 
 def localize_random_bits(state: Localization, op: Operation) -> None:
-    """Each device makes all bits and keeps its shard: the state is the same on all."""
+    """Convert: each device computes all bits and keeps its shard, as all have the same state."""
     sharding = state.sharding(op.results[-1])
     if is_replicated(sharding):
         state.localize(op)

@@ -1,1 +1,1 @@
-"""Reshards that make every operation's operands and results agree."""
+"""Insertion of reshards, so that every operation's operands and results agree."""

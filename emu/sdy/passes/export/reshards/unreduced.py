@@ -1,9 +1,9 @@
-"""Partial sums: adding them up where they are needed, and making them.
+"""Reduction and creation of partial sums.
 
-A tensor that is unreduced along an axis is the sum of what the devices along
-it hold. Where a user does not take it so, an all-reduce adds it up. Where a
-user wants a tensor unreduced that is replicated or sharded along the axis, one
-of ``sdy.replicated_to_unreduced`` and ``sdy.sharded_to_unreduced`` makes it so.
+A tensor that is unreduced along an axis is the sum of the devices' tensors along
+it. Where a user needs the sum, an all-reduce is inserted. Where a user needs an
+unreduced tensor that is replicated or sharded along the axis,
+``sdy.replicated_to_unreduced`` or ``sdy.sharded_to_unreduced`` converts it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Reducer", "reduce_results"]
 def reduce_results(
     op: Operation, reduction_axes: Sequence[AxisRef], mesh_name: str, mesh: Mesh
 ) -> None:
-    """Add up what an operation gives over the axes of its reduction factors.
+    """All-reduce the results of an operation along the axes of its reduction factors.
 
     Axes along which the results stay unreduced are left out.
     """
@@ -54,28 +54,28 @@ def _unreduced_axes(sharding: TensorSharding | None) -> tuple[AxisRef, ...]:
 
 
 class Reducer:
-    """Inserts operations that make or reduce partial sums."""
+    """An inserter of operations that create or reduce partial sums."""
 
     def __init__(self, table: SymbolTable, session: Session) -> None:
         self._table = table
         self._session = session
 
     def fail(self, op: Operation, message: str) -> PassFailed:
-        """Report an error; gives what is to be raised."""
+        """Report an error, and return the exception to raise."""
         self._session.diagnostics.error(op.location, message)
         return PassFailed(message)
 
     def add_up(self, use: Use, value: Value, target: TensorSharding | None, place: Place) -> Value:
-        """Return all-reduce an operand along the axes that the user does not take unreduced.
+        """All-reduce an operand along the axes that its user does not accept as unreduced.
 
         Args:
-            use: The operand's place.
+            use: The use of the operand.
             value: The operand.
-            target: The sharding that the user takes.
-            place: Where to insert.
+            target: The sharding that the user accepts.
+            place: Insertion point.
 
-        Returns:
-            The operand then.
+            Returns:
+                The new operand.
         """
         source = get_sharding(value)
         if source is None or not source.unreduced_axes:
@@ -93,7 +93,7 @@ class Reducer:
         return _replace(use, place.insert(added).result)
 
     def add_up_operands(self, op: Operation) -> None:
-        """``add_up`` every operand as the results are, which must all be alike."""
+        """Apply ``add_up`` to every operand; the results must all be unreduced alike."""
         unreduced = [i for i, v in enumerate(op.operands) if _unreduced_axes(get_sharding(v))]
         if len(op.results) != 1:
             self._check_results(op, any_unreduced=bool(unreduced))
@@ -119,17 +119,17 @@ class Reducer:
     ) -> Value:
         """Make an operand unreduced along axes along which ``target`` is.
 
-        Axes that cut dimensions in the operand and not in the target come from
+        Axes that shard dimensions of the operand but not of the target are taken from
         there, the others from replication. A reshard may come first.
 
         Args:
-            use: The operand's place.
+            use: The use of the operand.
             value: The operand.
-            target: The sharding that the user takes.
-            place: Where to insert.
+            target: The sharding that the user accepts.
+            place: Insertion point.
 
         Returns:
-            The operand then: ``value`` if nothing was to do.
+            The new operand, or ``value`` if nothing is to be done.
         """
         if target is None or not target.unreduced_axes:
             return value
@@ -155,7 +155,7 @@ class Reducer:
         return _replace(use, _make_unreduced(value, source, target, new, mesh, place))
 
     def convert_reshard(self, op: Operation) -> bool:
-        """Replace a reshard that makes its operand unreduced; gives whether it did."""
+        """Replace a reshard that makes its operand unreduced; return whether it did."""
         value = op.operands[0]
         made = self.make_unreduced((op, 0), value, get_sharding(op.result), Place.before(op))
         if made is value:
@@ -178,7 +178,7 @@ def _make_unreduced(
     mesh: Mesh,
     place: Place,
 ) -> Value:
-    """Reshard, then what was replicated, then what was sharded, as far as needed."""
+    """Insert a reshard, then replicated_to_unreduced, then sharded_to_unreduced, as needed."""
     freed: list[tuple[AxisRef, ...]] = []
     dims: list[DimensionSharding] = []
     aligned = True
@@ -210,7 +210,7 @@ def _freed_axes(
 ) -> tuple[tuple[AxisRef, ...], bool]:
     """Return the axes at the end of ``old`` that become unreduced.
 
-    Also whether the dimension needs no reshard before.
+    Returns also whether the dimension needs no reshard before.
     """
     prefix = list_prefix(wanted, old)
     if prefix is not Prefix.STRICT:
