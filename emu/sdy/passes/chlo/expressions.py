@@ -10,7 +10,7 @@ from emu.mlir.attributes import DenseElementsAttr
 from emu.mlir.floats import bits_of, byte_width
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
-from emu.sdy.passes.export.local.builder import Builder, integers_attribute, tensor
+from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 
 __all__ = ["Expression", "Formulas"]
 
@@ -24,7 +24,7 @@ class Formulas:
     """
 
     def __init__(self, op: Operation) -> None:
-        self.build = Builder(op)
+        self.build = Builder.before(op)
 
     def of(self, value: Value) -> Expression:
         """Return a value as an expression."""

@@ -15,9 +15,9 @@ from emu.mlir.attributes import (
 from emu.mlir.dense import element_bytes
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type, is_static_tensor
+from emu.sdy.passes.builder import I1, Builder, integer_attribute, tensor
 from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
-from emu.sdy.passes.export.local.builder import I1, Builder, integer_attribute, tensor
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.elementwise import BINARY
 from emu.stablehlo.syntax import I32, array_of_ints
@@ -32,7 +32,7 @@ def legalized_structure(op: Operation) -> Sequence[Value] | None:
     if not all(is_static_tensor(value.type) for value in (*op.operands, *op.results)):
         return None
     if op.name == "chlo.constant":
-        return [Builder(op).constant(op.properties["value"], op.result.type)]
+        return [Builder.before(op).constant(op.properties["value"], op.result.type)]
     if op.name == "chlo.constant_like":
         return _constant_like(op)
     if op.name == "chlo.top_k":
@@ -53,7 +53,7 @@ def _constant_like(op: Operation) -> Sequence[Value] | None:
         data = value.bits.to_bytes(width, "little")
     else:
         return None
-    return [Builder(op).constant(DenseElementsAttr(data, type_, True), type_)]
+    return [Builder.before(op).constant(DenseElementsAttr(data, type_, True), type_)]
 
 
 # Broadcasts
@@ -61,7 +61,7 @@ def _constant_like(op: Operation) -> Sequence[Value] | None:
 
 def _broadcast(op: Operation) -> Sequence[Value] | None:
     name = op.name.removeprefix(_PREFIX)
-    build, result = Builder(op), tensor(op.result)
+    build, result = Builder.before(op), tensor(op.result)
     operands = [_spread(build, op, value, result.static_shape) for value in op.operands]
     if name == "select":
         return [build.select(*operands)]
@@ -101,13 +101,13 @@ def _comparison(op: Operation) -> Mapping[str, Attribute]:
 
 def _top_k(op: Operation) -> Sequence[Value] | None:
     """Sort with the indices, largest first, and keep the first ones."""
-    build, operand = Builder(op), op.operands[0]
+    build, operand = Builder.before(op), op.operands[0]
     type_, indices = tensor(operand), tensor(op.results[1])
     if type_.rank == 0 or indices.element != I32:
         return None
     last = type_.rank - 1
     counted = TensorType(type_.shape, I32)
-    places = build.op("iota", (), [counted], {"iota_dimension": integer_attribute(last)}).result
+    places = build.iota(last, counted)
     properties = {"dimension": integer_attribute(last), "is_stable": BoolAttr(True)}
     sort = build.op("sort", [operand, places], [type_, counted], properties)
     _add_comparator(build, sort, type_.element)

@@ -28,8 +28,8 @@ from emu.sdy.dialect.shardings import (
     sharding_per_value,
 )
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.passes.export.data_flow import shardings_of_edges
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 
 __all__ = ["ExportNamedComputations", "InsertFuncCallReshards", "UnflattenCallGraph"]
 
@@ -238,5 +238,5 @@ def _reshard_results(call: Operation, shardings: TensorShardingPerValue) -> None
         added = make_reshard(result, wanted, call.location)
         # Right behind the call each time, so that the last result's comes first.
         Place.after(call).insert(added)
-        replace_other_uses(result, added)
+        replace_other_uses(result, added.result)
     set_shardings(call, shardings)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.mlir.diagnostics import PassFailed
+from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.text.printer import to_text
@@ -34,19 +34,10 @@ from emu.sdy.dialect.shardings import (
     shardable_value,
 )
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.building import Place, location_of
+from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.permutation import is_local_slice_dim
-from emu.sdy.passes.export.tensor_ops import (
-    make_compare_less,
-    make_i32,
-    make_iota,
-    make_pad_high,
-    make_slice,
-    make_splat,
-    make_zero,
-    tensor_type,
-)
 from emu.sdy.passes.export.type_conversion import TypeConversion
+from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import DotDimensionNumbers
 from emu.stablehlo.implied import implied_types
 from emu.stablehlo.inference import Invalid
@@ -179,6 +170,10 @@ class _Padder:
         Place.before(old).insert(new)
         self._new.append(new)
 
+    def _builder(self, old: Operation, location: Location) -> Builder:
+        """Return a builder of operations before the one that is replaced."""
+        return Builder(lambda new: self._insert(old, new), location)
+
     def _add(self, old: Operation, new: Operation) -> Value:
         """Insert an operation with one result, and return that."""
         self._insert(old, new)
@@ -230,9 +225,8 @@ class _Padder:
         if even == type_ or not isinstance(even, TensorType):
             self._pad_any(op, operands)
             return
-        location = location_of(value)
-        zero = self._add(op, make_zero(even.element, location))
-        padded = self._add(op, make_pad_high(value, zero, even.shape, location))
+        build = self._builder(op, location_of(value))
+        padded = build.pad_high(value, build.zero(even.element), even.shape)
         held = get_sharding(value)
         if held is not None:
             set_sharding(padded, held)
@@ -265,7 +259,8 @@ class _Padder:
             ]
             if limits != list(new.shape):
                 sizes = [-(2**63) if size is None else size for size in limits]
-                cut = self._add(op, make_slice(gathered, [0] * len(sizes), sizes, op.location))
+                build = self._builder(op, op.location)
+                cut = build.slice(gathered, [0] * len(sizes), sizes)
                 held = get_sharding(gathered)
                 if held is not None:
                     set_sharding(cut, held)
@@ -310,7 +305,7 @@ class _Padder:
         if isinstance(numbers, DotDimensionNumbers):
             contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
             operands = [
-                self._with_zeros(op, value, tensor_type(old).shape, dims)
+                self._with_zeros(op, value, tensor(old).shape, dims)
                 for value, old, dims in zip(operands, op.operands, contracted, strict=True)
             ]
         self._pad_any(op, operands)
@@ -324,29 +319,23 @@ class _Padder:
             sizes: Sizes of the dimensions without padding.
             dims: The dimensions.
         """
-        type_ = tensor_type(value)
+        type_ = tensor(value)
         if sizes == type_.shape or value in self._zero_padded:
             return value
-        location = op.location
+        build = self._builder(op, op.location)
         mask: Value | None = None
         for dim, size in enumerate(sizes):
             if size is None or size == type_.shape[dim] or dim not in dims:
                 continue
             indices = TensorType(type_.shape, I32)
-            iota = self._add(op, make_iota(dim, indices, location))
-            limit = self._add(op, make_i32(size, location))
-            limits = self._add(op, make_splat(limit, indices, location))
-            inside = self._add(op, make_compare_less(iota, limits, location))
-            if mask is not None:
-                both = Operation("stablehlo.and", [mask, inside], [mask.type], location=location)
-                inside = self._add(op, both)
-            mask = inside
+            iota = build.iota(dim, indices)
+            limits = build.broadcast(build.scalar(size, I32), indices.shape)
+            inside = build.compare(iota, limits, "LT")
+            mask = inside if mask is None else build.elementwise("and", mask, inside)
         if mask is None:
             return value
-        zero = self._add(op, make_zero(type_.element, location))
-        zeros = self._add(op, make_splat(zero, type_, location))
-        select = Operation("stablehlo.select", [mask, value, zeros], [type_], location=location)
-        return self._add(op, select)
+        zeros = build.broadcast(build.zero(type_.element), type_.shape)
+        return build.select(mask, value, zeros)
 
 
 def _exceeds(size: int | None, other: int | None) -> bool:

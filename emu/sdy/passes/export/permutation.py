@@ -21,8 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.mlir.attributes import DenseElementsAttr
-from emu.mlir.diagnostics import PassFailed
+from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Block, Operation, Value
 from emu.mlir.registry import definition
 from emu.mlir.symbols import SymbolTable
@@ -42,18 +41,12 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
 )
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.export.building import Place, replace_other_uses
+from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 from emu.sdy.passes.export.reshards.insertion import Rewrite
-from emu.sdy.passes.export.tensor_ops import (
-    make_concatenate,
-    make_pad_high,
-    make_slice,
-    make_zero,
-    tensor_type,
-)
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import project
 from emu.sdy.rules import get_or_create
-from emu.stablehlo.syntax import I64, ints
+from emu.stablehlo.syntax import ints
 
 __all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
 
@@ -76,7 +69,7 @@ def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: 
     starts, strides = ints(op.properties["start_indices"]), ints(op.properties["strides"])
     if starts[dim] != 0 or strides[dim] != 1:
         return False
-    size, kept = (tensor_type(value).shape[dim] for value in (op.operands[0], op.result))
+    size, kept = (tensor(value).shape[dim] for value in (op.operands[0], op.result))
     return size is not None and kept is not None and -(-size // count) == -(-kept // count)
 
 
@@ -254,9 +247,8 @@ def _plan_reverse(
 def _trim(op: Operation, type_: TensorType, sharding: TensorSharding) -> None:
     """Remove the padding from the result of ``op``."""
     shape = type_.static_shape
-    trimmed = make_slice(op.result, [0] * len(shape), shape, op.location)
-    Place.after(op).insert(trimmed)
-    set_sharding(trimmed.result, sharding)
+    trimmed = Builder.after(op).slice(op.result, [0] * len(shape), shape)
+    set_sharding(trimmed, sharding)
     replace_other_uses(op.result, trimmed)
 
 
@@ -328,10 +320,9 @@ def _move_padding_to_front(
     op: Operation, sharding: TensorSharding, mesh: Mesh, plan: _Plan
 ) -> Value:
     """Return the operand of a reverse, padded in front by a manual computation."""
-    place, location, operand = Place.before(op), op.location, op.operands[0]
-    type_ = tensor_type(operand)
-    zero = place.insert(make_zero(type_.element, location)).result
-    padded = place.insert(make_pad_high(operand, zero, plan.shape, location)).result
+    build, location, operand = Builder.before(op), op.location, op.operands[0]
+    type_ = tensor(operand)
+    padded = build.pad_high(operand, build.zero(type_.element), plan.shape)
     set_sharding(padded, sharding)
     manual = Mesh(tuple(axis for axis in mesh.axes if axis.name in plan.manual_axes))
     local = []
@@ -340,24 +331,31 @@ def _move_padding_to_front(
         local.append(size // math.prod(cuts))
     body = Block()
     value: Value = body.add_argument(TensorType(tuple(local), type_.element), location)
-    exchange = _Exchange(body, sharding, manual)
+    exchange = _Exchange(body, sharding, manual, location)
     for dim, (new, old) in enumerate(zip(plan.shape, type_.static_shape, strict=True)):
         if new > old:
-            value = exchange.shift(value, dim, new - old, op)
+            value = exchange.shift(value, dim, new - old)
     body.append(make_return([value], location))
     names = [axis.name for axis in manual.axes]
-    return place.insert(
-        make_manual_computation(
-            [padded], [padded.type], [sharding], [sharding], names, body, location
+    return (
+        Place.before(op)
+        .insert(
+            make_manual_computation(
+                [padded], [padded.type], [sharding], [sharding], names, body, location
+            )
         )
-    ).result
+        .result
+    )
 
 
 class _Exchange:
     """A builder of halo exchanges in the body of a manual computation."""
 
-    def __init__(self, body: Block, sharding: TensorSharding, manual: Mesh) -> None:
+    def __init__(
+        self, body: Block, sharding: TensorSharding, manual: Mesh, location: Location
+    ) -> None:
         self._body = body
+        self._build = Builder(self._insert, location)
         self._sharding = sharding
         self._manual = manual
         self._inside = sharding.with_dims(
@@ -371,45 +369,35 @@ class _Exchange:
             ]
         )
 
-    def _add(self, op: Operation) -> Value:
+    def _insert(self, op: Operation) -> None:
         self._body.append(op)
         set_sharding(op.result, self._inside)
-        return op.result
 
-    def shift(self, value: Value, dim: int, count: int, op: Operation) -> Value:
+    def shift(self, value: Value, dim: int, count: int) -> Value:
         """Shift elements up along a dimension, across the borders of shards.
 
         Args:
             value: The shard.
             dim: The dimension.
             count: Distance in elements, at most the size of a shard.
-            op: The operation that uses it.
         """
-        type_, location = tensor_type(value), op.location
-        shape = type_.static_shape
+        shape = tensor(value).static_shape
         kept = shape[dim] - count
         starts, limits = [0] * len(shape), list(shape)
         sent = value
         if kept:
             starts[dim] = kept
-            sent = self._add(make_slice(value, starts, shape, location))
-        received = self._add(self._permute(sent, dim, op))
+            sent = self._build.slice(value, starts, shape)
+        received = self._send_to_next(sent, dim)
         if not kept:
             return received
         limits[dim] = kept
-        rest = self._add(make_slice(value, [0] * len(shape), limits, location))
-        return self._add(make_concatenate([received, rest], dim, type_, location))
+        rest = self._build.slice(value, [0] * len(shape), limits)
+        return self._build.concatenate([received, rest], shape, dim)
 
-    def _permute(self, value: Value, dim: int, op: Operation) -> Operation:
+    def _send_to_next(self, value: Value, dim: int) -> Value:
         axes = [a for a in self._sharding.dims[dim].axes if self._manual.has_axis(a.name)]
         pairs = _next_shards(self._manual, axes)
         numbers = [number for pair in pairs for number in pair]
-        data = b"".join(number.to_bytes(8, "little") for number in numbers)
-        table = DenseElementsAttr(data, TensorType((len(pairs), 2), I64), False)
-        return Operation(
-            "stablehlo.collective_permute",
-            [value],
-            [value.type],
-            properties={"source_target_pairs": table},
-            location=op.location,
-        )
+        properties = {"source_target_pairs": integers_attribute(numbers, (len(pairs), 2))}
+        return self._build.op("collective_permute", [value], [value.type], properties).result

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import Type
-from emu.sdy.passes.export.building import Place, location_of
+from emu.sdy.passes.insertion_point import Place, location_of
 
 __all__ = ["CAST", "TypeConversion"]
 

@@ -22,7 +22,7 @@ from emu.sdy.dialect.shardings import (
     shardable_value,
 )
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.import_.data_flow_edges import insert_after_value, replace_uses_except
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.rules import get_or_create
 
@@ -78,7 +78,8 @@ def _apply_constraint_op(constraint: Operation, session: Session, tracker: Sourc
         source.replace_uses_where(tail.result, later)
 
     def moved() -> Operation:
-        return insert_after_value(source, constraint.detach())
+        constraint.detach()  # first: it may be the operation right after the source
+        return Place.after_value(source).insert(constraint)
 
     _apply(constraint, source, _sharding_of(constraint), moved, session, tracker)
 
@@ -104,7 +105,7 @@ def _apply_in_shardings(manual: Operation, session: Session, tracker: SourceTrac
             properties={"sharding": sharding},
             location=manual.location,
         )
-        return insert_after_value(value, constraint)
+        return Place.after_value(value).insert(constraint)
 
     for index, sharding in enumerate(_in_shardings(manual)):
         # Not earlier: a constraint on an earlier operand may have taken over this one.
@@ -138,7 +139,7 @@ def _apply(
         return
     # The edge's sharding would hold for all its targets.
     constraint = constraint_after_source()
-    replace_uses_except(source, constraint.result, constraint)
+    replace_other_uses(source, constraint.result)
     if sharding.unreduced_axes:
         # Unreduced axes do not propagate from the constraint to the source.
         own = get_or_create_sharding(source, sharding.mesh)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.mlir.diagnostics import Location
-from emu.mlir.ir import BlockArgument, Operation, Value
+from emu.mlir.ir import Operation, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import is_static_tensor
 from emu.sdy.dialect.attributes import TensorShardingPerValue
@@ -15,37 +15,13 @@ from emu.sdy.dialect.dataflow import edge_owners, is_data_flow_op
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 
 __all__ = [
     "AddDataFlowEdges",
     "AddFuncDataFlowEdges",
     "add_data_flow_edges",
-    "insert_after_value",
 ]
-
-
-def insert_after_value(value: Value, op: Operation) -> Operation:
-    """Insert ``op`` after the definition of ``value``: an operation or a block's start."""
-    block = value.parent_block
-    if block is None:
-        raise ValueError(f"{value!r} is in no block")
-    defining = value.defining_op
-    place = block.first if defining is None else defining.next_op
-    return block.insert_before(place, op)
-
-
-def location_of(value: Value) -> Location:
-    """Return the location of a value's definition."""
-    if isinstance(value, BlockArgument):
-        return value.location
-    defining = value.defining_op
-    assert defining is not None  # a value is an argument or a result
-    return defining.location
-
-
-def replace_uses_except(value: Value, new: Value, exception: Operation) -> None:
-    """Replace every use of ``value`` by ``new``, except those of ``exception``."""
-    value.replace_uses_where(new, lambda op, _: op is not exception)
 
 
 def add_data_flow_edges(owners: Sequence[Value]) -> None:
@@ -65,8 +41,8 @@ def add_data_flow_edges(owners: Sequence[Value]) -> None:
             properties={} if sharding is None else {"sharding": sharding},
             location=location_of(owner),
         )
-        insert_after_value(owner, edge)
-        replace_uses_except(owner, edge.result, edge)
+        Place.after_value(owner).insert(edge)
+        replace_other_uses(owner, edge.result)
 
 
 @register
@@ -125,7 +101,7 @@ class AddFuncDataFlowEdges(ModulePass):
                 if is_static_tensor(argument.type):
                     edge = _func_edge(argument, function.location)
                     body.insert_before(first, edge)
-                    replace_uses_except(argument, edge.result, edge)
+                    replace_other_uses(argument, edge.result)
         for call in op.walk(post_order=True):
             if call.name != "func.call" or call.parent is None:
                 continue
@@ -134,4 +110,4 @@ class AddFuncDataFlowEdges(ModulePass):
                 if is_static_tensor(result.type):
                     edge = _func_edge(result, call.location)
                     call.parent.insert_before(following, edge)
-                    replace_uses_except(result, edge.result, edge)
+                    replace_other_uses(result, edge.result)

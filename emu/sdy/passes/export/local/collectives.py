@@ -23,12 +23,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
-from emu.sdy.passes.export.local.builder import (
-    Builder,
-    integer_attribute,
-    integers_attribute,
-    tensor,
-)
+from emu.sdy.passes.builder import Builder, integer_attribute, integers_attribute, tensor
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
 from emu.sdy.passes.export.local.sums import combined_by, why_not_added
 from emu.sdy.rules.reading import attribute
@@ -109,14 +104,14 @@ def gathered_along(
         "use_global_device_ids": UnitAttr(),
     }
     type_ = TensorType(tuple(shape), tensor(value).element)
-    return Builder(op).op("all_gather", [value], [type_], properties).result
+    return Builder.before(op).op("all_gather", [value], [type_], properties).result
 
 
 def _gather_together(
     state: Localization, op: Operation, value: Value, axes_per_dim: AxesPerDim, mesh: Mesh
 ) -> Value:
     """Gather along several dimensions in one leading dimension."""
-    build = Builder(op)
+    build = Builder.before(op)
     shape = _static_shape(value)
     dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
     factors = {dim: total_size(axes_per_dim[dim], mesh) for dim in dims}
@@ -153,7 +148,7 @@ def dynamic_slice_along(
         axes_per_dim: Axes along which each dimension is sharded.
         type_: Type of the shard.
     """
-    build = Builder(op)
+    build = Builder.before(op)
     sizes = type_.static_shape
     starts = []
     for axes, size in zip(axes_per_dim, sizes, strict=True):
@@ -207,7 +202,7 @@ def _all_to_all(
         "channel_handle": state.channel(),
     }
     type_ = TensorType(tuple(shape), tensor(value).element)
-    return Builder(op).op("all_to_all", [value], [type_], properties).result
+    return Builder.before(op).op("all_to_all", [value], [type_], properties).result
 
 
 def _all_to_all_between(
@@ -220,7 +215,7 @@ def _all_to_all_together(
     state: Localization, op: Operation, value: Value, params: Sequence[AllToAllParam], mesh: Mesh
 ) -> Value:
     """Split all target dimensions, exchange in dimension 0, and join the source dimensions."""
-    build = Builder(op)
+    build = Builder.before(op)
     params = sorted(params, key=lambda param: param.tgt_dim)
     factors = {param.tgt_dim: total_size(param.axes, mesh) for param in params}
     cut: list[int] = []
@@ -283,7 +278,7 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
         "source_target_pairs": integers_attribute(pairs, (len(senders), 2)),
         "channel_handle": state.channel(),
     }
-    new = Builder(op).op("collective_permute", [value], [value.type], properties)
+    new = Builder.before(op).op("collective_permute", [value], [value.type], properties)
     state.replace(op, new.results)
 
 
@@ -348,7 +343,7 @@ def _all_reduce(
     groups: Attribute,
     name: str,
 ) -> Value:
-    build = Builder(op)
+    build = Builder.before(op)
     new = build.op("all_reduce", [value], [type_], _reduce_properties(state, groups))
     build.add_body(new, type_.element, name)
     return new.result
@@ -367,7 +362,7 @@ def _combined_jointly(
     if key not in state.joint:
         count = len(reduction.results)
         gathered = [_all_partial(state, op, part, groups, size) for part in reduction.results]
-        new = Builder(op).op(
+        new = Builder.before(op).op(
             "reduce",
             [*gathered, *reduction.operands[count:]],
             [part.type for part in reduction.results],
@@ -381,7 +376,7 @@ def _all_partial(
     state: Localization, op: Operation, part: Value, groups: Attribute, size: int
 ) -> Value:
     """Return the partial results of all devices of a group, along a leading dimension."""
-    build = Builder(op)
+    build = Builder.before(op)
     shape = _static_shape(part)
     properties: dict[str, Attribute] = {
         "all_gather_dim": integer_attribute(0),
@@ -424,7 +419,7 @@ def _reduce_scatter(
     groups: Attribute,
     name: str,
 ) -> Value:
-    build = Builder(op)
+    build = Builder.before(op)
     properties = {
         "scatter_dimension": integer_attribute(dim),
         **_reduce_properties(state, groups),
@@ -443,7 +438,7 @@ def _reduce_scatter_together(
     name: str,
 ) -> Value:
     """Split all scattered dimensions, and scatter along a leading one."""
-    build = Builder(op)
+    build = Builder.before(op)
     mesh = state.mesh(state.sharding(op.operands[0]), _target(op))
     cut: list[int] = []
     front: list[int] = []

@@ -13,7 +13,7 @@ from emu.mlir.attributes import Attribute, DenseElementsAttr
 from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import AxisRef, AxisRefList, ListOfAxisRefLists, Mesh
 from emu.sdy.dialect.axes import sort_and_merge, total_size
-from emu.sdy.passes.export.local.builder import Builder, integer_attribute
+from emu.sdy.passes.builder import Builder, integer_attribute
 from emu.sdy.passes.export.local.localization import (
     Axes,
     CannotLocalize,
@@ -142,7 +142,7 @@ def localize_convolution(state: Localization, op: Operation) -> None:
         "feature_group_count": _local_groups(op, "feature_group_count", features, mesh),
         "batch_group_count": _local_groups(op, "batch_group_count", batch, mesh),
     }
-    new = Builder(op).op(
+    new = Builder.before(op).op(
         "convolution", state.operands(op), [state.local_type(op.result)], properties
     )
     state.replace(op, new.results)

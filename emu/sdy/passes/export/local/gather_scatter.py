@@ -20,7 +20,7 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import total_size
-from emu.sdy.passes.export.local.builder import I1, Builder, tensor
+from emu.sdy.passes.builder import I1, Builder, tensor
 from emu.sdy.passes.export.local.contraction import check_all_reduce
 from emu.sdy.passes.export.local.identities import identity
 from emu.sdy.passes.export.local.localization import (
@@ -88,14 +88,14 @@ class _Indices:
         """Return the offset of the device's shard along a dimension."""
         axes, size = axes_of(self.sharding, dim), self.shard[dim]
         indices = self.state.shard_indices(self.op, self.mesh, axes)
-        return Builder(self.op).by_device([index * size for index in indices])
+        return Builder.before(self.op).by_device([index * size for index in indices])
 
     def bounds(self, *, upper: bool) -> tuple[list[Value], list[Value]]:
         """Return the least index in the shard, and with ``upper`` also the greatest one.
 
         For other than the sharded dimensions they are those of the global operand.
         """
-        build = Builder(self.op)
+        build = Builder.before(self.op)
         low: list[Value] = []
         high: list[Value] = []
         for dim in self.index_map:
@@ -113,15 +113,15 @@ class _Indices:
 
     def spread(self, bounds: Sequence[Value]) -> Value:
         """Return the bounds broadcast to the shape of the indices."""
-        build = Builder(self.op)
+        build = Builder.before(self.op)
         if self.vector_dim >= len(self.shape) or self.shape[self.vector_dim] == 1:
             return build.broadcast(bounds[0], self.shape)
-        vector = build.concatenate([build.reshape(b, [1]) for b in bounds], len(bounds))
+        vector = build.concatenate([build.reshape(b, [1]) for b in bounds], [len(bounds)])
         return build.broadcast(vector, self.shape, [self.vector_dim])
 
     def clamped(self) -> Value:
         """Return the indices, clamped to the global operand as in a gather."""
-        build = Builder(self.op)
+        build = Builder.before(self.op)
         last = [self.whole[dim] - 1 for dim in self.index_map]
         low = build.integers([0], self.shape, self.element)
         high = self._constant(build, last)
@@ -136,7 +136,7 @@ class _Indices:
 
 def _gather_indices_and_mask(indices: _Indices) -> tuple[Value, Value]:
     """Return local indices, and a mask of those (or of the devices) in the shard."""
-    build = Builder(indices.op)
+    build = Builder.before(indices.op)
     local = indices.value
     mask: Value | None = None
     if indices.is_indexed:
@@ -240,14 +240,14 @@ def _make_gather(
         "indices_are_sorted": op.properties.get("indices_are_sorted", BoolAttr(False)),
     }
     types = [state.local_type(op.result)]
-    new = Builder(op).op("gather", [value, start], types, properties)
+    new = Builder.before(op).op("gather", [value, start], types, properties)
     new.attributes = dict(op.attributes)
     return new.result
 
 
 def _masked(op: Operation, numbers: GatherDimensionNumbers, gathered: Value, mask: Value) -> Value:
     """Return the gathered elements, with zeros where the mask is false."""
-    build = Builder(op)
+    build = Builder.before(op)
     shape, vector_dim = tensor(mask).shape, numbers.index_vector_dim
     if vector_dim < len(shape):
         mask = _all_along(build, mask, vector_dim)
@@ -355,7 +355,7 @@ def _only_on_one_device(
     axes: Sequence[AxisRef],
 ) -> list[Value]:
     """Return the operands on one device along each axis, and the identity on the others."""
-    build = Builder(op)
+    build = Builder.before(op)
     first = tensor(values[0])
     reduction = scatter_reduction(op)
     start = None if reduction is None else identity(reduction.name, first.element)
@@ -393,7 +393,7 @@ def _local_scatter_indices(
         cut,
     )
     low, _ = indices.bounds(upper=False)
-    return Builder(op).elementwise("subtract", indices.value, indices.spread(low))
+    return Builder.before(op).elementwise("subtract", indices.value, indices.spread(low))
 
 
 def _make_scatter(state: Localization, op: Operation, values: Sequence[Value]) -> None:
@@ -403,7 +403,7 @@ def _make_scatter(state: Localization, op: Operation, values: Sequence[Value]) -
         **{flag: op.properties.get(flag, BoolAttr(False)) for flag in flags},
     }
     types = [state.local_type(result) for result in op.results]
-    new = Builder(op).op("scatter", values, types, properties)
+    new = Builder.before(op).op("scatter", values, types, properties)
     new.attributes = dict(op.attributes)
     state.move_regions(op, new)
     state.replace(op, new.results)

@@ -32,8 +32,8 @@ from emu.sdy.dialect.dataflow import (
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.shardings import func_arg_sharding, get_sharding
 from emu.sdy.dialect.tensors import local_type
-from emu.sdy.passes.export.building import Place, location_of
-from emu.sdy.passes.export.local.builder import integers_attribute
+from emu.sdy.passes.builder import integers_attribute
+from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
 
 __all__ = ["Axes", "CannotLocalize", "Localization", "Options", "axes_of", "is_replicated"]

@@ -9,7 +9,7 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import total_size
-from emu.sdy.passes.export.local.builder import Builder, integer_attribute, tensor
+from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along, gathered_along
 from emu.sdy.passes.export.local.localization import (
     CannotLocalize,
@@ -105,7 +105,7 @@ def localize_slice(state: Localization, op: Operation) -> None:
         "limit_indices": array_of_ints(local_limits),
         "strides": op.properties["strides"],
     }
-    new = Builder(op).op("slice", [value], [state.local_type(op.result)], properties)
+    new = Builder.before(op).op("slice", [value], [state.local_type(op.result)], properties)
     state.replace(op, new.results)
 
 
@@ -133,7 +133,7 @@ def localize_dynamic_slice(state: Localization, op: Operation) -> None:
             )
         sizes[dim] = local_size if axes else sizes[dim]
     properties = {**op.properties, "slice_sizes": array_of_ints(sizes)}
-    new = Builder(op).op(
+    new = Builder.before(op).op(
         "dynamic_slice", state.operands(op), [state.local_type(op.result)], properties
     )
     state.replace(op, new.results)
@@ -158,7 +158,7 @@ def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
     value, *others = state.operands(op)
     for dim in cut:
         value = gathered_along(state, op, value, sharding, axes_of(sharding, dim), dim)
-    updated = Builder(op).op("dynamic_update_slice", [value, *others], [value.type]).result
+    updated = Builder.before(op).op("dynamic_update_slice", [value, *others], [value.type]).result
     axes = [axes_of(sharding, dim) if dim in cut else () for dim in range(len(old))]
     type_ = state.local_tensor(op.result)
     mesh = state.mesh(sharding)
@@ -176,10 +176,8 @@ def localize_iota(state: Localization, op: Operation) -> None:
     mesh = state.mesh(sharding)
     type_ = state.local_tensor(op.result)
     dim = integer(op, "iota_dimension")
-    build = Builder(op)
-    counted: Value = build.op(
-        "iota", (), [type_], {"iota_dimension": integer_attribute(dim)}
-    ).result
+    build = Builder.before(op)
+    counted = build.iota(dim, type_)
     axes = axes_of(sharding, dim)
     if axes:
         size = type_.static_shape[dim]
@@ -238,7 +236,7 @@ def localize_pad(state: Localization, op: Operation) -> None:
     value, filler = state.operands(op)
     type_ = state.local_tensor(op.result)
     dims = _padded_dims(state, op, (source, target), mesh, (tensor(value), type_))
-    build = Builder(op)
+    build = Builder.before(op)
     interior = [dim.interior for dim in dims]
     if all(dim.is_uniform for dim in dims):
         low = [dim.offsets[0] for dim in dims]

@@ -7,10 +7,10 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.shardings import func_arg_sharding, func_result_sharding, function_type
-from emu.sdy.passes.export.building import Place
-from emu.sdy.passes.export.local.builder import Builder
+from emu.sdy.passes.builder import Builder
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along
 from emu.sdy.passes.export.local.localization import Localization, is_replicated
+from emu.sdy.passes.insertion_point import Place
 
 __all__ = [
     "localize_call",
@@ -100,7 +100,7 @@ def localize_constant(state: Localization, op: Operation) -> None:
     value = op.properties["value"]
     type_ = state.local_type(op.result)
     sharding = state.sharding(op.result)
-    build = Builder(op)
+    build = Builder.before(op)
     if type_ == op.result.type:
         new = build.constant(value, type_)
     elif isinstance(value, DenseElementsAttr) and value.splat:
@@ -114,7 +114,7 @@ def _shard(
     state: Localization, op: Operation, value: Attribute, sharding: TensorSharding | None
 ) -> Value:
     mesh = state.mesh(sharding, of=" for constant")
-    whole = Builder(op).constant(value, op.result.type)
+    whole = Builder.before(op).constant(value, op.result.type)
     axes = [dim.axes for dim in sharding.dims] if sharding is not None else []
     return dynamic_slice_along(state, op, whole, mesh, axes, state.local_tensor(op.result))
 
@@ -141,7 +141,7 @@ def localize_random_bits(state: Localization, op: Operation) -> None:
         state.localize(op)
         return
     types = [*(state.local_type(result) for result in op.results[:-1]), op.results[-1].type]
-    build = Builder(op)
+    build = Builder.before(op)
     new = build.op("rng_bit_generator", state.operands(op), types, op.properties)
     axes = [dim.axes for dim in sharding.dims] if sharding is not None else []
     mesh = state.mesh(sharding)

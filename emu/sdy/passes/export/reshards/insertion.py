@@ -39,7 +39,6 @@ from emu.sdy.dialect.shardings import (
     static_shape,
 )
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
 from emu.sdy.passes.export.reshards.common_axes import (
     common_axes,
     compatible_axes,
@@ -47,6 +46,7 @@ from emu.sdy.passes.export.reshards.common_axes import (
 )
 from emu.sdy.passes.export.reshards.special import axes_of_reshape, reshard_dot_result
 from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
+from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Axes, Projection, project
 from emu.sdy.rules import get_or_create
 
@@ -328,7 +328,7 @@ class Rewrite:
                 old = get_or_create_sharding(result, self.mesh_name, closed_if_missing=True)
                 added = _reshard(result, old)
                 place.insert(added)
-                replace_other_uses(result, added)
+                replace_other_uses(result, added.result)
                 set_sharding(result, new)
 
     def _orders_devices_otherwise(self, sharding: TensorSharding | None) -> bool:

@@ -17,7 +17,7 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import lists_overlap
 from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.shardings import set_sharding, static_shape
-from emu.sdy.passes.export.building import Place, replace_other_uses
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import (
     Axes,
     Projection,
@@ -58,7 +58,7 @@ def reshard_dot_result(
     set_sharding(value, result.sharding(rule.results[0], rule.factor_sizes, mesh_name, mesh))
     added = make_reshard(value, wanted, op.location)
     Place.after(op).insert(added)
-    replace_other_uses(value, added)
+    replace_other_uses(value, added.result)
 
 
 def _dot_conflict(

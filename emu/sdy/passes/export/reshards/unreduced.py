@@ -23,7 +23,7 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
 from emu.sdy.passes.base import Session
-from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
+from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix
 
 __all__ = ["Reducer", "reduce_results"]
@@ -46,7 +46,7 @@ def reduce_results(
         sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
         added = make_all_reduce(result, reduction, sharding, op.location)
         place.insert(added)
-        replace_other_uses(result, added)
+        replace_other_uses(result, added.result)
 
 
 def _unreduced_axes(sharding: TensorSharding | None) -> tuple[AxisRef, ...]:

@@ -53,6 +53,6 @@ def location_of(value: Value) -> Location:
     return value.owner.location
 
 
-def replace_other_uses(value: Value, user: Operation) -> None:
-    """Replace all uses of a value by the result of ``user``, except the use by ``user``."""
-    value.replace_uses_where(user.result, lambda op, _index: op is not user)
+def replace_other_uses(value: Value, new: Value) -> None:
+    """Replace all uses of a value by ``new``, except those by the operation that defines it."""
+    value.replace_uses_where(new, lambda op, _index: op is not new.defining_op)
