@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from programs import program
+from sdy_programs import program
 
 from emu.mlir import parse, to_text
 from emu.sdy.dialect.functions import func_result_sharding

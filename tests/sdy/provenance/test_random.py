@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import program
+from sdy_programs import program
 
 import emu.sdy
 from emu.mlir.ir import Value

@@ -13,7 +13,7 @@ import pytest
 
 import emu.sdy
 
-CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance" / "sdy"
+CONFORMANCE = Path(__file__).resolve().parents[3] / "conformance" / "sdy"
 PASS = "chlo-legalize-to-stablehlo"
 
 
