@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.mlir.attributes import (
-    ArrayAttr,
     Attribute,
     DialectAttr,
-    DictAttr,
     RawAttr,
     StringAttr,
-    SymbolRefAttr,
 )
 from emu.mlir.diagnostics import UNKNOWN, PassFailed
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition, known_dialects
+from emu.mlir.symbol_references import symbol_references
 from emu.mlir.transforms.cse import eliminate_common_subexpressions
 from emu.mlir.transforms.rewriting import rewrite_greedily
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
@@ -90,22 +88,14 @@ class StripDebuginfo(ModulePass):
 _SYMBOL = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w.$-]+)')
 
 
-def _symbols_of(attribute: Attribute) -> Iterator[str]:
-    """Yield the names of symbols in an attribute, also where it is kept as text."""
-    if isinstance(attribute, SymbolRefAttr):
-        yield attribute.root
-    elif isinstance(attribute, ArrayAttr):
-        for each in attribute.elements:
-            yield from _symbols_of(each)
-    elif isinstance(attribute, DictAttr):
-        for _, each in attribute.entries:
-            yield from _symbols_of(each)
-    elif isinstance(attribute, TensorSharding):
+def _leaf_symbols(attribute: Attribute) -> Iterator[str]:
+    """Yield the names of symbols in a sharding, or in an attribute that is kept as text."""
+    if isinstance(attribute, TensorSharding):
         if isinstance(attribute.mesh, str):
             yield attribute.mesh
     elif isinstance(attribute, TensorShardingPerValue):
         for sharding in attribute.shardings:
-            yield from _symbols_of(sharding)
+            yield from _leaf_symbols(sharding)
     elif isinstance(attribute, DialectAttr | RawAttr):
         text = attribute.body if isinstance(attribute, DialectAttr) else attribute.text
         for name in _SYMBOL.findall(text):
@@ -162,5 +152,5 @@ class SymbolDce(ModulePass):
                 )
                 raise PassFailed(f"{self.name}: {op.name} may be a symbol table")
             for attribute in (*op.properties.values(), *op.attributes.values()):
-                names.update(_symbols_of(attribute))
+                names.update(symbol_references(attribute, _leaf_symbols))
         return names

@@ -8,23 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, SymbolRefAttr
 from emu.mlir.ir import Operation, Region
 from emu.mlir.registry import definition
+from emu.mlir.symbol_references import symbol_references
 from emu.mlir.symbols import SymbolTable
 
 __all__ = ["SymbolUsers"]
-
-
-def _symbols_in(attribute: Attribute) -> Iterator[str]:
-    if isinstance(attribute, SymbolRefAttr):
-        yield attribute.root
-    elif isinstance(attribute, ArrayAttr):
-        for element in attribute.elements:
-            yield from _symbols_in(element)
-    elif isinstance(attribute, DictAttr):
-        for _, value in attribute.entries:
-            yield from _symbols_in(value)
 
 
 def _with_inner(op: Operation) -> Iterator[Operation]:
@@ -33,7 +22,7 @@ def _with_inner(op: Operation) -> Iterator[Operation]:
     if definition(op.name).symbol_table:
         return
     pending: list[Region] = list(op.regions)
-    while pending:
+    while pending:  # a stack, like MLIR's worklist of regions
         region = pending.pop()
         for block in region.blocks:
             for inner in block:
@@ -71,4 +60,4 @@ class SymbolUsers:
 def _names(op: Operation) -> Iterator[str]:
     for attributes in (op.properties, op.attributes):
         for attribute in attributes.values():
-            yield from _symbols_in(attribute)
+            yield from symbol_references(attribute)
