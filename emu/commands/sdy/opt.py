@@ -53,11 +53,11 @@ def run_opt(
 def _run(text: str, options: OptArguments, out: TextIO, err: TextIO) -> int:
     parts = split(text) if options.split_input_file else [text]
     failed = False
-    said: set[str] = set()
+    warned: set[str] = set()
     for number, part in enumerate(parts):
         if number:
             out.write("// -----\n")
-        failed |= not _run_part(part, options, said, out, err)
+        failed |= not _run_part(part, options, warned, out, err)
     return int(failed)
 
 
@@ -71,8 +71,8 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def _run_part(text: str, options: OptArguments, said: set[str], out: TextIO, err: TextIO) -> bool:
-    session = Session(Diagnostics(said), verify_each=options.verify_each)
+def _run_part(text: str, options: OptArguments, warned: set[str], out: TextIO, err: TextIO) -> bool:
+    session = Session(Diagnostics(warned), verify_each=options.verify_each)
     emitted = session.diagnostics.emitted
     fine = True
     try:

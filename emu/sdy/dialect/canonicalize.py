@@ -76,11 +76,11 @@ def _nothing_to_do(axes: str) -> Rewrite:
     """Replace a collective without axes by its operand."""
 
     def apply(op: Operation, rewriter: Rewriter) -> bool:
-        held = op.properties[axes]
-        if isinstance(held, AxisRefList):
-            some = bool(held.axes)
+        stored = op.properties[axes]
+        if isinstance(stored, AxisRefList):
+            some = bool(stored.axes)
         else:
-            some = any(cast(ListOfAxisRefLists, held).lists)
+            some = any(cast(ListOfAxisRefLists, stored).lists)
         if some:
             return False
         rewriter.replace(op, op.operands)

@@ -93,7 +93,7 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
             if user.name == "sdy.reshard":
                 sharding = cast(TensorSharding, user.properties["sharding"])
                 if (
-                    _cuts_alike(sharding, user.result.type, wanted, current)
+                    _is_same_split(sharding, user.result.type, wanted, current)
                     and user.parent is current.parent
                     and user.is_before(current)
                 ):
@@ -103,7 +103,7 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
     return None
 
 
-def _cuts_alike(
+def _is_same_split(
     sharding: TensorSharding, type_: Type, wanted: TensorSharding, current: Operation
 ) -> bool:
     """Return whether both shardings split the elements, in row-major order, alike."""

@@ -174,15 +174,15 @@ def edge_owner_shardings(op: Operation, *, arguments: bool) -> tuple[TensorShard
     given without the manual axes, as its body sees them.
     """
     if op.name in _BODIES:
-        held = op.properties.get("in_shardings" if arguments else "out_shardings")
+        stored = op.properties.get("in_shardings" if arguments else "out_shardings")
     else:
-        held = None if arguments else op.attributes.get(SHARDING)
-    if not isinstance(held, TensorShardingPerValue):
+        stored = None if arguments else op.attributes.get(SHARDING)
+    if not isinstance(stored, TensorShardingPerValue):
         return ()
     if arguments and op.name == _MANUAL:
         axes = manual_axes_of(op)
-        return tuple(erase_manual_axes(sharding, axes) for sharding in held.shardings)
-    return held.shardings
+        return tuple(erase_manual_axes(sharding, axes) for sharding in stored.shardings)
+    return stored.shardings
 
 
 def set_edge_owner_shardings(
@@ -204,20 +204,20 @@ def set_edge_owner_shardings(
 
 
 def _per_value(op: Operation, name: str) -> tuple[TensorSharding, ...]:
-    held = op.properties.get(name)
-    return held.shardings if isinstance(held, TensorShardingPerValue) else ()
+    stored = op.properties.get(name)
+    return stored.shardings if isinstance(stored, TensorShardingPerValue) else ()
 
 
 def edge_owner_sharding(op: Operation, owner: Value) -> TensorSharding | None:
     """Return the sharding of the owner of an edge."""
     arguments = isinstance(owner, BlockArgument)
     if op.name in _BODIES:
-        held = op.properties.get("in_shardings" if arguments else "out_shardings")
+        stored = op.properties.get("in_shardings" if arguments else "out_shardings")
     else:
-        held = None if arguments else op.attributes.get(SHARDING)
-    if not isinstance(held, TensorShardingPerValue) or not held.shardings:
+        stored = None if arguments else op.attributes.get(SHARDING)
+    if not isinstance(stored, TensorShardingPerValue) or not stored.shardings:
         return None
-    sharding = held.shardings[owner.index]  # type: ignore[attr-defined]  # of both kinds
+    sharding = stored.shardings[owner.index]  # type: ignore[attr-defined]  # of both kinds
     if arguments and op.name == _MANUAL:
         return erase_manual_axes(sharding, manual_axes_of(op))
     return sharding

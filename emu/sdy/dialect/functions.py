@@ -43,9 +43,9 @@ _EMPTY = DictAttr(())
 
 def function_type(func: Operation) -> FunctionType:
     """Return the type of a ``func.func``."""
-    held = func.properties.get("function_type")
-    if isinstance(held, TypeAttr) and isinstance(held.type, FunctionType):
-        return held.type
+    stored = func.properties.get("function_type")
+    if isinstance(stored, TypeAttr) and isinstance(stored.type, FunctionType):
+        return stored.type
     raise ValueError(f"{func.name} has no function type")
 
 
@@ -53,15 +53,15 @@ def function_type(func: Operation) -> FunctionType:
 
 
 def _dictionaries(func: Operation, name: str, count: int) -> tuple[Attribute, ...]:
-    held = func.properties.get(name)
-    return held.elements if isinstance(held, ArrayAttr) else (_EMPTY,) * count
+    stored = func.properties.get(name)
+    return stored.elements if isinstance(stored, ArrayAttr) else (_EMPTY,) * count
 
 
 def _get(func: Operation, name: str, index: int, attribute: str) -> Attribute | None:
-    held = func.properties.get(name)
-    if not isinstance(held, ArrayAttr):
+    stored = func.properties.get(name)
+    if not isinstance(stored, ArrayAttr):
         return None
-    for key, value in held.elements[index].entries:  # type: ignore[attr-defined]  # DictAttrs
+    for key, value in stored.elements[index].entries:  # type: ignore[attr-defined]  # DictAttrs
         if key == attribute:
             return value  # type: ignore[no-any-return]
     return None
@@ -78,14 +78,14 @@ def _store(func: Operation, name: str, dictionaries: tuple[Attribute, ...]) -> N
 def _set(
     func: Operation, name: str, count: int, index: int, attribute: str, value: Attribute | None
 ) -> None:
-    held = _dictionaries(func, name, count)
-    entries = dict(held[index].entries)  # type: ignore[attr-defined]  # DictAttrs
+    stored = _dictionaries(func, name, count)
+    entries = dict(stored[index].entries)  # type: ignore[attr-defined]  # DictAttrs
     if value is None:
         if entries.pop(attribute, None) is None:
             return
     else:
         entries[attribute] = value
-    _store(func, name, (*held[:index], DictAttr.of(entries), *held[index + 1 :]))
+    _store(func, name, (*stored[:index], DictAttr.of(entries), *stored[index + 1 :]))
 
 
 def func_arg_attribute(func: Operation, index: int, name: str) -> Attribute | None:
@@ -117,8 +117,8 @@ Modify = Callable[[dict[str, Attribute], int], None]
 def _modify(func: Operation, name: str, count: int, change: Modify) -> None:
     before = _dictionaries(func, name, count)
     after: list[Attribute] = []
-    for index, held in enumerate(before):
-        entries = dict(held.entries)  # type: ignore[attr-defined]  # DictAttrs
+    for index, stored in enumerate(before):
+        entries = dict(stored.entries)  # type: ignore[attr-defined]  # DictAttrs
         change(entries, index)
         after.append(DictAttr.of(entries))
     if tuple(after) != before:
@@ -140,8 +140,8 @@ def modify_result_attributes(func: Operation, change: Modify) -> None:
 
 def func_arg_sharding(func: Operation, index: int) -> TensorSharding | None:
     """Return the sharding of an argument, or None."""
-    held = _get(func, "arg_attrs", index, SHARDING)
-    return held if isinstance(held, TensorSharding) else None
+    stored = _get(func, "arg_attrs", index, SHARDING)
+    return stored if isinstance(stored, TensorSharding) else None
 
 
 def set_func_arg_sharding(func: Operation, index: int, sharding: TensorSharding | None) -> None:
@@ -151,8 +151,8 @@ def set_func_arg_sharding(func: Operation, index: int, sharding: TensorSharding 
 
 def func_result_sharding(func: Operation, index: int) -> TensorSharding | None:
     """Return the sharding of a result, or None."""
-    held = _get(func, "res_attrs", index, SHARDING)
-    return held if isinstance(held, TensorSharding) else None
+    stored = _get(func, "res_attrs", index, SHARDING)
+    return stored if isinstance(stored, TensorSharding) else None
 
 
 def set_func_result_sharding(func: Operation, index: int, sharding: TensorSharding | None) -> None:
@@ -188,9 +188,9 @@ def func_result_shardings(func: Operation, scope: Scope) -> TensorShardingPerVal
 
 
 def _filled(
-    held: list[TensorSharding | None], types: tuple[object, ...], scope: Scope
+    stored: list[TensorSharding | None], types: tuple[object, ...], scope: Scope
 ) -> TensorShardingPerValue | None:
-    mesh = first_mesh_or_name(held, scope)
+    mesh = first_mesh_or_name(stored, scope)
     if mesh is None:
         return None
     return TensorShardingPerValue(
@@ -198,7 +198,7 @@ def _filled(
             TensorSharding.fully_open(tensor_rank(type_), mesh)  # type: ignore[arg-type]
             if sharding is None
             else sharding
-            for sharding, type_ in zip(held, types, strict=True)
+            for sharding, type_ in zip(stored, types, strict=True)
         )
     )
 
@@ -245,8 +245,8 @@ def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostic
 
 def original_func_name(func: Operation) -> str:
     """Return the name that a function had before it was cloned."""
-    held = func.attributes.get(ORIGINAL_FUNC_NAME)
-    return held.value if isinstance(held, StringAttr) else func.symbol_name or ""
+    stored = func.attributes.get(ORIGINAL_FUNC_NAME)
+    return stored.value if isinstance(stored, StringAttr) else func.symbol_name or ""
 
 
 def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation:

@@ -49,9 +49,9 @@ _I64 = IntegerType(64)
 
 def allowed_direction(barrier: Operation) -> PropagationDirection:
     """Return the direction of an ``sdy.propagation_barrier``."""
-    held = barrier.properties.get("allowed_direction")
-    if isinstance(held, IntegerAttr):
-        return PropagationDirection(held.value)
+    stored = barrier.properties.get("allowed_direction")
+    if isinstance(stored, IntegerAttr):
+        return PropagationDirection(stored.value)
     raise ValueError(f"{barrier.name} has no allowed_direction")
 
 
@@ -96,8 +96,8 @@ def _write(w: Printer, op: Operation, parts: str) -> None:
 
 
 def _text(op: Operation, name: str) -> str:
-    held = op.properties.get(name)
-    return held.stripped_text() if isinstance(held, SdyAttribute) else str(held)
+    stored = op.properties.get(name)
+    return stored.stripped_text() if isinstance(stored, SdyAttribute) else str(stored)
 
 
 # Tensor in, tensor of the same type out
@@ -270,8 +270,8 @@ def _parse_edge(p: Parser) -> Operation:
 def _print_edge(w: Printer, op: Operation) -> None:
     w.write("sdy.data_flow_edge ")
     w.operand(op.operands[0])
-    held = "sharding" in op.properties
-    _write(w, op, f" sharding={_text(op, 'sharding')}" if held else "")
+    stored = "sharding" in op.properties
+    _write(w, op, f" sharding={_text(op, 'sharding')}" if stored else "")
 
 
 def _parse_func_edge(p: Parser) -> Operation:
@@ -359,10 +359,10 @@ def _print_body(w: Printer, op: Operation) -> None:
     w.functional_type(op)
 
 
-def _shardings_text(held: Attribute | None) -> str:
-    if isinstance(held, TensorShardingPerValue):
-        return f"[{stripped_list(held.shardings)}]"
-    return str(held)
+def _shardings_text(stored: Attribute | None) -> str:
+    if isinstance(stored, TensorShardingPerValue):
+        return f"[{stripped_list(stored.shardings)}]"
+    return str(stored)
 
 
 def _parse_manual(p: Parser) -> Operation:

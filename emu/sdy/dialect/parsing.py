@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ATTRIBUTE_READERS",
-    "also",
-    "maybe_whole",
+    "add_context",
     "parse_all_to_all_params",
     "parse_axis_lists",
     "parse_axis_ref",
@@ -55,6 +54,7 @@ __all__ = [
     "parse_mesh",
     "parse_sharding",
     "parse_stripped_shardings",
+    "stripped_or_full",
 ]
 
 _T = TypeVar("_T")
@@ -62,7 +62,7 @@ _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
 
 
-def also(p: Parser, error: MlirError, message: str) -> None:
+def add_context(p: Parser, error: MlirError, message: str) -> None:
     """Add the message that MLIR emits for an enclosing attribute."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
@@ -80,7 +80,7 @@ def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
     try:
         return read(p)
     except MlirError as error:
-        also(p, error, message)
+        add_context(p, error, message)
         raise
 
 
@@ -91,7 +91,7 @@ def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ..
         while p.accept(","):
             items.append(read(p))
     except MlirError as error:
-        also(p, error, message)
+        add_context(p, error, message)
         raise
     return tuple(items)
 
@@ -108,7 +108,7 @@ def _bracketed(
     return items
 
 
-def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+def stripped_or_full(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
     """Return a reader that also accepts the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
@@ -150,7 +150,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
     return axis
 
 
-_mesh_axis = maybe_whole(MeshAxis, _parse_mesh_axis)
+_mesh_axis = stripped_or_full(MeshAxis, _parse_mesh_axis)
 
 
 def _parse_mesh(p: Parser) -> Mesh:
@@ -173,7 +173,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     return mesh
 
 
-parse_mesh = maybe_whole(Mesh, _parse_mesh)
+parse_mesh = stripped_or_full(Mesh, _parse_mesh)
 
 # Axes
 
@@ -193,7 +193,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = maybe_whole(SubAxisInfo, _parse_sub_axis)
+_sub_axis = stripped_or_full(SubAxisInfo, _parse_sub_axis)
 
 
 def _parse_axis_ref(p: Parser) -> AxisRef:
@@ -204,7 +204,7 @@ def _parse_axis_ref(p: Parser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = maybe_whole(AxisRef, _parse_axis_ref)
+parse_axis_ref = stripped_or_full(AxisRef, _parse_axis_ref)
 
 
 def _parse_axis_ref_list(p: Parser) -> AxisRefList:
@@ -212,7 +212,7 @@ def _parse_axis_ref_list(p: Parser) -> AxisRefList:
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = maybe_whole(AxisRefList, _parse_axis_ref_list)
+parse_axis_ref_list = stripped_or_full(AxisRefList, _parse_axis_ref_list)
 
 
 def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
@@ -221,7 +221,7 @@ def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
 
 
-parse_axis_lists = maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
+parse_axis_lists = stripped_or_full(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: Parser) -> str:
@@ -237,7 +237,7 @@ def _parse_manual_axes(p: Parser) -> ManualAxes:
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
 
-parse_manual_axes = maybe_whole(ManualAxes, _parse_manual_axes)
+parse_manual_axes = stripped_or_full(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -276,7 +276,7 @@ def _priority(p: Parser, text: str) -> int:
     return int(digits)
 
 
-_dimension = maybe_whole(DimensionSharding, _parse_dimension)
+_dimension = stripped_or_full(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: Parser) -> str | Mesh:
@@ -301,7 +301,7 @@ def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
         axes = _list(p, parse_axis_ref, _NO_AXIS_LIST)
         p.expect("}")
     except MlirError as error:
-        also(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
+        add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
         raise
     return axes
 
@@ -325,7 +325,7 @@ def _parse_sharding(p: Parser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = maybe_whole(TensorSharding, _parse_sharding)
+parse_sharding = stripped_or_full(TensorSharding, _parse_sharding)
 
 
 def _parse_per_value(p: Parser) -> TensorShardingPerValue:
@@ -358,7 +358,7 @@ def _parse_param(p: Parser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = maybe_whole(AllToAllParam, _parse_param)
+_param = stripped_or_full(AllToAllParam, _parse_param)
 
 
 def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
@@ -366,7 +366,7 @@ def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
 
-parse_all_to_all_params = maybe_whole(AllToAllParamList, _parse_all_to_all_params)
+parse_all_to_all_params = stripped_or_full(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
@@ -399,7 +399,7 @@ def _parse_edge_value(p: Parser) -> EdgeValueRef:
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = maybe_whole(EdgeValueRef, _parse_edge_value)
+_edge_value = stripped_or_full(EdgeValueRef, _parse_edge_value)
 
 
 def _parse_details(p: Parser) -> AxisToPropagationDetails:
@@ -415,7 +415,7 @@ def _parse_details(p: Parser) -> AxisToPropagationDetails:
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = maybe_whole(AxisToPropagationDetails, _parse_details)
+_details = stripped_or_full(AxisToPropagationDetails, _parse_details)
 
 
 def _parse_step(p: Parser) -> PropagationOneStep:
@@ -431,7 +431,7 @@ def _parse_step(p: Parser) -> PropagationOneStep:
     return PropagationOneStep(index, entries)
 
 
-_step = maybe_whole(PropagationOneStep, _parse_step)
+_step = stripped_or_full(PropagationOneStep, _parse_step)
 
 
 def _parse_edges(p: Parser) -> PropagationEdges:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import also, maybe_whole
+from emu.sdy.dialect.parsing import add_context, stripped_or_full
 from emu.sdy.dialect.text import factor_symbol
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ class _RuleReader:
         if p.accept("]"):
             return TensorMapping()
         try:
-            read = maybe_whole(DimMapping, lambda _: self.dim_mapping())
+            read = stripped_or_full(DimMapping, lambda _: self.dim_mapping())
             dims = [read(p)]
             while p.accept(","):
                 dims.append(read(p))
         except MlirError as error:
-            also(p, error, _DIM_MAPPINGS)
+            add_context(p, error, _DIM_MAPPINGS)
             raise
         p.expect("]")
         return TensorMapping(tuple(dims))
@@ -101,12 +101,12 @@ class _RuleReader:
         p = self.p
         p.expect("(")
         try:
-            read = maybe_whole(TensorMapping, lambda _: self.tensor_mapping())
+            read = stripped_or_full(TensorMapping, lambda _: self.tensor_mapping())
             tensors = [read(p)]
             while p.accept(","):
                 tensors.append(read(p))
         except MlirError as error:
-            also(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
+            add_context(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
             raise
         p.expect(")")
         return tuple(tensors)

@@ -175,50 +175,50 @@ def shardable_value(value: Value) -> Value | None:
 
 def get_sharding(value: Value) -> TensorSharding | None:
     """Return the sharding of a value, or None."""
-    held = shardable_value(value)
-    if isinstance(held, OpResult):
-        op = held.owner
+    stored = shardable_value(value)
+    if isinstance(stored, OpResult):
+        op = stored.owner
         name = _PROPERTY.get(op.name)
         if name is not None:
             return op.properties.get(name)  # type: ignore[return-value]  # verified
         if op.name in DATA_FLOW_OPS:
-            return edge_owner_sharding(op, held)
+            return edge_owner_sharding(op, stored)
         per_value = op.attributes.get(SHARDING)
         if isinstance(per_value, TensorShardingPerValue):
-            return per_value.shardings[held.index]
-    elif isinstance(held, BlockArgument):
-        op = owning_op(held)
+            return per_value.shardings[stored.index]
+    elif isinstance(stored, BlockArgument):
+        op = owning_op(stored)
         if op.name == "func.func":
-            return func_arg_sharding(op, held.index)
+            return func_arg_sharding(op, stored.index)
         if op.name in DATA_FLOW_OPS:
-            return edge_owner_sharding(op, held)
+            return edge_owner_sharding(op, stored)
     return None
 
 
 def set_sharding(value: Value, sharding: TensorSharding) -> None:
     """Set the sharding of a value; do nothing if it cannot have one."""
-    held = shardable_value(value)
-    if isinstance(held, OpResult):
-        op = held.owner
+    stored = shardable_value(value)
+    if isinstance(stored, OpResult):
+        op = stored.owner
         name = _PROPERTY.get(op.name)
         if name is not None:
             op.properties[name] = sharding
         elif op.name in DATA_FLOW_OPS:
-            set_edge_owner_sharding(op, held, sharding)
+            set_edge_owner_sharding(op, stored, sharding)
         else:
-            replace_sharding_at(op, held.index, sharding)
-    elif isinstance(held, BlockArgument):
-        op = owning_op(held)
+            replace_sharding_at(op, stored.index, sharding)
+    elif isinstance(stored, BlockArgument):
+        op = owning_op(stored)
         if op.name == "func.func":
-            set_func_arg_sharding(op, held.index, sharding)
+            set_func_arg_sharding(op, stored.index, sharding)
         elif op.name in DATA_FLOW_OPS:
-            set_edge_owner_sharding(op, held, sharding)
+            set_edge_owner_sharding(op, stored, sharding)
 
 
 def sharding_per_value(op: Operation) -> TensorShardingPerValue | None:
     """Return the attribute ``sdy.sharding`` of an operation, or None."""
-    held = op.attributes.get(SHARDING)
-    return held if isinstance(held, TensorShardingPerValue) else None
+    stored = op.attributes.get(SHARDING)
+    return stored if isinstance(stored, TensorShardingPerValue) else None
 
 
 @overload
@@ -237,8 +237,8 @@ def get_shardings(
     The latter is empty if the operation has no such attribute.
     """
     if isinstance(of, Operation):
-        held = of.attributes.get(SHARDING)
-        return held.shardings if isinstance(held, TensorShardingPerValue) else ()
+        stored = of.attributes.get(SHARDING)
+        return stored.shardings if isinstance(stored, TensorShardingPerValue) else ()
     return [get_sharding(value) for value in of]
 
 
@@ -257,9 +257,9 @@ def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> 
 
     Without the attribute, the other results become open.
     """
-    held = op.attributes.get(SHARDING)
-    if isinstance(held, TensorShardingPerValue):
-        op.attributes[SHARDING] = held.with_sharding(index, sharding)
+    stored = op.attributes.get(SHARDING)
+    if isinstance(stored, TensorShardingPerValue):
+        op.attributes[SHARDING] = stored.with_sharding(index, sharding)
     elif len(op.results) == 1:
         op.attributes[SHARDING] = TensorShardingPerValue((sharding,))
     else:
@@ -273,9 +273,9 @@ def get_or_create_sharding(
     value: Value, mesh: str | Mesh, *, closed_if_missing: bool = False
 ) -> TensorSharding:
     """Return the sharding of a value, or one without axes on that mesh if it has none."""
-    held = get_sharding(value)
-    if held is not None:
-        return held
+    stored = get_sharding(value)
+    if stored is not None:
+        return stored
     make = TensorSharding.fully_closed if closed_if_missing else TensorSharding.fully_open
     return make(tensor_rank(value), mesh)
 

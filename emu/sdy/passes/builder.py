@@ -209,7 +209,7 @@ class Builder:
         number = self._value("partition_id", (), (), IntegerType(32, "u"))
         return self.convert(number, I64)
 
-    def look_up(self, table: Value, index: Value) -> Value:
+    def entry_at(self, table: Value, index: Value) -> Value:
         """Return the entry of a vector at an index, as a vector of one element."""
         return self.dynamic_slice(table, [index], [1])
 
@@ -223,7 +223,7 @@ class Builder:
         if number is None:
             number = self.partition_id()
         table = self.integers(values, (len(values),))
-        return self.reshape(self.look_up(table, number), ())
+        return self.reshape(self.entry_at(table, number), ())
 
     def add_body(self, op: Operation, element: Type, name: str = "add") -> None:
         """Add a region to an operation that combines two scalars."""

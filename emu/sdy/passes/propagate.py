@@ -86,8 +86,8 @@ class _Propagate(ModulePass):
         groups = ShardingGroups(op, session.diagnostics)
         grouped = groups.synchronise()
         driver = Driver(op, groups, session.diagnostics, conservative=self.conservative_propagation)
-        if tracker.is_wanted:
-            driver.observers.append(tracker.visited)
+        if tracker.is_enabled:
+            driver.observers.append(tracker.record_visit)
         emitter = None
         if session.listener is not None:
             emitter = EventEmitter(op, groups, session.listener)
@@ -181,17 +181,17 @@ class UserPriorityPropagate(OpPriorityPropagate):
         self._run_rounds(driver, 0)
         previous = 0
         for priority in priorities:
-            self._dump(driver, previous)
+            self._save_module(driver, previous)
             restored = priorities.restore(priority)
             if emitter is not None:
                 emitter.emit_restored(priority, restored)
             self._run_rounds(driver, priority)
             previous = priority
 
-    def _dump(self, driver: Driver, priority: int) -> None:
+    def _save_module(self, driver: Driver, priority: int) -> None:
         title = f"propagation_after_user_priority_{priority}"
-        dump = SaveModule(self.module_dump_directory, title, self.dump_index)
-        dump.run(driver.module, Session(driver.diagnostics))
+        saving = SaveModule(self.module_dump_directory, title, self.dump_index)
+        saving.run(driver.module, Session(driver.diagnostics))
 
 
 def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:

@@ -220,7 +220,7 @@ class Driver:
                 self._queue(edge)
             elif known.terminator:
                 passed = set() if passed is None else passed
-                self._queue_behind_return(user, index, passed)
+                self._queue_after_return(user, index, passed)
             elif user.name == "func.call":
                 passed = set() if passed is None else passed
                 for block in find_function(self.table, callee_name(user)).regions[0].blocks[:1]:
@@ -233,7 +233,7 @@ class Driver:
             passed.add(value)
             self._queue_users(value, passed)
 
-    def _queue_behind_return(self, terminator: Operation, index: int, passed: set[Value]) -> None:
+    def _queue_after_return(self, terminator: Operation, index: int, passed: set[Value]) -> None:
         parent = terminator.parent_op
         if parent is None:
             return
@@ -244,7 +244,7 @@ class Driver:
             if user.name == "func.call":
                 self._queue_users_once(user.results[index], passed)
 
-    def _queue_around(self, value: Value) -> None:
+    def _queue_related(self, value: Value) -> None:
         """Queue all operations that a value is related to."""
         op = value.defining_op
         if op is None:
@@ -258,17 +258,17 @@ class Driver:
 
     def _changed(self, value: Value, sharding: TensorSharding) -> None:
         """Queue the operations affected by a value's new sharding, and change its group."""
-        holder = shardable_value(value)
-        if holder is None:
+        shardable = shardable_value(value)
+        if shardable is None:
             return
-        self._queue_around(holder)
-        for member in self._change_group(holder, sharding):
-            self._queue_around(member)
+        self._queue_related(shardable)
+        for member in self._change_group(shardable, sharding):
+            self._queue_related(member)
 
-    def _change_group(self, holder: Value, sharding: TensorSharding) -> Iterator[Value]:
+    def _change_group(self, shardable: Value, sharding: TensorSharding) -> Iterator[Value]:
         """Change the other members of a value's group, and yield each of them."""
-        for member in self.groups.members(holder):
-            if member is not holder:
+        for member in self.groups.members(shardable):
+            if member is not shardable:
                 set_sharding(member, sharding)
                 yield member
 
@@ -380,7 +380,7 @@ class Driver:
                 set_sharding(sources[index], sharding)
             else:
                 new = edge_op_transform(op, sharding, When.AFTER_EDGE_PROPAGATION)
-                if kept is not None and _cuts(new) < _cuts(kept):
+                if kept is not None and _axis_count(new) < _axis_count(kept):
                     self._lost_axes(op)
                 op.properties["sharding"] = new
 
@@ -459,9 +459,9 @@ class Driver:
                     set_func_result_sharding(function, index, sharding)
                     return
                 set_sharding(value, sharding)
-                holder = shardable_value(value)
-                if holder is not None:
-                    list(self._change_group(holder, sharding))
+                shardable = shardable_value(value)
+                if shardable is not None:
+                    list(self._change_group(shardable, sharding))
 
             tensors = _Tensors(
                 "func_results",
@@ -478,7 +478,7 @@ class Driver:
 _MOST_LOSSES = 100
 
 
-def _cuts(sharding: TensorSharding) -> int:
+def _axis_count(sharding: TensorSharding) -> int:
     return sum(len(dim.axes) for dim in sharding.dims)
 
 
@@ -501,12 +501,12 @@ def _sharding(value: Value) -> TensorSharding | None:
     """Return ``get_sharding(value)``, with a fast path for results of ordinary operations."""
     if isinstance(value, OpResult):
         owner = value.owner
-        held = owner.attributes.get(SHARDING)
+        stored = owner.attributes.get(SHARDING)
         name = owner.name
         if (
-            isinstance(held, TensorShardingPerValue)
+            isinstance(stored, TensorShardingPerValue)
             and name not in DATA_FLOW_OPS
             and not name.startswith("sdy.")
         ):
-            return held.shardings[value.index]
+            return stored.shardings[value.index]
     return get_sharding(value)

@@ -42,12 +42,12 @@ class EventEmitter:
 
         def emit(sharding: TensorSharding, place: Place) -> None:
             if not isinstance(place, Value):
-                self._emit_place(place, sharding, "given")
+                self._emit_at(place, sharding, "given")
                 return
             # The sharding of an edge holds for all its targets, whatever theirs says.
             if place not in from_groups and edge_of_target(place) is None:
                 for value in (place, *_targets(place)):
-                    self._emit_place(value, get_sharding(value) or sharding, "given")
+                    self._emit_at(value, get_sharding(value) or sharding, "given")
 
         walk_shardings(self._module, emit)
         for each in from_groups.values():
@@ -62,11 +62,11 @@ class EventEmitter:
             places: The places that changed, with their shardings now.
         """
         for place, sharding in places:
-            self._emit_place(place, sharding, f"priority {priority}")
+            self._emit_at(place, sharding, f"priority {priority}")
             for value in _targets(place) if isinstance(place, Value) else ():
-                self._emit_place(value, get_sharding(value) or sharding, f"priority {priority}")
+                self._emit_at(value, get_sharding(value) or sharding, f"priority {priority}")
 
-    def _emit_place(self, place: Place, sharding: TensorSharding, cause: str) -> None:
+    def _emit_at(self, place: Place, sharding: TensorSharding, cause: str) -> None:
         if isinstance(place, Value):
             self._listener.seed(SeedEvent(place, sharding, cause))
         elif isinstance(place, FunctionResult):

@@ -98,7 +98,7 @@ class ShardingGroups:
         first: Value | None = None
         for member in members:
             sharding = get_sharding(member)
-            if sharding is None or (_says_nothing(sharding) and len(members) > 1):
+            if sharding is None or (_is_empty_and_open(sharding) and len(members) > 1):
                 continue
             if first is None:
                 first = member
@@ -114,7 +114,7 @@ class ShardingGroups:
                 return first, False
         return first, True
 
-    def _constrain(self, group: int, like: TensorSharding) -> None:
+    def _constrain(self, group: int, template: TensorSharding) -> None:
         members = self._members[group]
         rewriter = Rewriter(None)
         for index, member in enumerate(members):
@@ -123,7 +123,7 @@ class ShardingGroups:
                 "sdy.sharding_constraint",
                 [member],
                 [member.type],
-                properties={"sharding": TensorSharding.fully_open(like.rank, like.mesh)},
+                properties={"sharding": TensorSharding.fully_open(template.rank, template.mesh)},
                 location=place.location,
             )
             rewriter.insert_after_value(member, constraint)
@@ -135,6 +135,6 @@ class ShardingGroups:
             self._group_of[constraint.result] = group
 
 
-def _says_nothing(sharding: TensorSharding) -> bool:
+def _is_empty_and_open(sharding: TensorSharding) -> bool:
     """Return whether every dimension is open and without axes."""
     return not any(dim.axes or dim.is_closed for dim in sharding.dims)

@@ -98,7 +98,7 @@ class SourceTracker:
         self._step = 0
         self._origins: dict[Value, dict[AxisRef, str]] = {}
         self._edges: dict[Operation, dict[AxisRef, list[_Edge]]] = {}
-        if self.is_wanted:
+        if self.is_enabled:
             self._step = _last_step(module) + 1
         if origins:
             self._find_constraints()
@@ -106,19 +106,19 @@ class SourceTracker:
             self._find_functions()
 
     @property
-    def is_wanted(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether there is anything to record."""
         return self._with_origins or self._with_edges
 
     # Before propagation
 
     def _begin(self, value: Value, sharding: TensorSharding | None, origin: str) -> None:
-        holder = shardable_value(value)
-        if sharding is None or holder is None:
+        owner = shardable_value(value)
+        if sharding is None or owner is None:
             return
         for dim in sharding.dims:
             for axis in dim.axes:
-                self._origins.setdefault(holder, {}).setdefault(axis, origin)
+                self._origins.setdefault(owner, {}).setdefault(axis, origin)
 
     def _functions(self) -> Iterator[Operation]:
         for op in self._module.body():
@@ -165,7 +165,7 @@ class SourceTracker:
 
     # During propagation
 
-    def visited(self, visit: Visit) -> None:
+    def record_visit(self, visit: Visit) -> None:
         """Follow the axes that a visit moved."""
         outcome = visit.outcome() if visit.changes else None
         if outcome is not None:
@@ -183,7 +183,7 @@ class SourceTracker:
             rule: Its rule; without one there is nothing to record.
             change: A function that sets shardings.
         """
-        before = self._projected(op, rule) if rule is not None and self.is_wanted else None
+        before = self._projected(op, rule) if rule is not None and self.is_enabled else None
         change()
         if rule is None or before is None:
             return
@@ -208,7 +208,7 @@ class SourceTracker:
             results: Its results.
             move: The rule, with the shardings before and after.
         """
-        moved = _moved_axes(move, self._step)
+        moved = _edges_of_move(move, self._step)
         self._step += 1
         for value, edges in zip((*operands, *results), moved, strict=True):
             for axis, edge in edges.items():
@@ -227,11 +227,11 @@ class SourceTracker:
             self._origins.setdefault(to, {}).setdefault(axis, origin)
 
     def _origin_of(self, value: Value, axis: AxisRef) -> str | None:
-        held = self._origins.get(value, {})
-        if axis in held:
-            return held[axis]
+        stored = self._origins.get(value, {})
+        if axis in stored:
+            return stored[axis]
         # The axis may have been split or merged on its way.
-        for other, origin in held.items():
+        for other, origin in stored.items():
             if contains(other, axis) or contains(axis, other):
                 return origin
         return None
@@ -270,10 +270,10 @@ class SourceTracker:
         elif op.name in ("sdy.sharding_constraint", "sdy.data_flow_edge"):
             op.attributes[SHARDING_ORIGINS] = entries
         elif isinstance(value, OpResult):
-            held = op.attributes.get(SHARDING_ORIGINS)
+            stored = op.attributes.get(SHARDING_ORIGINS)
             per_result: list[Attribute] = (
-                list(held.elements)
-                if isinstance(held, ArrayAttr)
+                list(stored.elements)
+                if isinstance(stored, ArrayAttr)
                 else [DictAttr(())] * len(op.results)
             )
             per_result[value.index] = entries
@@ -292,14 +292,14 @@ class SourceTracker:
                     _rename_on(edge_of_target(result), f"{name.value}_output: {index}")
         for function in self._functions():
             for index in range(len(function.body().arguments)):
-                held = func_arg_attribute(function, index, SHARDING_ORIGINS)
-                if isinstance(held, DictAttr):
-                    new = _renamed(held, f"input: {index}")
+                stored = func_arg_attribute(function, index, SHARDING_ORIGINS)
+                if isinstance(stored, DictAttr):
+                    new = _renamed(stored, f"input: {index}")
                     set_func_arg_attribute(function, index, SHARDING_ORIGINS, new)
             for index in range(len(function_type(function).results)):
-                held = func_result_attribute(function, index, SHARDING_ORIGINS)
-                if isinstance(held, DictAttr):
-                    new = _renamed(held, f"output: {index}")
+                stored = func_result_attribute(function, index, SHARDING_ORIGINS)
+                if isinstance(stored, DictAttr):
+                    new = _renamed(stored, f"output: {index}")
                     set_func_result_attribute(function, index, SHARDING_ORIGINS, new)
 
 
@@ -310,8 +310,8 @@ def _axis_text(axis: AxisRef) -> str:
 
 
 def _held(op: Operation, name: str, index: int) -> TensorSharding | None:
-    held = op.properties.get(name)
-    return held.shardings[index] if isinstance(held, TensorShardingPerValue) else None
+    stored = op.properties.get(name)
+    return stored.shardings[index] if isinstance(stored, TensorShardingPerValue) else None
 
 
 def _last_step(module: Operation) -> int:
@@ -324,26 +324,26 @@ def _last_step(module: Operation) -> int:
 
 
 def _rename_on(op: Operation | None, origin: str) -> None:
-    held = None if op is None else op.attributes.get(SHARDING_ORIGINS)
-    if op is not None and isinstance(held, DictAttr):
-        op.attributes[SHARDING_ORIGINS] = _renamed(held, origin)
+    stored = None if op is None else op.attributes.get(SHARDING_ORIGINS)
+    if op is not None and isinstance(stored, DictAttr):
+        op.attributes[SHARDING_ORIGINS] = _renamed(stored, origin)
 
 
-def _renamed(held: DictAttr, origin: str) -> DictAttr:
+def _renamed(stored: DictAttr, origin: str) -> DictAttr:
     own = StringAttr(origin)
-    return DictAttr(tuple((key, _SELF if value == own else value) for key, value in held.entries))
+    return DictAttr(tuple((key, _SELF if value == own else value) for key, value in stored.entries))
 
 
 # Edges of a step
 
 
-def _moved_axes(move: Move, step: int) -> list[dict[AxisRef, _Edge]]:
+def _edges_of_move(move: Move, step: int) -> list[dict[AxisRef, _Edge]]:
     """Return, for each tensor, the axes that came to it, with their edges."""
     count = len(move.rule.operands)
     mappings = move.rule.operands + move.rule.results
     tensors = zip(mappings, move.before.tensors, move.after.tensors, strict=True)
     return [
-        _moved_to(_Target(_reference(index, count), *tensor), move, step)
+        _edges_to(_Target(_reference(index, count), *tensor), move, step)
         for index, tensor in enumerate(tensors)
     ]
 
@@ -362,7 +362,7 @@ class _Target:
     new: TensorFactors
 
 
-def _moved_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
+def _edges_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
     moved: dict[AxisRef, _Edge] = {}
     for dim in target.mapping.dims:
         previous: AxisRef | None = None

@@ -125,13 +125,13 @@ class Steps:
         self._alive: list[SdyAttribute | Setting] = []
         self._known: dict[tuple[int, ...], tuple[Change, ...]] = {}
 
-    def number(self, thing: SdyAttribute | Setting) -> int:
+    def number(self, item: SdyAttribute | Setting) -> int:
         """Return a small integer that is the same for equal objects."""
-        found = self._numbers.get(id(thing))
+        found = self._numbers.get(id(item))
         if found is None:
-            found = self._number_of.setdefault(thing, len(self._number_of))
-            self._numbers[id(thing)] = found
-            self._alive.append(thing)  # so that nothing else gets its identity
+            found = self._number_of.setdefault(item, len(self._number_of))
+            self._numbers[id(item)] = found
+            self._alive.append(item)  # so that nothing else gets its identity
         return found
 
     def key(

@@ -20,13 +20,13 @@ __all__ = ["manual_axes_problem", "manual_computation_problem", "named_computati
 
 
 def _manual_axes(op: Operation) -> tuple[str, ...]:
-    held = op.properties.get("manual_axes")
-    return held.axes if isinstance(held, ManualAxes) else ()
+    stored = op.properties.get("manual_axes")
+    return stored.axes if isinstance(stored, ManualAxes) else ()
 
 
 def _per_value(op: Operation, name: str) -> TensorShardingPerValue | None:
-    held = op.properties.get(name)
-    return held if isinstance(held, TensorShardingPerValue) else None
+    stored = op.properties.get(name)
+    return stored if isinstance(stored, TensorShardingPerValue) else None
 
 
 def manual_axes_problem(op: Operation) -> Problem | None:

@@ -45,7 +45,7 @@ def _own_sharding(op: Operation) -> Problem | None:
 def _rules(
     name: str,
     form: Form,
-    *also: Check,
+    *checks: Check,
     regions: tuple[Check, ...] = (),
     at_the_end: Check | None = None,
 ) -> None:
@@ -54,13 +54,13 @@ def _rules(
     Args:
         name: Name of the operation.
         form: Its operands, results, attributes and body.
-        *also: Further rules for the operation by itself.
+        *checks: Further rules for the operation by itself.
         regions: Rules that need valid regions.
         at_the_end: A rule that needs other operations of the module.
     """
     extend(
         name,
-        verify=verifier(structure.form_problem(form), *also),
+        verify=verifier(structure.form_problem(form), *checks),
         verify_regions=verifier(*regions) if regions else None,
         verify_symbol_uses=None if at_the_end is None else verifier(at_the_end),
     )

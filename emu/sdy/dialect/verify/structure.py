@@ -97,23 +97,25 @@ def form_problem(form: Form) -> Check:
     return check
 
 
-def _fits(name: str, held: Attribute, expected: type[Attribute]) -> bool:
-    if expected is DenseElementsAttr and isinstance(held, RawAttr):
+def _fits(name: str, attribute: Attribute, expected: type[Attribute]) -> bool:
+    if expected is DenseElementsAttr and isinstance(attribute, RawAttr):
         return True  # elements that are kept as text
-    if name == "allowed_direction" and isinstance(held, IntegerAttr):
-        return held.type == IntegerType(32) and 0 <= held.value <= PropagationDirection.BOTH
-    return isinstance(held, expected)
+    if name == "allowed_direction" and isinstance(attribute, IntegerAttr):
+        return (
+            attribute.type == IntegerType(32) and 0 <= attribute.value <= PropagationDirection.BOTH
+        )
+    return isinstance(attribute, expected)
 
 
 def _property_classes_problem(op: Operation, form: Form) -> Problem | None:
     """Check the classes of properties; in MLIR, a property has a fixed class."""
     for name, expected in sorted((*form.required, *form.optional), key=lambda entry: entry[0]):
-        held = op.properties.get(name)
-        if held is None or _fits(name, held, expected):
+        attribute = op.properties.get(name)
+        if attribute is None or _fits(name, attribute, expected):
             continue
         return Problem(
             f"invalid properties {DictAttr.of(op.properties)} for op {op.name}: "
-            f"Invalid attribute `{name}` in property conversion: {held}",
+            f"Invalid attribute `{name}` in property conversion: {attribute}",
             bare=True,
         )
     return None

@@ -120,13 +120,13 @@ def _evenly_sharded(sharding: TensorSharding, shape: Sequence[int], mesh: Mesh) 
     if mesh.is_maximal:  # everything is on one device, and no dimension is listed
         return sharding
     dims = tuple(
-        dim if size % dim.sharded_size(mesh) == 0 else _evenly_cut(dim, size, mesh)
+        dim if size % dim.sharded_size(mesh) == 0 else _evenly_sharded_dim(dim, size, mesh)
         for dim, size in zip(sharding.dims, shape, strict=True)
     )
     return sharding if dims == sharding.dims else sharding.with_dims(dims)
 
 
-def _evenly_cut(dim: DimensionSharding, size: int, mesh: Mesh) -> DimensionSharding:
+def _evenly_sharded_dim(dim: DimensionSharding, size: int, mesh: Mesh) -> DimensionSharding:
     axes: list[AxisRef] = []
     for axis in dim.axes:
         axis_size = axis.size(mesh)

@@ -403,12 +403,12 @@ class _Planner:
                     return True
                 last_dim = None
                 continue
-            goes_to, index = place
-            follows = last_dim == goes_to and index == last_index + 1
-            if not follows and (goes_to == dim or goes_to in seen):
+            destination, index = place
+            follows = last_dim == destination and index == last_index + 1
+            if not follows and (destination == dim or destination in seen):
                 return True
-            seen.add(goes_to)
-            last_dim, last_index = goes_to, index
+            seen.add(destination)
+            last_dim, last_index = destination, index
         return False
 
     def _permute(self) -> None:

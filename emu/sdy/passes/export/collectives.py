@@ -54,7 +54,7 @@ class ReshardToCollectives(FunctionPass):
         table = SymbolTable(module)
         conversion = Conversion()
         for each in op.walk():
-            if each.name == "sdy.reshard" and not self._stays(each, table):
+            if each.name == "sdy.reshard" and not self._is_kept(each, table):
                 reached = _convert(each, conversion, table)
                 if reached is None:
                     session.diagnostics.error(
@@ -72,7 +72,7 @@ class ReshardToCollectives(FunctionPass):
                     )
         conversion.finish()
 
-    def _stays(self, op: Operation, table: SymbolTable) -> bool:
+    def _is_kept(self, op: Operation, table: SymbolTable) -> bool:
         source = sharding_bypassing_barriers(op.operands[0])
         target = _target(op)
         if self.keep_redundant_reshards and _equivalent(source, target):
@@ -106,7 +106,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> Tenso
     with different axes.
     """
     given = conversion.current(op.operands[0])
-    value = _behind_barriers(given)
+    value = _before_barriers(given)
     target = _target(op)
     source = get_or_create_sharding(value, target.mesh)
     if source.rank != target.rank:
@@ -131,7 +131,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> Tenso
     return reached
 
 
-def _behind_barriers(value: Value) -> Value:
+def _before_barriers(value: Value) -> Value:
     op = value.defining_op
     while op is not None and op.name == "sdy.propagation_barrier":
         value = op.operands[0]

@@ -36,8 +36,8 @@ def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
     Empty if no edge has a sharding.
     """
     edges = [data_flow_edge_of(owner) for owner in owners]
-    held = [edge.properties.get("sharding") if edge is not None else None for edge in edges]
-    shardings = [s if isinstance(s, TensorSharding) else None for s in held]
+    stored = [edge.properties.get("sharding") if edge is not None else None for edge in edges]
+    shardings = [s if isinstance(s, TensorSharding) else None for s in stored]
     mesh = next((s.mesh for s in shardings if s is not None), None)
     if mesh is None:
         return []

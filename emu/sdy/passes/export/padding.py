@@ -192,12 +192,12 @@ class _Padder:
         self.conversion.replace(op, list(new.results))
 
     def _like(self, op: Operation, operands: Sequence[Value], types: Sequence[Type]) -> Operation:
-        held = [shardable_value(value) for value in operands]
-        if any(value is None for value in held):
+        stored = [shardable_value(value) for value in operands]
+        if any(value is None for value in stored):
             raise _Unpaddable
         new = Operation(
             op.name,
-            [value for value in held if value is not None],
+            [value for value in stored if value is not None],
             types,
             properties=op.properties,
             attributes=op.attributes,
@@ -227,9 +227,9 @@ class _Padder:
             return
         build = self._builder(op, location_of(value))
         padded = build.pad_high(value, build.zero(even.element), even.shape)
-        held = get_sharding(value)
-        if held is not None:
-            set_sharding(padded, held)
+        stored = get_sharding(value)
+        if stored is not None:
+            set_sharding(padded, stored)
         new = Operation(
             op.name,
             [padded],
@@ -238,9 +238,9 @@ class _Padder:
             attributes=op.attributes,
             location=op.location,
         )
-        cut = self._add(op, new)
-        self._zero_padded.update((padded, cut))
-        self.conversion.replace(op, [cut])
+        sliced = self._add(op, new)
+        self._zero_padded.update((padded, sliced))
+        self.conversion.replace(op, [sliced])
 
     def _pad_all_gather(self, op: Operation, operands: list[Value]) -> None:
         """Remove padding from dimensions that become whole."""
@@ -260,11 +260,11 @@ class _Padder:
             if limits != list(new.shape):
                 sizes = [-(2**63) if size is None else size for size in limits]
                 build = self._builder(op, op.location)
-                cut = build.slice(gathered, [0] * len(sizes), sizes)
-                held = get_sharding(gathered)
-                if held is not None:
-                    set_sharding(cut, held)
-                made.append(cut)
+                sliced = build.slice(gathered, [0] * len(sizes), sizes)
+                stored = get_sharding(gathered)
+                if stored is not None:
+                    set_sharding(sliced, stored)
+                made.append(sliced)
         if operands[0] in self._zero_padded:
             self._zero_padded.update(made)
         self.conversion.replace(op, [made[-1]])
@@ -279,9 +279,9 @@ class _Padder:
         (value,) = operands
         starts, limits = ints(op.properties["start_indices"]), ints(op.properties["limit_indices"])
         new_limits = [start + (size or 0) for start, size in zip(starts, even.shape, strict=True)]
-        held, mesh = get_sharding(value), get_mesh(self._table, sharding.mesh)
+        stored, mesh = get_sharding(value), get_mesh(self._table, sharding.mesh)
         for dim, (old, new) in enumerate(zip(limits, new_limits, strict=True)):
-            if old != new and (held is None or not is_local_slice_dim(op, dim, held, mesh)):
+            if old != new and (stored is None or not is_local_slice_dim(op, dim, stored, mesh)):
                 self._session.diagnostics.error(
                     op.location,
                     f"a slice that moves elements of dimension {dim} between shards cannot be "

@@ -187,10 +187,10 @@ class _Resolver:
         if plan.manual_axes:
             value = _move_padding_to_front(op, sharding, mesh, plan)
         name = self._mesh_name(_reversed_mesh(mesh, plan.axes), sharding.mesh, op)
-        there = TensorSharding(
+        reversed_sharding = TensorSharding(
             name, sharding.dims, sharding.replicated_axes, sharding.unreduced_axes
         )
-        op.set_operand(0, place.insert(make_reshard(value, there, op.location)).result)
+        op.set_operand(0, place.insert(make_reshard(value, reversed_sharding, op.location)).result)
         set_sharding(op.result, sharding)
         if plan.manual_axes:
             op.result.type = value.type
@@ -229,14 +229,14 @@ def _plan_reverse(
     shape = list(type_.static_shape)
     axes: list[AxisRef] = []
     manual: set[str] = set()
-    for dim, cut in enumerate(sharding.dims):
-        count = cut.sharded_size(mesh)
+    for dim, dim_sharding in enumerate(sharding.dims):
+        count = dim_sharding.sharded_size(mesh)
         if dim not in reversed_dims or count <= 1:
             continue
-        axes += cut.axes
+        axes += dim_sharding.axes
         size = shape[dim]
         if size % count:
-            manual.update(axis.name for axis in cut.axes)
+            manual.update(axis.name for axis in dim_sharding.axes)
             shard = -(-size // count)
             shape[dim] = shard * count
             if shape[dim] - size > shard:
@@ -326,9 +326,9 @@ def _move_padding_to_front(
     set_sharding(padded, sharding)
     manual = Mesh(tuple(axis for axis in mesh.axes if axis.name in plan.manual_axes))
     local = []
-    for size, cut in zip(plan.shape, sharding.dims, strict=True):
-        cuts = [axis.size(mesh) for axis in cut.axes if axis.name in plan.manual_axes]
-        local.append(size // math.prod(cuts))
+    for size, dim_sharding in zip(plan.shape, sharding.dims, strict=True):
+        sizes = [axis.size(mesh) for axis in dim_sharding.axes if axis.name in plan.manual_axes]
+        local.append(size // math.prod(sizes))
     body = Block()
     value: Value = body.add_argument(TensorType(tuple(local), type_.element), location)
     exchange = _Exchange(body, sharding, manual, location)

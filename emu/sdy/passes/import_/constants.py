@@ -100,7 +100,7 @@ class _Splitter:
     def split(self, region: Region, function: Operation) -> None:
         """Split the constants used in a region, without the bodies of named computations."""
         found = _Found()
-        for op in _walk_around_named(region):
+        for op in _walk_outside_named(region):
             self._visit(op, function, found)
         # Every use outside has its copy now; erase users before the values they use.
         _erase_unused(chain(found.expansions, reversed(found.constants)))
@@ -178,7 +178,7 @@ def _name_of(named: Operation) -> str:
     return name.value
 
 
-def _walk_around_named(region: Region) -> Iterator[Operation]:
+def _walk_outside_named(region: Region) -> Iterator[Operation]:
     """Yield the operations of a region, outer first, without named computations' bodies."""
     stack = [iter(block) for block in reversed(region.blocks)]
     while stack:

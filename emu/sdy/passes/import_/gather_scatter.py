@@ -149,7 +149,7 @@ def _counts_batch(indices: Value, vector_dim: int, place: int) -> bool:
         if _integer(defining, "dimension") != vector_dim or place >= len(defining.operands):
             return False
         component = defining.operands[place]
-    source = _behind_reshapes(component).defining_op
+    source = _index_source(component).defining_op
     return (
         source is not None
         and source.name == "stablehlo.iota"
@@ -163,7 +163,7 @@ def _integer(op: Operation, name: str) -> int:
     return value.value
 
 
-def _behind_reshapes(value: Value) -> Value:
+def _index_source(value: Value) -> Value:
     """Return the value behind reshapes, broadcasts and conversions of an index."""
     while (op := value.defining_op) is not None:
         if op.name in ("stablehlo.reshape", "stablehlo.broadcast_in_dim"):

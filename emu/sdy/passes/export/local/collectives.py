@@ -25,7 +25,7 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
 from emu.sdy.passes.builder import Builder, integer_attribute, integers_attribute, tensor
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
-from emu.sdy.passes.export.local.sums import combined_by, why_not_added
+from emu.sdy.passes.export.local.sums import combining_operation, reason_not_to_add
 from emu.sdy.rules.reading import attribute
 from emu.stablehlo.syntax import array_of_ints
 
@@ -218,22 +218,22 @@ def _all_to_all_together(
     build = Builder.before(op)
     params = sorted(params, key=lambda param: param.tgt_dim)
     factors = {param.tgt_dim: total_size(param.axes, mesh) for param in params}
-    cut: list[int] = []
+    split_shape: list[int] = []
     front: list[int] = []
     for dim, size in enumerate(_static_shape(value)):
         factor = factors.get(dim)
         if factor is None:
-            cut.append(size)
+            split_shape.append(size)
             continue
         if size % factor:
             raise CannotLocalize(
                 "dynamic shape or dimension not divisible by num devices per param"
             )
-        front.append(len(cut))
-        cut += (factor, size // factor)
-    rank, count = len(cut) - len(front), len(params)
-    value = build.reshape(value, cut)
-    value = build.transpose(value, front + [i for i in range(len(cut)) if i not in front])
+        front.append(len(split_shape))
+        split_shape += (factor, size // factor)
+    rank, count = len(split_shape) - len(front), len(params)
+    value = build.reshape(value, split_shape)
+    value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
     moved = _static_shape(value)
     value = build.reshape(value, (math.prod(moved[:count]), *moved[count:]))
     value = _all_to_all(state, op, value, 0, 0, [axis for param in params for axis in param.axes])
@@ -297,10 +297,10 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 
 def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
     """Return the operation that combines partial results; None for the reduction's whole body."""
-    why = why_not_added(value)
+    why = reason_not_to_add(value)
     if why is None:
         return "add"
-    name = combined_by(value)
+    name = combining_operation(value)
     joint = name is None and isinstance(value, OpResult) and value.owner.name == "stablehlo.reduce"
     if not state.options.fix_wrong_results or (name in {None, "add"} and not joint):
         return _warned(state, op, why)
@@ -440,21 +440,21 @@ def _reduce_scatter_together(
     """Split all scattered dimensions, and scatter along a leading one."""
     build = Builder.before(op)
     mesh = state.mesh(state.sharding(op.operands[0]), _target(op))
-    cut: list[int] = []
+    split_shape: list[int] = []
     front: list[int] = []
     for axes, size in zip(axes_per_dim, _static_shape(value), strict=True):
         if not axes:
-            cut.append(size)
+            split_shape.append(size)
             continue
         factor = total_size(axes, mesh)
         if size % factor:
             raise CannotLocalize("dimension not divisible by scattering factor")
-        front.append(len(cut))
-        cut += (factor, size // factor)
-    value = build.reshape(value, cut)
-    value = build.transpose(value, front + [i for i in range(len(cut)) if i not in front])
+        front.append(len(split_shape))
+        split_shape += (factor, size // factor)
+    value = build.reshape(value, split_shape)
+    value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
     type_ = state.local_tensor(op.result)
-    combined = math.prod(cut[place] for place in front)
+    combined = math.prod(split_shape[place] for place in front)
     value = build.reshape(value, (combined, *type_.shape))
     scattered = TensorType((1, *type_.shape), type_.element)
     value = _reduce_scatter(state, op, value, 0, scattered, groups, name)

@@ -67,7 +67,7 @@ class _Indices:
     shard: tuple[int, ...]
     vector_dim: int
     index_map: Sequence[int]
-    cut: Sequence[int]
+    sharded_dims: Sequence[int]
 
     @property
     def element(self) -> Type:
@@ -82,7 +82,7 @@ class _Indices:
     @property
     def is_indexed(self) -> bool:
         """Whether any of the sharded dimensions is indexed."""
-        return any(dim in self.index_map for dim in self.cut)
+        return any(dim in self.index_map for dim in self.sharded_dims)
 
     def offset(self, dim: int) -> Value:
         """Return the offset of the device's shard along a dimension."""
@@ -99,7 +99,7 @@ class _Indices:
         low: list[Value] = []
         high: list[Value] = []
         for dim in self.index_map:
-            if dim not in self.cut:
+            if dim not in self.sharded_dims:
                 low.append(build.scalar(0, self.element))
                 if upper:
                     high.append(build.scalar(self.whole[dim] - 1, self.element))
@@ -148,7 +148,7 @@ def _gather_indices_and_mask(indices: _Indices) -> tuple[Value, Value]:
         below = build.compare(clamped, greatest, "LE")
         mask = build.elementwise("and", above, below)
     of_device: Value | None = None
-    for dim in indices.cut:
+    for dim in indices.sharded_dims:
         if dim not in indices.index_map:
             # The dimension is not indexed, so its first element is meant.
             first = build.compare(*_with_zero(build, indices.offset(dim)), "EQ")
@@ -177,7 +177,7 @@ def localize_gather(state: Localization, op: Operation) -> None:
     mesh = state.mesh(sharding)
     numbers = attribute(op, "dimension_numbers", GatherDimensionNumbers)
     sizes = integers(op, "slice_sizes") or ()
-    cut = [
+    sharded_dims = [
         dim
         for dim, size in enumerate(sizes)
         if size == 1
@@ -186,11 +186,11 @@ def localize_gather(state: Localization, op: Operation) -> None:
     ]
     local_sizes = _local_slice_sizes(state, op, sharding, mesh)
     value, start = state.operands(op)
-    if not cut:
+    if not sharded_dims:
         gathered = _make_gather(state, op, value, start, local_sizes)
         state.replace(op, [gathered])
         return
-    axes = [axis for dim in cut for axis in axes_of(sharding, dim)]
+    axes = [axis for dim in sharded_dims for axis in axes_of(sharding, dim)]
     dims_text = "sharded collapsed operand dimensions of the gather"
     check_all_reduce(op, axes, mesh, "the gather", dims_text)
     indices = _Indices(
@@ -203,7 +203,7 @@ def localize_gather(state: Localization, op: Operation) -> None:
         tensor(value).static_shape,
         numbers.index_vector_dim,
         numbers.start_index_map,
-        cut,
+        sharded_dims,
     )
     local, mask = _gather_indices_and_mask(indices)
     gathered = _make_gather(state, op, value, local, local_sizes)
@@ -287,17 +287,17 @@ def localize_scatter(state: Localization, op: Operation) -> None:
         if not axes:
             state.localize(op)
             return
-        cut: list[int] = []
+        sharded_dims: list[int] = []
     else:
-        cut = _indexed_cut_dims(state, op, source, mesh)
-        if not cut and not axes:
+        sharded_dims = _indexed_sharded_dims(state, op, source, mesh)
+        if not sharded_dims and not axes:
             state.localize(op)
             return
     values = state.operands(op)
     if axes:
-        values[:count] = _only_on_one_device(state, op, values[:count], mesh, axes)
-    if source is not None and cut:
-        values[count] = _local_scatter_indices(state, op, values, source, mesh, cut)
+        values[:count] = _keep_on_one_device(state, op, values[:count], mesh, axes)
+    if source is not None and sharded_dims:
+        values[count] = _local_scatter_indices(state, op, values, source, mesh, sharded_dims)
     _make_scatter(state, op, values)
 
 
@@ -324,7 +324,7 @@ def _partial_axes(
     ]
 
 
-def _indexed_cut_dims(
+def _indexed_sharded_dims(
     state: Localization, op: Operation, source: TensorSharding, mesh: Mesh
 ) -> list[int]:
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
@@ -347,7 +347,7 @@ def _indexed_cut_dims(
     return found
 
 
-def _only_on_one_device(
+def _keep_on_one_device(
     state: Localization,
     op: Operation,
     values: Sequence[Value],
@@ -364,7 +364,7 @@ def _only_on_one_device(
     scalar = build.constant(start, start.type)
     number = build.partition_id()
     leads = [int(index == 0) for index in state.shard_indices(op, mesh, axes)]
-    leads_here = build.look_up(build.integers(leads, (len(leads),), I1), number)
+    leads_here = build.entry_at(build.integers(leads, (len(leads),), I1), number)
     where = build.broadcast(leads_here, first.shape, [0])
     neutral = build.broadcast(scalar, first.shape)
     return [build.select(where, value, neutral) for value in values]
@@ -376,7 +376,7 @@ def _local_scatter_indices(
     values: Sequence[Value],
     source: TensorSharding,
     mesh: Mesh,
-    cut: Sequence[int],
+    sharded_dims: Sequence[int],
 ) -> Value:
     """Return indices relative to the shard; those outside stay outside."""
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
@@ -390,7 +390,7 @@ def _local_scatter_indices(
         tensor(values[0]).static_shape,
         numbers.index_vector_dim,
         numbers.scatter_dims_to_operand_dims,
-        cut,
+        sharded_dims,
     )
     low, _ = indices.bounds(upper=False)
     return Builder.before(op).elementwise("subtract", indices.value, indices.spread(low))

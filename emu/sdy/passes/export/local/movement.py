@@ -143,12 +143,12 @@ def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
     """Convert an update of shards; a sharded dimension that is updated in part is gathered."""
     sharding = state.sharding(op.result)
     old, update = (state.global_type(value).static_shape for value in op.operands[:2])
-    cut = [
+    sharded_dims = [
         dim
         for dim, (size, part) in enumerate(zip(old, update, strict=True))
         if axes_of(sharding, dim) and size != part
     ]
-    if sharding is None or not cut:
+    if sharding is None or not sharded_dims:
         state.localize(op)
         return
     if not state.options.fix_wrong_results:
@@ -156,10 +156,10 @@ def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
         state.localize(op)
         return
     value, *others = state.operands(op)
-    for dim in cut:
+    for dim in sharded_dims:
         value = gathered_along(state, op, value, sharding, axes_of(sharding, dim), dim)
     updated = Builder.before(op).op("dynamic_update_slice", [value, *others], [value.type]).result
-    axes = [axes_of(sharding, dim) if dim in cut else () for dim in range(len(old))]
+    axes = [axes_of(sharding, dim) if dim in sharded_dims else () for dim in range(len(old))]
     type_ = state.local_tensor(op.result)
     mesh = state.mesh(sharding)
     state.replace(op, [dynamic_slice_along(state, op, updated, mesh, axes, type_)])
@@ -247,7 +247,7 @@ def localize_pad(state: Localization, op: Operation) -> None:
         high = [dim.high() for dim in dims]
         shape = [dim.low() + dim.spread + dim.high() for dim in dims]
         padded = build.pad(value, filler, low, high, interior, shape)
-        padded = _cut_by_device(build, padded, dims)
+        padded = _part_of_device(build, padded, dims)
     state.replace(op, [padded])
 
 
@@ -275,7 +275,7 @@ def _padded_dims(
     return dims
 
 
-def _cut_by_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
+def _part_of_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
     """Return the device's part of a value that is padded enough for all devices."""
     number = build.partition_id()
     starts = []

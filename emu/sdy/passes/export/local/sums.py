@@ -13,7 +13,7 @@ from emu.mlir.floats import value_of
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import FloatType, IntegerType, TensorType
 
-__all__ = ["combined_by", "is_zero", "why_not_added"]
+__all__ = ["combining_operation", "is_zero", "reason_not_to_add"]
 
 _REDUCING = frozenset({"stablehlo.reduce", "stablehlo.scatter"})
 _COMBINERS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
@@ -31,7 +31,7 @@ def is_zero(constant: DenseElementsAttr) -> bool:
     return isinstance(element, IntegerType) and bits == 0
 
 
-def why_not_added(value: Value) -> str | None:
+def reason_not_to_add(value: Value) -> str | None:
     """Return why adding partial results is wrong; None if no reason is known.
 
     Args:
@@ -52,7 +52,7 @@ def why_not_added(value: Value) -> str | None:
     return None
 
 
-def combined_by(value: Value) -> str | None:
+def combining_operation(value: Value) -> str | None:
     """Return the StableHLO operation that combines partial results.
 
     Args:

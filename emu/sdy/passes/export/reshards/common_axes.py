@@ -172,14 +172,14 @@ def _candidates(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh
 ) -> list[_Candidate]:
     # For each factor, the number of elements in tensors with exactly these axes.
-    held: dict[int, dict[Axes, int]] = {}
+    stored: dict[int, dict[Axes, int]] = {}
     for tensor, size in zip(projection.tensors, sizes, strict=True):
         for factor, sharding in tensor.factors.items():
             if sharding.axes:
-                by_axes = held.setdefault(factor, {})
+                by_axes = stored.setdefault(factor, {})
                 by_axes[sharding.axes] = by_axes.get(sharding.axes, 0) + size
     found = []
-    for factor, by_axes in held.items():
+    for factor, by_axes in stored.items():
         precedence = _PRECEDENCE[rule.factor_type(factor)]
         prefixes = {full[:count] for full in by_axes for count in range(1, len(full) + 1)}
         for axes in prefixes:

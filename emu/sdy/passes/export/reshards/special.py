@@ -94,8 +94,8 @@ def _dot_conflict(
             conflict = (factor, axes)
     if conflict is None:
         return None
-    held = result.factors[conflict[0]].axes
-    return conflict if held and held == tuple(reduction) else None
+    stored = result.factors[conflict[0]].axes
+    return conflict if stored and stored == tuple(reduction) else None
 
 
 def _elements(value: Value) -> int:
