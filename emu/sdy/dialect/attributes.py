@@ -213,7 +213,7 @@ class DimensionSharding(SdyAttribute):
 
     @property
     def priority_or_default(self) -> int:
-        """The priority, 0 if there is none."""
+        """Priority, 0 if there is none."""
         return 0 if self.priority is None else self.priority
 
     def sharded_size(self, mesh: Mesh) -> int:
@@ -279,7 +279,7 @@ class TensorSharding(SdyAttribute):
 
     @property
     def mesh_name(self) -> str:
-        """The mesh's symbol; raises ValueError for an inlined mesh."""
+        """Mesh's symbol; raises ValueError for an inlined mesh."""
         if isinstance(self.mesh, str):
             return self.mesh
         raise ValueError("the sharding has its mesh inlined")

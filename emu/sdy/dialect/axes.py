@@ -377,7 +377,7 @@ def ordered_axes(of: TensorSharding | Iterable[AxisRef], mesh: Mesh) -> list[Axi
 
     Args:
         of: Axes, or a sharding, of which the axes of the dimensions and the
-        unreduced axes count, but not the replicated ones.
+            unreduced axes count, but not the replicated ones.
         mesh: The mesh, whose order of axes is kept.
     """
     if isinstance(of, TensorSharding):

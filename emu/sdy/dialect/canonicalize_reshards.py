@@ -65,6 +65,7 @@ def _sharding_at_root(sharding: TensorSharding, value: Value) -> TensorSharding:
     while op is not None:
         if op.name == _TRANSPOSE:
             order = cast(DenseArrayAttr, op.properties["permutation"]).values
+            # Dimension i of the result was dimension order[i] of the operand.
             dims = list(sharding.dims)
             for dim, source in zip(sharding.dims, order, strict=True):
                 dims[source] = dim
@@ -88,6 +89,8 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
             continue
         seen.add(value)
         for user in value.walk_users():
+            # Only reshapes are followed: after a transpose, equal strides would mean
+            # other elements.
             if user is current:
                 continue
             if user.name == "sdy.reshard":
@@ -129,14 +132,14 @@ def _strides(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> list[tu
     the same elements on a device compare equal.
     """
     strides: list[tuple[AxisRef, int]] = []
-    behind = 1
+    minor_size = 1  # elements per index of the current dimension
     for dim, size in zip(reversed(sharding.dims), reversed(type_.static_shape), strict=True):
         shards = math.prod(axis.size(mesh) for axis in dim.axes)
-        stride = behind * -(-size // shards)
+        stride = minor_size * -(-size // shards)
         for axis in reversed(dim.axes):
             strides.append((axis, stride))
             stride *= axis.size(mesh)
-        behind *= size
+        minor_size *= size
     return sorted(strides, key=lambda entry: entry[1])
 
 

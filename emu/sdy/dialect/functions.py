@@ -63,7 +63,7 @@ def _get(func: Operation, name: str, index: int, attribute: str) -> Attribute | 
         return None
     for key, value in stored.elements[index].entries:  # type: ignore[attr-defined]  # DictAttrs
         if key == attribute:
-            return value  # type: ignore[no-any-return]
+            return value  # type: ignore[no-any-return]  # entries of a DictAttr
     return None
 
 
@@ -195,7 +195,7 @@ def _filled(
         return None
     return TensorShardingPerValue(
         tuple(
-            TensorSharding.fully_open(tensor_rank(type_), mesh)  # type: ignore[arg-type]
+            TensorSharding.fully_open(tensor_rank(type_), mesh)  # type: ignore[arg-type]  # tensors, as they have shardings
             if sharding is None
             else sharding
             for sharding, type_ in zip(stored, types, strict=True)

@@ -70,7 +70,7 @@ def common_mesh_or_name(
         shardings: The shardings; None is skipped.
         scope: Scope in which meshes are looked up.
         ignore_device_ids: Treat meshes with equal axes as one; of these, the last
-        one whose devices are in natural order is preferred.
+            one whose devices are in natural order is preferred.
     """
     chosen: str | Mesh | None = None
     mesh: Mesh | None = None
@@ -78,6 +78,7 @@ def common_mesh_or_name(
         if sharding is None or (mesh is not None and sharding.mesh == chosen):
             continue
         other = get_mesh(scope, sharding.mesh)
+        # An empty mesh is replaced by any other one, since a sharding on it has no axes.
         if mesh is None or mesh.is_empty:
             mesh, chosen = other, sharding.mesh
             continue

@@ -157,6 +157,8 @@ def shardable_value(value: Value) -> Value | None:
     None for block arguments that have no place for a sharding, such as those of a
     reduction's body.
     """
+    # A value on a data-flow edge shares the sharding of all the edge's targets: it is stored
+    # on the ``sdy.data_flow_edge`` if import has added one, else on the owner.
     if isinstance(value, OpResult):
         if value.owner.name in DATA_FLOW_OPS:
             edge = edge_of_target(value)

@@ -116,7 +116,7 @@ def local_type(
         type_: The global type.
         mesh: The sharding's mesh.
         allow_non_divisible: Round sizes up; otherwise return None if a dimension
-        does not divide evenly.
+            does not divide evenly.
     """
     if not sharding.dims or not isinstance(type_, TensorType):
         return type_

@@ -78,6 +78,7 @@ class PropagationPipeline(Pipeline):
             *self._import(),
             PreOrderFuncs(),
             UserPriorityPropagate(
+                # The export pipeline inserts reshards by these rules, and drops them.
                 keep_sharding_rules=True,
                 module_dump_directory=self.dump_directory,
                 conservative_propagation=self.conservative_propagation,
@@ -118,6 +119,8 @@ class PropagationPipeline(Pipeline):
         )
         if self.dedup_functions_fully:
             return [*passes, AddFuncDataFlowEdges()]
+        # Without edges between calls and functions, every call is inlined as a named
+        # computation; constraints and groups are imported after that, on the copies.
         return [
             *passes,
             FlattenCallGraph(),

@@ -83,6 +83,7 @@ class _Propagate(ModulePass):
             op, origins=self.debug_sharding_origins, edges=self.debug_propagation_edge_sharding
         )
         _check_shapes(op, session.diagnostics)
+        # Groups agree before the first visit, so that every visit sees final members.
         groups = ShardingGroups(op, session.diagnostics)
         grouped = groups.synchronise()
         driver = Driver(op, groups, session.diagnostics, conservative=self.conservative_propagation)
@@ -178,6 +179,7 @@ class UserPriorityPropagate(OpPriorityPropagate):
         priorities = UserPriorities(driver.module, driver.table)
         if emitter is not None:
             emitter.emit_restored(0, priorities.changed)
+        # Creating ``priorities`` has hidden all dimensions with a priority above 0.
         self._run_rounds(driver, 0)
         previous = 0
         for priority in priorities:

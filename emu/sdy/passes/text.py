@@ -142,7 +142,7 @@ def passes_of(passes: object) -> list[Pass]:
             f"but got {shown(passes)}"
         )
     return [
-        check(f"passes[{index}]", each, Pass, "a pass")  # type: ignore[type-abstract]
+        check(f"passes[{index}]", each, Pass, "a pass")  # type: ignore[type-abstract]  # only isinstance is called
         for index, each in enumerate(passes)
     ]
 

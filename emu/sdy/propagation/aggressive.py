@@ -68,9 +68,11 @@ def factor_order(projection: Projection, wanted: Sequence[Axes], context: StepCo
     found = sources(projection, wanted, context)
 
     def key(factor: int) -> tuple[int, int, int]:
+        # Largest source first; among equals of an elementwise operation, most shards first,
+        # then the source that comes first. ``sorted`` is stable: then the factor's number decides.
         size, index = found[factor]
-        cut = total_size(wanted[factor], context.mesh) if context.elementwise else 0
-        return (-size, -cut, index)
+        shards = total_size(wanted[factor], context.mesh) if context.elementwise else 0
+        return (-size, -shards, index)
 
     return sorted(range(len(wanted)), key=key)
 
@@ -108,6 +110,8 @@ def propagate_aggressive(projection: Projection, context: StepContext) -> list[b
     if not any(wanted):
         return updated
     order = [f for f in factor_order(projection, wanted, context) if wanted[f]]
+    # Results first, because operands of elementwise operations are limited to them. All
+    # decisions use ``wanted`` from before the step, so tensors do not affect each other otherwise.
     for index, tensor in enumerate(results, len(operands)):
         for factor in order:
             if factor in tensor.factors:

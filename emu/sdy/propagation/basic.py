@@ -197,7 +197,7 @@ def truncate(
     Args:
         axes: The list.
         prefix_of: Returns the prefix of an axis that can stay, given the number of
-        shards along the axes before it.
+            shards along the axes before it.
         context: The mesh, and whether sub-axes may stay.
     """
     size = 1

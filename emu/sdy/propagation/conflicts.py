@@ -134,7 +134,7 @@ class _Explainer:
         return direction in (wanted, PropagationDirection.BOTH)
 
     def _disagreeing_tensor(self, factor: int, offered: Axes, place: int) -> int | None:
-        """Return the first tensor with another axis there, or with a shorter one that others follow."""
+        """Return the first tensor with another axis there, or a shorter one before others."""
         for index in range(len(self._before)):
             axes = self._axes(index, factor)
             if list_prefix(axes, offered) is Prefix.NONE and (

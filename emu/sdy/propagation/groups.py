@@ -98,6 +98,7 @@ class ShardingGroups:
         first: Value | None = None
         for member in members:
             sharding = get_sharding(member)
+            # An empty open sharding has nothing to contribute and yields to any other one.
             if sharding is None or (_is_empty_and_open(sharding) and len(members) > 1):
                 continue
             if first is None:
@@ -127,6 +128,8 @@ class ShardingGroups:
                 location=place.location,
             )
             rewriter.insert_after_value(member, constraint)
+            # The constraint takes the member's place everywhere, in the group too: so the
+            # conflict is resolved on the constraints, and the members keep their shardings.
             for user, operand in member.uses:
                 if user is not constraint:
                     user.set_operand(operand, constraint.result)

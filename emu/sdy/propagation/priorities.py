@@ -76,7 +76,7 @@ def directions(
         direction_code: The code of the round.
         rule: The rule.
         has_kinds: Whether the kinds of factors matter; those of an edge all
-        count as pass-through factors.
+            count as pass-through factors.
     """
     through, other = map(PropagationDirection, divmod(direction_code, 4))
     blocked = rule.blocked_propagation

@@ -43,7 +43,7 @@ class StrategyName(Enum):
 
     @property
     def function(self) -> Strategy:
-        """The function that implements the strategy."""
+        """Function that implements the strategy."""
         return propagate_basic if self is StrategyName.BASIC else propagate_aggressive
 
 

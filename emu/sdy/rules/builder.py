@@ -30,6 +30,7 @@ RuleFunction = Callable[..., OpShardingRule | None]
 
 _Tensors = list[list[list[int]]]
 
+# Equal mappings are one object: there are few, and rules of them compare faster.
 _dim_mapping = lru_cache(maxsize=None)(DimMapping)
 
 
@@ -38,7 +39,7 @@ class RuleBuilder:
 
     Args:
         operand_types: The types of the operands; a type other than a ranked
-        tensor (a token) counts as a scalar.
+            tensor (a token) counts as a scalar.
         result_types: The types of the results.
     """
 
@@ -93,6 +94,7 @@ class RuleBuilder:
                         f"{what} {index} has rank {len(tensor)}, but {what}_dims names its "
                         f"dimension {dim}"
                     )
+                # The verifier rejects a factor of size 1 beside another one in a dimension.
                 if size != 1 or not tensor[dim]:
                     tensor[dim].append(factor)
         return self
@@ -186,8 +188,9 @@ class RuleBuilder:
 
         Args:
             custom: Mark it as the user's own rule: passes that drop rules keep it,
-            and those that insert explicit reshards leave the operation alone.
+                and those that insert explicit reshards leave the operation alone.
         """
+        # Both calls append the missing factors' sizes: operands before results.
         sizes = list(self._sizes)
         operands = _tensor_mappings(self._operands, sizes)
         results = _tensor_mappings(self._results, sizes)

@@ -34,6 +34,7 @@ def _dot_general(op: Operation) -> OpShardingRule:
     contracting = list(
         zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True)
     )
+    # The result has the batch dimensions, then the free ones of the left and right side.
     out_dim = 0
     for lhs_dim, rhs_dim in batching:
         builder.add([lhs_dim, rhs_dim], [out_dim], lhs[lhs_dim])
@@ -69,6 +70,8 @@ def _convolution(op: Operation, *, conservative: bool) -> OpShardingRule:
     out_feature = numbers.output_feature_dimension
     kernel_out = numbers.kernel_output_feature_dimension
 
+    # Group factors are added before the other factors of the same dimensions, because they
+    # are the major ones: "batch" is [groups, batch], "features" is [groups, features].
     builder = RuleBuilder.of(op)
     if batch_groups > 1:
         builder.add([numbers.input_batch_dimension, kernel_out], [out_feature], batch_groups)
@@ -109,6 +112,7 @@ def _add_windows(builder: RuleBuilder, op: Operation, numbers: ConvDimensionNumb
         remaining = lhs[lhs_dim]
         for by_window in (True, False) if windows >= window else (False, True):
             size = min(remaining, windows if by_window else window)
+            # A factor of size 1 would only be noise in a dimension with another factor.
             if size <= 1:
                 continue
             if by_window:

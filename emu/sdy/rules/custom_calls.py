@@ -116,6 +116,7 @@ def _approximate_top_k(op: Operation) -> OpShardingRule:
         if in_size == out_size:
             builder.add_everywhere(dim, in_size)
         else:
+            # The input may stay sharded along the dimension searched; the few results may not.
             builder.add([dim, dim, None, None], [None, None], in_size)
             builder.add([None] * 4, [dim, dim], out_size, FactorType.NEED_REPLICATION, blocked=True)
     return builder.build()
@@ -128,6 +129,7 @@ def _x64_combine(op: Operation) -> OpShardingRule | None:
     )
     if not is_state:
         return pointwise_rule(op)
+    # The two halves are one generator's state, a vector that every device needs whole.
     (size,) = shape(op.results[0])
     return (
         RuleBuilder.of(op)

@@ -84,7 +84,7 @@ class _Factors:
         tensors = _parse(notation, operand_shapes, result_shapes)
         self._sizes = _sizes(tensors, operand_shapes + result_shapes, dict(sizes))
         # Factors of size 1 are dropped before numbering, so a dropped one gets no number:
-        # `chosen` accepts its name nevertheless.
+        # ``chosen`` accepts its name nevertheless.
         kept = [[_without_ones(dim, self._sizes) for dim in tensor] for tensor in tensors]
         self._numbers = {name: number for number, name in enumerate(_in_order(kept))}
         self.sizes = tuple(self._sizes[name] for name in self._numbers)

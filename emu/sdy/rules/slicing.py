@@ -65,6 +65,7 @@ def _dynamic_update_slice(op: Operation) -> OpShardingRule:
         if size == update_size:
             builder.add_everywhere(dim, size)
         else:
+            # Two factors, since the update's shards do not match those of the operand.
             builder.add([dim, None, *scalars], [dim], size)
             builder.add([None, dim, *scalars], [None], update_size, kind)
     return builder.build()
@@ -105,6 +106,8 @@ def _concatenate(op: Operation, *, conservative: bool) -> OpShardingRule:
 def _rearranges(concatenate: Operation) -> bool:
     """Return whether shards only move: the operands are slices, or parts of one tensor."""
     slices = [_slice_of(value) for value in concatenate.operands]
+    # As in Shardy: slices of different tensors count too, a tensor together with its own
+    # slices (a roll or a wrap-around padding) as well.
     if all(op is not None for op in slices):
         return True
     sources = {

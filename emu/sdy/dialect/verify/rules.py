@@ -22,6 +22,7 @@ def sharding_rule_problem(rule: OpShardingRule, op: Operation) -> Problem | None
     return _problem_for_types(rule, operand_types, result_types)
 
 
+# Layers repeat, so the same few rules and types are verified again after each pass.
 @lru_cache(maxsize=1 << 14)
 def _problem_for_types(
     rule: OpShardingRule, operand_types: tuple[Type, ...], result_types: tuple[Type, ...]

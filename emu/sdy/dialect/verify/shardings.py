@@ -203,7 +203,7 @@ def sharding_for_type_problem(
     Args:
         sharding: The sharding.
         type_: The type; None if there is no value, as on an operation without
-        results, which may have a sharding nevertheless.
+            results, which may have a sharding nevertheless.
         mesh: The sharding's mesh; None if it was not found.
         check_divisibility: Whether each dimension must divide evenly.
     """

@@ -111,6 +111,7 @@ class SinkFuncDataFlowEdges(FunctionPass):
             before = get_sharding(operand)
             if sharding is not None:
                 set_sharding(operand, sharding)
+            # The edge decides: without a sharding on it, the operand's becomes empty and open.
             elif before is not None:
                 set_sharding(operand, TensorSharding.fully_open(before.rank, before.mesh))
             each.replace_with([operand])

@@ -160,6 +160,8 @@ class _Padder:
         kind = op.name if op.name in self._patterns else "stablehlo"
         if kind in within:
             raise _Unpaddable
+        # The new operations may need padding themselves, as in MLIR's dialect conversion, which
+        # legalizes whatever a pattern creates; ``within`` keeps that from going round in circles.
         self._new = []
         self._patterns.get(kind, self._pad_any)(op, self.conversion.operands(op))
         for each in self._new:
@@ -187,6 +189,7 @@ class _Padder:
         for old, region in zip(op.regions, new.regions, strict=True):
             region.take_body(old)
         implied = self._implied(new)
+        # Padding of the operands may imply larger results than their own shardings do.
         for index, result in enumerate(op.results):
             new.results[index].type = _larger(self._even_type_of(result), implied, index)
         self.conversion.replace(op, list(new.results))
@@ -265,6 +268,7 @@ class _Padder:
                 if stored is not None:
                     set_sharding(sliced, stored)
                 made.append(sliced)
+        # A gather keeps the padding of dimensions that are still sharded.
         if operands[0] in self._zero_padded:
             self._zero_padded.update(made)
         self.conversion.replace(op, [made[-1]])

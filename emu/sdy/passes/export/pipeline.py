@@ -79,6 +79,7 @@ class ExportPipeline(Pipeline):
                 UpdateNonDivisibleInputOutputShardings(),
                 RemoveSubAxesInInputOutputShardings(),
             ]
+        # Saved modules still have the debug attributes, which are removed at the end.
         passes += [CloseShardings(), self._save("after_propagation", 0)]
         if not self.avoid_export_for_partitioning:
             passes += self._partitioner()
@@ -89,6 +90,7 @@ class ExportPipeline(Pipeline):
         return passes
 
     def _partitioner(self) -> list[Pass]:
+        # Not top-down, as MLIR's canonicalizer in a pipeline that a program builds.
         collectives = Canonicalize(top_down=False, enable_patterns=("sdy-collective",))
         if not self.enable_insert_explicit_collectives:
             return [

@@ -174,7 +174,7 @@ class _Splitter:
 
 def _name_of(named: Operation) -> str:
     name = named.properties["name"]
-    assert isinstance(name, StringAttr)  # the verifier looked
+    assert isinstance(name, StringAttr)  # checked by the verifier
     return name.value
 
 

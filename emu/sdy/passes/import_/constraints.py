@@ -86,13 +86,13 @@ def _apply_constraint_op(constraint: Operation, session: Session, tracker: Sourc
 
 def _sharding_of(constraint: Operation) -> TensorSharding:
     sharding = constraint.properties["sharding"]
-    assert isinstance(sharding, TensorSharding)  # the verifier looked
+    assert isinstance(sharding, TensorSharding)  # checked by the verifier
     return sharding
 
 
 def _in_shardings(manual: Operation) -> tuple[TensorSharding, ...]:
     found = manual.properties["in_shardings"]
-    assert isinstance(found, TensorShardingPerValue)  # the verifier looked
+    assert isinstance(found, TensorShardingPerValue)  # checked by the verifier
     return found.shardings
 
 

@@ -52,7 +52,7 @@ class ExplicitGatherScatterBatching(FunctionPass):
 
 def _rewrite_gather(op: Operation, rewriter: Rewriter) -> bool:
     numbers = op.properties["dimension_numbers"]
-    assert isinstance(numbers, GatherDimensionNumbers)  # the verifier looked
+    assert isinstance(numbers, GatherDimensionNumbers)  # checked by the verifier
     operand, indices = op.operands
     place = _batch_component(operand, indices, numbers.index_vector_dim, numbers.start_index_map)
     if numbers.operand_batching_dims or place is None or 0 not in numbers.collapsed_slice_dims:
@@ -73,7 +73,7 @@ def _rewrite_gather(op: Operation, rewriter: Rewriter) -> bool:
 
 def _rewrite_scatter(op: Operation, rewriter: Rewriter) -> bool:
     numbers = op.properties["scatter_dimension_numbers"]
-    assert isinstance(numbers, ScatterDimensionNumbers)  # the verifier looked
+    assert isinstance(numbers, ScatterDimensionNumbers)  # checked by the verifier
     count = len(op.results)
     indices = op.operands[count]
     place = _batch_component(
@@ -159,7 +159,7 @@ def _counts_batch(indices: Value, vector_dim: int, place: int) -> bool:
 
 def _integer(op: Operation, name: str) -> int:
     value = op.properties[name]
-    assert isinstance(value, IntegerAttr)  # the verifier looked
+    assert isinstance(value, IntegerAttr)  # checked by the verifier
     return value.value
 
 

@@ -49,7 +49,7 @@ class ManualAxesCleanup(ModulePass):
 def _clean_up(manual: Operation, table: SymbolTable, session: Session) -> bool:
     ins, outs = _shardings(manual, "in_shardings"), _shardings(manual, "out_shardings")
     axes = manual.properties["manual_axes"]
-    assert isinstance(axes, ManualAxes)  # the verifier looked
+    assert isinstance(axes, ManualAxes)  # checked by the verifier
     if not ins and not outs:
         first = manual.body().first
         if axes.axes and first is not None and first.name != "sdy.return":
@@ -77,7 +77,7 @@ def _clean_up(manual: Operation, table: SymbolTable, session: Session) -> bool:
 
 def _shardings(manual: Operation, name: str) -> tuple[TensorSharding, ...]:
     found = manual.properties[name]
-    assert isinstance(found, TensorShardingPerValue)  # the verifier looked
+    assert isinstance(found, TensorShardingPerValue)  # checked by the verifier
     return found.shardings
 
 
@@ -98,6 +98,7 @@ def _completed(
         if not unused:
             new.append(sharding)
             continue
+        # The sharding may be on an empty mesh, which has none of the axes: so the mesh changes.
         replicated = sort_and_merge([*sharding.replicated_axes, *unused], mesh)
         new.append(replace(sharding, mesh=common, replicated_axes=tuple(replicated)))
         modified = True

@@ -36,7 +36,7 @@ def _mesh_ops(module: Operation) -> list[Operation]:
 
 def _mesh_of(op: Operation) -> Mesh:
     mesh = op.properties["mesh"]
-    assert isinstance(mesh, Mesh)  # the verifier looked
+    assert isinstance(mesh, Mesh)  # checked by the verifier
     return mesh
 
 
@@ -79,7 +79,7 @@ class _Lifting:
         last: Operation | None = None
         for op in _mesh_ops(module):
             name = op.symbol_name
-            assert name is not None  # the verifier looked
+            assert name is not None  # checked by the verifier
             kept = self._new_name.setdefault(_mesh_of(op), name)
             if kept != name:
                 self._new_name[name] = kept

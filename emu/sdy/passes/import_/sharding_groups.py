@@ -39,7 +39,7 @@ class ShardingGroupImport(ModulePass):
 def group_id(op: Operation) -> int:
     """Return the id of the group that an ``sdy.sharding_group`` names."""
     found = op.properties["group_id"]
-    assert isinstance(found, IntegerAttr)  # the verifier looked
+    assert isinstance(found, IntegerAttr)  # checked by the verifier
     return found.value
 
 

@@ -63,6 +63,7 @@ def localize_all_gather(state: Localization, op: Operation) -> None:
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
     dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
+    # The last dimension first, as in Shardy.
     if state.options.per_dim_all_gather or len(dims) == 1:
         for dim in reversed(dims):
             value = _gather(state, op, value, axes_per_dim[dim], dim)
@@ -117,6 +118,7 @@ def _gather_together(
     factors = {dim: total_size(axes_per_dim[dim], mesh) for dim in dims}
     all_axes = [axis for axes in axes_per_dim for axis in axes]
     value = _gather(state, op, build.reshape(value, (1, *shape)), all_axes, 0)
+    # Leading dimensions in the order of ``dims``; each goes before the dimension it extends.
     value = build.reshape(value, (*factors.values(), *shape))
     permutation = []
     for dim in range(len(shape)):
@@ -234,10 +236,12 @@ def _all_to_all_together(
     rank, count = len(split_shape) - len(front), len(params)
     value = build.reshape(value, split_shape)
     value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
+    # All target dimensions' pieces are now in front, and are exchanged as one dimension.
     moved = _static_shape(value)
     value = build.reshape(value, (math.prod(moved[:count]), *moved[count:]))
     value = _all_to_all(state, op, value, 0, 0, [axis for param in params for axis in param.axes])
     value = build.reshape(value, moved)
+    # Each piece goes before its source dimension, which it makes longer.
     back = [dim + count for dim in range(rank)]
     for place, param in enumerate(params):
         back.insert(back.index(param.src_dim + count), place)
@@ -268,6 +272,8 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
             "collective-permute between meshes of different sizes is not supported.",
             illegal=False,
         )
+    # Devices are matched by the index of their shard, counted along all axes, also along
+    # those that shard nothing: so each device sends to exactly one.
     pieces = ordered_axes([*source.all_axes(), *target.all_axes()], to_mesh)
     receivers = state.shard_indices(op, to_mesh, _all_pieces(target, pieces))
     device_of = {index: device for device, index in enumerate(receivers)}
@@ -358,6 +364,7 @@ def _combined_jointly(
     """
     assert isinstance(value, OpResult)
     reduction = value.owner
+    # All results of the reduction are combined at once, when the first of them is reduced.
     key = (reduction, f"{groups} {op.parent}")
     if key not in state.joint:
         count = len(reduction.results)

@@ -97,6 +97,8 @@ def _check_contraction(
     axes = [axis for dim in dims for axis in axes_of(sharding, dim)]
     if not axes:
         return
+    # Each device contracts its shard only, so padding and the missing sum would both give
+    # wrong numbers silently.
     if not all(_adds_nothing(value) for value in op.operands):
         raise CannotLocalize(
             f"Padding value must be zero for sharded contracting {name}.", illegal=False

@@ -97,6 +97,7 @@ class ConvertGlobalToLocal(ModulePass):
             self.fix_wrong_results,
         )
         state = Localization(op, options, session.diagnostics)
+        # The list is taken before the conversion, which inserts local operations.
         for each in list(op.walk()):
             if each.name not in _UNTOUCHED and not state.is_done(each):
                 _convert(state, each, session)
@@ -104,6 +105,7 @@ class ConvertGlobalToLocal(ModulePass):
 
 
 def _convert(state: Localization, op: Operation, session: Session) -> None:
+    # Any other StableHLO operation, and any of an unknown dialect, works on shards as it is.
     convert = _CONVERSIONS.get(op.name)
     if convert is None and (op.dialect == "stablehlo" or not is_defined(op.name)):
         convert = Localization.localize

@@ -155,6 +155,8 @@ def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
         state.warn(op, "each device updates its shard at the place that is meant for the whole")
         state.localize(op)
         return
+    # The update's start indices are global and only known at run time, so it is applied to
+    # the gathered dimension, of which each device keeps its shard.
     value, *others = state.operands(op)
     for dim in sharded_dims:
         value = gathered_along(state, op, value, sharding, axes_of(sharding, dim), dim)
@@ -181,6 +183,7 @@ def localize_iota(state: Localization, op: Operation) -> None:
     axes = axes_of(sharding, dim)
     if axes:
         size = type_.static_shape[dim]
+        # Offsets are i64 from a table; the iota may have any element type.
         offset = build.by_device([i * size for i in state.shard_indices(op, mesh, axes)])
         offset = build.convert(offset, type_.element)
         counted = build.elementwise("add", counted, build.broadcast(offset, type_.shape))
@@ -267,6 +270,8 @@ def _padded_dims(
         if axes != others:
             raise CannotLocalize(_mismatch(dim, axes, others, "reshard collective"), illegal=False)
         interior = interiors[dim]
+        # In the global result, the input of shard i begins at i * own * (interior + 1) + low,
+        # and the output of shard i at i * size.
         offsets = [
             index * own * (interior + 1) + lows[dim] - index * size
             for index in state.shard_indices(op, mesh, axes)

@@ -32,6 +32,7 @@ def localize_function(state: Localization, op: Operation) -> None:
         state.retype(arguments)
         inputs = tuple(argument.type for argument in arguments)
     else:
+        # A declaration has no block arguments to convert, only the attributes of its type.
         inputs = tuple(
             state.local(input_, func_arg_sharding(op, index))
             for index, input_ in enumerate(type_.inputs)
@@ -81,11 +82,12 @@ def localize_named_computation(state: Localization, op: Operation) -> None:
 
 
 def localize_manual_computation(state: Localization, op: Operation) -> None:
-    """Convert by inlining: the body of a manual computation is already local."""
+    """Convert by inlining the body, which is already local along the manual axes."""
     block = op.body()
     values = state.operands(op)
     state.retype(block.arguments)
     terminator = block.terminator
+    # The operations are moved, not converted: the walk of the pass visits them afterwards.
     for inner in block.operations:
         if inner is not terminator:
             inner.move_before(op)
@@ -136,10 +138,13 @@ def localize_random_bits(state: Localization, op: Operation) -> None:
     if not state.options.fix_wrong_results:
         state.warn(
             op,
-            "each device makes the same random bits for its shard: the program gives other results than the one with global shapes",
+            "each device makes the same random bits for its shard: the program gives other "
+            "results than the one with global shapes",
         )
         state.localize(op)
         return
+    # The state is replicated, so all devices draw the same bits of the global shape, and
+    # the slices of them are what the program with global shapes draws.
     types = [*(state.local_type(result) for result in op.results[:-1]), op.results[-1].type]
     build = Builder.before(op)
     new = build.op("rng_bit_generator", state.operands(op), types, op.properties)

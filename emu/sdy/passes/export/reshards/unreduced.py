@@ -43,6 +43,7 @@ def reduce_results(
     reduction = sort_and_merge(axes, mesh)
     place = Place.after(op)
     for result in op.results:
+        # The result's own sharding already says that it is reduced.
         sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
         added = make_all_reduce(result, reduction, sharding, op.location)
         place.insert(added)
@@ -66,7 +67,7 @@ class Reducer:
         return PassFailed(message)
 
     def add_up(self, use: Use, value: Value, target: TensorSharding | None, place: Place) -> Value:
-        """All-reduce an operand along the axes that its user does not accept as unreduced.
+        """Return all-reduce an operand along the axes that its user does not accept as unreduced.
 
         Args:
             use: The use of the operand.
@@ -74,8 +75,8 @@ class Reducer:
             target: The sharding that the user accepts.
             place: Insertion point.
 
-            Returns:
-                The new operand.
+        Returns:
+            The new operand.
         """
         source = get_sharding(value)
         if source is None or not source.unreduced_axes:
@@ -183,6 +184,8 @@ def _make_unreduced(
     dims: list[DimensionSharding] = []
     aligned = True
     for old, wanted in zip(source.dims, target.dims, strict=True):
+        # Axes that the dimension loses become unreduced only if all of them do; otherwise a
+        # reshard first gives the dimension its wanted axes.
         taken, fits = _freed_axes(old.axes, wanted.axes, new, mesh)
         freed.append(taken)
         dims.append(old if taken else wanted)
@@ -216,6 +219,7 @@ def _freed_axes(
     if prefix is not Prefix.STRICT:
         return (), prefix is Prefix.EQUAL
     rest = list(old[len(wanted) :])
+    # The last wanted axis may be a part of the old one; the part after it is freed too.
     if wanted and wanted[-1] != old[len(wanted) - 1]:
         suffix = suffix_without_overlap(old[len(wanted) - 1], wanted[-1], mesh)
         if suffix is not None:
