@@ -1,1 +1,4 @@
-"""The sdy dialect: attributes, operations, verifier, canonical forms."""
+"""The sdy dialect: attributes, operations, verifier, canonical forms.
+
+Internal: names may change in any release.
+"""

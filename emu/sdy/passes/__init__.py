@@ -1,1 +1,4 @@
-"""Passes: frozen dataclasses whose fields are their options."""
+"""Passes: frozen dataclasses whose fields are their options.
+
+Internal: names may change in any release.
+"""

@@ -7,6 +7,8 @@ followed backwards, to the text that first named it.
 Values are called by their names in the text. Passes copy, split and replace
 operations before propagation starts, but everything that they create carries
 the location of what it is made from: so the names travel in the locations.
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations

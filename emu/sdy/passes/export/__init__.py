@@ -1,1 +1,4 @@
-"""Export passes, which run after propagation."""
+"""Export passes, which run after propagation.
+
+Internal: names may change in any release.
+"""
