@@ -279,7 +279,7 @@ class TensorSharding(SdyAttribute):
 
     @property
     def mesh_name(self) -> str:
-        """Mesh's symbol; raises ValueError for an inlined mesh."""
+        """Symbol of the mesh; raises ValueError for an inlined mesh."""
         if isinstance(self.mesh, str):
             return self.mesh
         raise ValueError("the sharding has its mesh inlined")

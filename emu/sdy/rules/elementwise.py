@@ -167,7 +167,7 @@ class _Side:
 
     @property
     def remaining(self) -> int:
-        """Rest of the dimensions begun, not yet covered by factors."""
+        """Product of the rest of the dimensions begun, not yet covered by factors."""
         return self.dims_product // self.factors_product
 
     def take(self, size: int) -> None:

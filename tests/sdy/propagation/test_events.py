@@ -22,7 +22,7 @@ GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.mlir"))
 
 
 class Recorder:
-    """Keeps all events, and the last sharding told of each value and result."""
+    """Keeps all events, and the last sharding reported of each value and result."""
 
     def __init__(self):
         self.events = []
@@ -175,7 +175,7 @@ def test_rounds_and_directions_are_told():
 
 
 def check(module, recorder):
-    """What was told adds up to what there is."""
+    """The reported shardings add up to those of the module."""
     for (value, result), sharding in recorder.last.items():
         if result is None:
             assert get_sharding(value) == sharding
@@ -213,11 +213,11 @@ def imported(seed):
 @settings(max_examples=30, deadline=None)
 @given(seeds, st.sampled_from((BasicPropagate, AggressivePropagate, UserPriorityPropagate)))
 def test_a_listener_changes_nothing_and_hears_all(seed, make):
-    silent, told, recorder = imported(seed), imported(seed), Recorder()
+    silent, observed, recorder = imported(seed), imported(seed), Recorder()
     run_pass(make(), silent, Session(verify_each=False))
-    run_pass(make(), told, Session(verify_each=False, listener=recorder))
-    assert to_text(silent) == to_text(told)
-    check(told, recorder)
+    run_pass(make(), observed, Session(verify_each=False, listener=recorder))
+    assert to_text(silent) == to_text(observed)
+    check(observed, recorder)
 
 
 @settings(max_examples=30, deadline=None)

@@ -380,7 +380,7 @@ def test_a_basic_step_leaves_nothing_to_do(case):
     assert not any(propagate_basic(projection, about))
 
 
-def cuts_of(strategy, before, about):
+def conflicts_of(strategy, before, about):
     after = before.copy()
     strategy(after, about)
     rule = OpShardingRule(about.factor_sizes)
@@ -390,20 +390,20 @@ def cuts_of(strategy, before, about):
 @given(cases())
 def test_whatever_did_not_arrive_is_explained(case):
     strategy, before, about = case
-    after, conflicts = cuts_of(strategy, before, about)
-    told = {(conflict.factor, conflict.tensor, conflict.axis) for conflict in conflicts}
+    after, conflicts = conflicts_of(strategy, before, about)
+    reported = {(conflict.factor, conflict.tensor, conflict.axis) for conflict in conflicts}
     for index, mine in enumerate(after.tensors):
         for factor, sharding in mine.factors.items():
             for source in before.tensors:
                 offered = source.factors.get(factor, FactorSharding()).axes
                 if any(not any(contains(o, a) for o in sharding.axes) for a in offered):
-                    assert any((factor, index, axis) in told for axis in offered)
+                    assert any((factor, index, axis) in reported for axis in offered)
 
 
 @given(cases())
 def test_what_is_explained_did_not_arrive(case):
     strategy, before, about = case
-    after, conflicts = cuts_of(strategy, before, about)
+    after, conflicts = conflicts_of(strategy, before, about)
     for conflict in conflicts:
         mine = after.tensors[conflict.tensor].factors[conflict.factor].axes
         assert not any(contains(axis, conflict.axis) for axis in mine)
@@ -411,7 +411,7 @@ def test_what_is_explained_did_not_arrive(case):
 
 
 def without_reason(conflict, before, about):
-    """The same step without what is said to have been in the way."""
+    """The same step without the reported reason."""
     changed = before.copy()
     other = None if conflict.other_tensor is None else changed.tensors[conflict.other_tensor]
     match conflict.reason:
@@ -447,7 +447,7 @@ def without_reason(conflict, before, about):
 @given(cases())
 def test_without_its_reason_a_cut_is_none_or_has_another(case):
     strategy, before, about = case
-    _, conflicts = cuts_of(strategy, before, about)
+    _, conflicts = conflicts_of(strategy, before, about)
     for conflict in conflicts:
         changed, other = without_reason(conflict, before, about)
-        assert conflict not in cuts_of(strategy, changed, other)[1]
+        assert conflict not in conflicts_of(strategy, changed, other)[1]

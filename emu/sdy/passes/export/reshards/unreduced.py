@@ -67,7 +67,7 @@ class Reducer:
         return PassFailed(message)
 
     def add_up(self, use: Use, value: Value, target: TensorSharding | None, place: Place) -> Value:
-        """Return all-reduce an operand along the axes that its user does not accept as unreduced.
+        """All-reduce an operand along the axes that its user does not accept as unreduced.
 
         Args:
             use: The use of the operand.
