@@ -1,7 +1,7 @@
-"""The module of a jitted JAX function, with its shardings, without compiling it.
+"""StableHLO modules of JAX functions, with their shardings, without compilation.
 
-JAX traces and lowers; nothing is compiled and no device is needed beyond the
-one that JAX always has. A mesh larger than the machine is an
+JAX traces and lowers; nothing is compiled, and no device is needed beyond the one
+that JAX always has. A mesh larger than the machine is a
 ``jax.sharding.AbstractMesh``. Needs the extra ``jax``.
 """
 
@@ -44,16 +44,16 @@ def from_jax(
         in_shardings: As for ``jax.jit``; only for a function that is not
             jitted. Its meshes may be ``AbstractMesh``.
         out_shardings: The same for results.
-        platform: For which platform it is lowered. Default: "cpu".
+        platform: The platform to lower for. Default: "cpu".
         locations: Keep the lines of the Python source as locations.
             Default: yes.
-        legalize_chlo: Make StableHLO of CHLO (``erf``, ``square``, ``top_k``
-            …), with jaxlib's own pass. XLA does so before Shardy, which has no
-            rules for CHLO: shardings stop at it. Default: yes.
+        legalize_chlo: Lower CHLO (``erf``, ``square``, ``top_k`` …) to StableHLO,
+            with jaxlib's own pass. XLA does so before Shardy, which has no rules
+            for CHLO, so that shardings stop at it. Default: yes.
         **kwargs: Keyword arguments of the function.
 
     Returns:
-        The module, as Shardy gets it: before propagation.
+        The module as Shardy receives it, before propagation.
 
     Raises:
         ImportError: JAX is not installed, or too old.
@@ -94,9 +94,9 @@ def from_jax(
 
 
 def legalized_text(lowered: Any, *, locations: bool) -> str | None:
-    """The text of what ``jax.jit(f).lower()`` gives, with StableHLO for CHLO.
+    """Return the text of a result of ``jax.jit(f).lower()``, with CHLO lowered to StableHLO.
 
-    None if there is no CHLO in it, or if jaxlib has no form for an operation.
+    None if it has no CHLO, or if jaxlib cannot lower one of its operations.
     """
     from jaxlib.mlir import ir, passmanager
     from jaxlib.mlir.dialects import stablehlo
@@ -110,7 +110,7 @@ def legalized_text(lowered: Any, *, locations: bool) -> str | None:
         manager = passmanager.PassManager.parse(f"builtin.module({_CHLO_PASS})")
         try:
             manager.run(copy.operation)
-        except ir.MLIRError:  # it has no form for an operation, which then stays
+        except ir.MLIRError:  # an operation that jaxlib cannot lower stays
             return None
         return str(copy.operation.get_asm(enable_debug_info=locations))
 

@@ -53,12 +53,13 @@ def test_the_sdist_holds_every_source_once(sdist):
     assert sources == sorted(in_package(path) for path in all_sources())
 
 
-def test_the_wheel_holds_the_package_its_stubs_and_nothing_else(wheel):
+def test_the_wheel_holds_the_package_its_data_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
     expected = [in_package(path) for path in all_sources()]
     stubs = [path.relative_to(ROOT).as_posix() for path in (ROOT / "emu").rglob("*.pyi")]
-    assert sorted(names) == sorted([*expected, *stubs, "emu/py.typed"])
+    data = [*stubs, "emu/py.typed", "emu/sdy/provenance/page.html"]
+    assert sorted(names) == sorted([*expected, *data])
 
 
 def test_the_wheel_imports_from_anywhere(wheel, tmp_path):

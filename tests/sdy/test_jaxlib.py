@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-import fuzz
 import pytest
+from sdy_comparison import PIPELINES, Difference, compare, ours
+from sdy_oracle import Oracle
+from sdy_programs import program
 
 SEEDS = range(24)
 SAME_AS = "0.10.2"  # another release has other passes
@@ -23,15 +25,15 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_modules_are_printed_as_shardy_prints_them() -> None:
-    with fuzz.Oracle() as oracle:
+    with Oracle() as oracle:
         for seed in SEEDS:
-            text = fuzz.program(seed)
-            assert fuzz.ours(text, "").text == oracle.ask(text).text
+            text = program(seed)
+            assert ours(text, "").text == oracle.ask(text).text
 
 
-@pytest.mark.parametrize("pipeline", fuzz.PIPELINES)
+@pytest.mark.parametrize("pipeline", PIPELINES)
 def test_passes_give_what_shardys_give(pipeline: str) -> None:
-    with fuzz.Oracle() as oracle:
+    with Oracle() as oracle:
         for seed in SEEDS:
-            difference = fuzz.compare(seed, fuzz.program(seed), pipeline, oracle)
-            assert not isinstance(difference, fuzz.Difference), str(difference)
+            difference = compare(seed, program(seed), pipeline, oracle)
+            assert not isinstance(difference, Difference), str(difference)

@@ -1,1 +1,4 @@
-"""``emu sdy``: the passes and the explanations as commands."""
+"""``emu sdy``: passes and explanations as commands.
+
+Internal: names may change in any release.
+"""

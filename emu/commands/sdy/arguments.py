@@ -1,8 +1,7 @@
-"""The command line of ``emu sdy opt``, which is that of MLIR's ``opt`` tools.
+"""Parser of the command line of ``emu sdy opt``, which follows MLIR's ``opt`` tools.
 
-Written by hand, since the passes of the line are options whose order counts
-(``-sdy-close-shardings -sdy-drop-sharding-rules``), with one dash or two,
-which ``argparse`` has no words for.
+It does not use ``argparse``, which has no means for passes as options whose order
+matters (``-sdy-close-shardings -sdy-drop-sharding-rules``), with one dash or two.
 """
 
 from __future__ import annotations
@@ -74,12 +73,12 @@ _FLAGS = {
 
 
 class UsageError(ValueError):
-    """A command line that cannot be followed."""
+    """An invalid command line."""
 
 
 @dataclass(slots=True)
 class OptArguments:
-    """What a command line asks for."""
+    """A parsed command line."""
 
     file: str = "-"
     output: str | None = None
@@ -95,10 +94,10 @@ class OptArguments:
 
 
 def parse_arguments(arguments: list[str]) -> OptArguments:
-    """Read a command line.
+    """Parse a command line.
 
     Raises:
-        UsageError: An option, a pass or a value is not known; named in the text.
+        UsageError: An option, a pass or a value is unknown; the text names it.
     """
     found = OptArguments()
     rest = list(arguments)
@@ -115,7 +114,7 @@ def parse_arguments(arguments: list[str]) -> OptArguments:
 
 
 def _take(word: str, rest: list[str], found: OptArguments, files: list[str]) -> None:
-    if word == "--":  # what follows are no options
+    if word == "--":  # the words after it are not options
         files += rest
         rest.clear()
         return
@@ -158,7 +157,7 @@ def _value(word: str, value: str | None, rest: list[str]) -> str:
 
 
 def pass_list() -> str:
-    """The passes with their options and what they do, a few lines each."""
+    """Return the help on all passes, a few lines each: name, purpose, options."""
     import dataclasses
 
     lines = []

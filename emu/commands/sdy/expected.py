@@ -1,9 +1,9 @@
-"""``-verify-diagnostics``: are the diagnostics those that the text announces?
+"""``-verify-diagnostics``: compares diagnostics with those expected in the text.
 
-A comment ``// expected-error {{text}}`` says that an error holding that text
-is emitted for its line; ``@+1``, ``@-2``, ``@above`` and ``@below`` mean other
-lines, ``@unknown`` a diagnostic without a place. ``expected-error-re`` holds
-regular expressions between inner braces.
+A comment ``// expected-error {{text}}`` expects an error with that text for its
+line; ``@+1``, ``@-2``, ``@above`` and ``@below`` mean other lines, ``@unknown`` a
+diagnostic without a location. ``expected-error-re`` has regular expressions
+between inner braces.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class _Expected:
 
 
 def check_expected(text: str, diagnostics: Iterable[Diagnostic]) -> list[str]:
-    """What was announced and did not come, and what came unannounced.
+    """Return the differences between expected and emitted diagnostics.
 
     Args:
         text: The text, with its comments.
-        diagnostics: What was emitted; notes count by themselves.
+        diagnostics: The emitted diagnostics; notes count separately.
 
     Returns:
-        A line for each difference; none if all is as announced.
+        One line per difference; none if all expectations are met.
     """
     expected = _announced(text)
     wrong = []
@@ -80,7 +80,7 @@ def check_expected(text: str, diagnostics: Iterable[Diagnostic]) -> list[str]:
 
 
 def line_of(location: Location) -> int | None:
-    """The line of the first place in a file that a location holds."""
+    """Return the line of the first file location inside a location, or None."""
     if isinstance(location, FileLoc):
         return location.line
     if isinstance(location, NameLoc):
@@ -93,10 +93,10 @@ def line_of(location: Location) -> int | None:
 
 
 def _announced(text: str) -> list[_Expected]:
-    """The announcements.
+    """Return the expected diagnostics.
 
-    ``@below`` and ``@above`` mean the next and the last line that announces
-    nothing itself.
+    ``@below`` and ``@above`` mean the next and the previous line without an
+    expectation of its own.
     """
     found: list[_Expected] = []
     below: list[_Expected] = []
@@ -126,6 +126,6 @@ def _announced(text: str) -> list[_Expected]:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern of literal text with ``{{regular expressions}}`` in it."""
+    """Return the pattern of a literal text with ``{{regular expressions}}`` in it."""
     parts = re.split(r"\{\{(.*?)\}\}", text)
     return re.compile("".join(f"({p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))

@@ -1,4 +1,4 @@
-"""``emu sdy explain``: why values are sharded as they are."""
+"""``emu sdy explain``: explains the shardings of values."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def run_explain(
 
     Args:
         file: MLIR text; "-" is standard input.
-        values: The values to explain; none: a line for each value.
-        function: In which function the values are.
-        html: Where to write the page; None: nowhere.
-        passes: A pipeline instead of ``sdy-propagation-pipeline``.
-        stdout: Where explanations go. Default: standard output.
-        stderr: Where diagnostics go. Default: standard error.
+        values: The values to explain; if empty, print one line per value.
+        function: Name of the function of the values. Default: see ``Explanation.value``.
+        html: File for the HTML page. Default: no page.
+        passes: A pipeline as text. Default: ``sdy-propagation-pipeline``.
+        stdout: Stream for explanations. Default: standard output.
+        stderr: Stream for diagnostics. Default: standard error.
 
     Returns:
-        0 when all went well, 1 when the module or a pass failed, 2 for a file
-        that cannot be read, or a value or pass that is not there.
+        0 on success, 1 if the module or a pass failed, 2 for a file that cannot be
+        read, or an unknown value or pass.
     """
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     try:

@@ -1,4 +1,4 @@
-"""Files that command lines name: read and written, or an error that names them."""
+"""Access to files named on a command line, with errors that name them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["open_to_write", "read_text"]
 
 
 def read_text(file: str) -> str:
-    """The text of a file; of standard input if it is "-".
+    """Return the text of a file, or of standard input for "-".
 
     Raises:
-        OSError: It cannot be read, or is not UTF-8.
+        OSError: The file cannot be read, or is not UTF-8.
     """
     try:
         if file == "-":
@@ -29,10 +29,10 @@ def read_text(file: str) -> str:
 
 
 def open_to_write(file: str) -> TextIO:
-    """A file to write text to.
+    """Open a file for writing text.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     try:
         return open(file, "w", encoding="utf-8")

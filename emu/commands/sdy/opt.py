@@ -1,4 +1,4 @@
-"""``emu sdy opt``: read modules, run passes, print modules."""
+"""``emu sdy opt``: reads modules, runs passes, prints modules."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def run_opt(
     """Run the command.
 
     Args:
-        arguments: The command line behind ``emu sdy opt``.
-        stdout: Where modules go. Default: standard output.
-        stderr: Where diagnostics go. Default: standard error.
+        arguments: The command line after ``emu sdy opt``.
+        stdout: Stream for modules. Default: standard output.
+        stderr: Stream for diagnostics. Default: standard error.
 
     Returns:
-        0 when all went well, 1 when a module, a pass or an announced
-        diagnostic failed, 2 for a wrong command line or an unreadable file.
+        0 on success, 1 if a module, a pass or an expected diagnostic failed, 2 for an
+        invalid command line or an unreadable file.
     """
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     try:
@@ -53,16 +53,16 @@ def run_opt(
 def _run(text: str, options: OptArguments, out: TextIO, err: TextIO) -> int:
     parts = split(text) if options.split_input_file else [text]
     failed = False
-    said: set[str] = set()
+    warned: set[str] = set()
     for number, part in enumerate(parts):
         if number:
             out.write("// -----\n")
-        failed |= not _run_part(part, options, said, out, err)
+        failed |= not _run_part(part, options, warned, out, err)
     return int(failed)
 
 
 def split(text: str) -> list[str]:
-    """The parts between marker lines, each at the lines it has in the whole."""
+    """Return the parts between marker lines, each padded so that its line numbers stay."""
     parts = []
     start = 0
     for end in [*(m.span() for m in _MARKER.finditer(text)), (len(text), 0)]:
@@ -71,8 +71,8 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def _run_part(text: str, options: OptArguments, said: set[str], out: TextIO, err: TextIO) -> bool:
-    session = Session(Diagnostics(said), verify_each=options.verify_each)
+def _run_part(text: str, options: OptArguments, warned: set[str], out: TextIO, err: TextIO) -> bool:
+    session = Session(Diagnostics(warned), verify_each=options.verify_each)
     emitted = session.diagnostics.emitted
     fine = True
     try:

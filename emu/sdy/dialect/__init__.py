@@ -2,6 +2,8 @@
 
 Importing the package registers the dialects of sharded programs; the parser imports them before it
 reads a text.
+
+Internal: names may change in any release.
 """
 
 from emu.mlir.registry import register_dialects

@@ -1,16 +1,16 @@
-"""The algebra of axes and sub-axes.
+"""Algebra of axes and sub-axes.
 
 A device's coordinate along an axis of size n is a number below n. Cutting the
 axis into factors ``k1 * k2 * … = n`` writes that number with mixed-radix
 digits, the first being the major one; the sub-axis ``"x":(m)k`` is the digit of
-radix ``k`` behind digits that take ``m`` values together. So two references to
+radix ``k`` after digits that take ``m`` values together. So two references to
 one axis relate as the intervals ``[m, m * k)`` relate, on a logarithmic scale:
-the full axis is ``[1, n)``, one contains another if the interval does, and they
-can live side by side if one set of factors has the ends of both, that is if
-each end divides the next one.
+the full axis is ``[1, n)``, one contains another if its interval does, and two
+can coexist if one set of factors has the ends of both, that is if each end
+divides the next one.
 
-All functions take and give `AxisRef` values or sequences of them. Those that
-have no mesh among their arguments work without knowing how large an axis is.
+All functions take and return ``AxisRef`` values or sequences of them. Those
+without a mesh among their arguments need not know the size of an axis.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ __all__ = [
     "is_prefix",
     "is_strict_prefix",
     "is_strict_prefix_of_list",
-    "is_strict_suffix",
     "is_suffix",
     "list_key",
     "lists_overlap",
@@ -50,7 +49,6 @@ __all__ = [
     "replica_groups",
     "sort_and_merge",
     "sort_key",
-    "strictly_contains",
     "sub_axis",
     "suffix_without_overlap",
     "total_size",
@@ -62,17 +60,17 @@ __all__ = [
 
 
 def sub_axis(name: str, pre_size: int, size: int) -> AxisRef:
-    """``"name":(pre_size)size``."""
+    """Return the sub-axis ``"name":(pre_size)size``."""
     return AxisRef(name, SubAxisInfo(pre_size, size))
 
 
 def pre_size(axis: AxisRef) -> int:
-    """The pre-size of a sub-axis; 1 for a full axis."""
+    """Return the pre-size of a sub-axis; 1 for a full axis."""
     return 1 if axis.sub_axis is None else axis.sub_axis.pre_size
 
 
 def next_pre_size(axis: AxisRef, mesh: Mesh) -> int:
-    """The pre-size of what follows a sub-axis; the size of a full axis."""
+    """Return the pre-size of the sub-axis that follows; the size of a full axis."""
     sub = axis.sub_axis
     return mesh.axis_size(axis.name) if sub is None else sub.pre_size * sub.size
 
@@ -81,9 +79,9 @@ def next_pre_size(axis: AxisRef, mesh: Mesh) -> int:
 
 
 def axis_key(axis: AxisRef) -> tuple[str, int, float]:
-    """Sort key by name, then by pre-size, then by size.
+    """Return a sort key by name, then by pre-size, then by size.
 
-    The full axis comes behind its sub-axes of pre-size 1 and before the others.
+    The full axis comes after its sub-axes of pre-size 1 and before the others.
     """
     sub = axis.sub_axis
     if sub is None:
@@ -92,7 +90,7 @@ def axis_key(axis: AxisRef) -> tuple[str, int, float]:
 
 
 def sort_key(mesh: Mesh) -> Callable[[AxisRef], tuple[int, int, float]]:
-    """A sort key by the mesh's order of axes, then as `axis_key`."""
+    """Return a sort key function: the mesh's order of axes, then as ``axis_key``."""
     places = {axis.name: place for place, axis in enumerate(mesh.axes)}
 
     def key(axis: AxisRef) -> tuple[int, int, float]:
@@ -105,7 +103,7 @@ def sort_key(mesh: Mesh) -> Callable[[AxisRef], tuple[int, int, float]]:
 
 
 def list_key(axes: Sequence[AxisRef]) -> tuple[int, list[tuple[str, int, float]]]:
-    """Sort key of lists of axes: shorter ones first, then axis by axis."""
+    """Return a sort key of a list of axes: shorter lists first, then axis by axis."""
     return (len(axes), [axis_key(axis) for axis in axes])
 
 
@@ -113,7 +111,7 @@ def list_key(axes: Sequence[AxisRef]) -> tuple[int, list[tuple[str, int, float]]
 
 
 def contains(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether ``other`` is ``axis`` or what splitting it may give."""
+    """Return whether ``other`` is ``axis`` or a part of it."""
     if axis.name != other.name:
         return False
     a, b = axis.sub_axis, other.sub_axis
@@ -124,33 +122,23 @@ def contains(axis: AxisRef, other: AxisRef) -> bool:
     return a.pre_size <= b.pre_size and a.pre_size * a.size >= b.pre_size * b.size
 
 
-def strictly_contains(axis: AxisRef, other: AxisRef) -> bool:
-    """`contains`, and they are not equal."""
-    return axis != other and contains(axis, other)
-
-
 def is_prefix(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether ``axis`` is ``other`` or the major part of a split of it."""
+    """Return whether ``axis`` is ``other`` or the major part of a split of it."""
     return contains(other, axis) and pre_size(axis) == pre_size(other)
 
 
 def is_strict_prefix(axis: AxisRef, other: AxisRef) -> bool:
-    """`is_prefix`, and they are not equal."""
+    """Return whether ``axis`` is the major part of a split of ``other``, and not all of it."""
     return axis != other and is_prefix(axis, other)
 
 
 def is_suffix(axis: AxisRef, other: AxisRef, mesh: Mesh) -> bool:
-    """Whether ``axis`` is ``other`` or the minor part of a split of it."""
+    """Return whether ``axis`` is ``other`` or the minor part of a split of it."""
     return contains(other, axis) and next_pre_size(axis, mesh) == next_pre_size(other, mesh)
 
 
-def is_strict_suffix(axis: AxisRef, other: AxisRef, mesh: Mesh) -> bool:
-    """`is_suffix`, and they are not equal."""
-    return axis != other and is_suffix(axis, other, mesh)
-
-
 def overlaps(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether they are of one axis and share a part of it."""
+    """Return whether both refer to the same axis and share a part of it."""
     if axis.name != other.name:
         return False
     a, b = axis.sub_axis, other.sub_axis
@@ -160,7 +148,7 @@ def overlaps(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def _intervals_fit(a: SubAxisInfo, b: SubAxisInfo) -> bool:
-    """Whether one split of the axis has the ends of both sub-axes."""
+    """Return whether some split of the axis has the ends of both sub-axes."""
     low, high = sorted((a.pre_size, b.pre_size))
     low_end, high_end = sorted((a.next_pre_size, b.next_pre_size))
     if low_end > high:
@@ -169,10 +157,10 @@ def _intervals_fit(a: SubAxisInfo, b: SubAxisInfo) -> bool:
 
 
 def can_coexist(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether one split of the mesh has both.
+    """Return whether some split of the mesh has both.
 
-    If they overlap, what they share and what is left over must be (sub-)axes;
-    otherwise what lies between them must be one.
+    If they overlap, the shared part and the rest must be (sub-)axes; otherwise
+    the part between them must be one.
     """
     if axis.name != other.name:
         return True
@@ -181,7 +169,7 @@ def can_coexist(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
-    """The part that both have; None if there is none or they cannot coexist."""
+    """Return the shared part; None if there is none or they cannot coexist."""
     if axis.name != other.name:
         return None
     a, b = axis.sub_axis, other.sub_axis
@@ -196,7 +184,7 @@ def overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
 
 
 def prefix_without_overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
-    """The largest prefix of ``axis`` that shares nothing with ``other``.
+    """Return the largest prefix of ``axis`` that shares nothing with ``other``.
 
     None if there is no such prefix or they cannot coexist.
     """
@@ -211,7 +199,7 @@ def prefix_without_overlap(axis: AxisRef, other: AxisRef) -> AxisRef | None:
 
 
 def suffix_without_overlap(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef | None:
-    """The largest suffix of ``axis`` that shares nothing with ``other``.
+    """Return the largest suffix of ``axis`` that shares nothing with ``other``.
 
     None if there is no such suffix or they cannot coexist.
     """
@@ -226,7 +214,7 @@ def suffix_without_overlap(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef
 
 
 def greatest_common_prefix(axis: AxisRef, other: AxisRef) -> AxisRef | None:
-    """The shorter one where it is a prefix of the other, else None."""
+    """Return the shorter one where it is a prefix of the other, else None."""
     if not can_coexist(axis, other):
         return None
     if is_prefix(axis, other):
@@ -237,7 +225,7 @@ def greatest_common_prefix(axis: AxisRef, other: AxisRef) -> AxisRef | None:
 
 
 def can_merge(axis: AxisRef, other: AxisRef) -> bool:
-    """Whether ``other`` is the sub-axis that follows the sub-axis ``axis``."""
+    """Return whether ``other`` is the sub-axis that follows the sub-axis ``axis``."""
     a, b = axis.sub_axis, other.sub_axis
     if a is None or b is None or axis.name != other.name:
         return False
@@ -245,7 +233,7 @@ def can_merge(axis: AxisRef, other: AxisRef) -> bool:
 
 
 def merge(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef:
-    """What consecutive sub-axes (see `can_merge`) are together."""
+    """Return the sub-axis that two consecutive ones (see ``can_merge``) make together."""
     a, b = axis.sub_axis, other.sub_axis
     if a is None or b is None or not can_merge(axis, other):
         raise ValueError(f"{axis} and {other} are not consecutive sub-axes")
@@ -259,7 +247,7 @@ def merge(axis: AxisRef, other: AxisRef, mesh: Mesh) -> AxisRef:
 
 
 def total_size(axes: Iterable[AxisRef], mesh: Mesh) -> int:
-    """The product of the sizes."""
+    """Return the product of the sizes."""
     size = 1
     for axis in axes:
         size *= axis.size(mesh)
@@ -267,12 +255,12 @@ def total_size(axes: Iterable[AxisRef], mesh: Mesh) -> int:
 
 
 def expanded_size(axes: Iterable[AxisRef], prefix: Iterable[AxisRef], mesh: Mesh) -> int:
-    """The product of the sizes behind a prefix of the list."""
+    """Return the product of the sizes after a prefix of the list."""
     return total_size(axes, mesh) // total_size(prefix, mesh)
 
 
 def add_or_merge(axes: list[AxisRef], axis: AxisRef, mesh: Mesh) -> None:
-    """Append in place; merge with the last one where they are consecutive."""
+    """Append an axis in place, merged with the last one if they are consecutive."""
     if axes and can_merge(axes[-1], axis):
         axes[-1] = merge(axes[-1], axis, mesh)
     else:
@@ -280,7 +268,7 @@ def add_or_merge(axes: list[AxisRef], axis: AxisRef, mesh: Mesh) -> None:
 
 
 def sort_and_merge(axes: Iterable[AxisRef], mesh: Mesh) -> list[AxisRef]:
-    """In the mesh's order, consecutive sub-axes merged; none may overlap."""
+    """Return the axes in the mesh's order, consecutive sub-axes merged; none may overlap."""
     merged: list[AxisRef] = []
     for axis in sorted(axes, key=sort_key(mesh)):
         add_or_merge(merged, axis, mesh)
@@ -288,12 +276,12 @@ def sort_and_merge(axes: Iterable[AxisRef], mesh: Mesh) -> list[AxisRef]:
 
 
 def lists_overlap(axes: Iterable[AxisRef], others: Sequence[AxisRef]) -> bool:
-    """Whether any of ``axes`` overlaps any of ``others``."""
+    """Return whether any of ``axes`` overlaps any of ``others``."""
     return any(overlaps(axis, other) for axis in axes for other in others)
 
 
 def first_overlapping(axis: AxisRef, ordered: Sequence[AxisRef]) -> int | None:
-    """Index of the first axis of an ordered list that overlaps, or None."""
+    """Return the index of the first axis of an ordered list that overlaps ``axis``, or None."""
     for index, other in enumerate(ordered):
         if overlaps(axis, other):
             return index
@@ -301,19 +289,19 @@ def first_overlapping(axis: AxisRef, ordered: Sequence[AxisRef]) -> int | None:
 
 
 def prefix_without_overlap_of_list(axis: AxisRef, others: Iterable[AxisRef]) -> AxisRef | None:
-    """The largest prefix of ``axis`` that overlaps none of ``others``."""
+    """Return the largest prefix of ``axis`` that overlaps none of ``others``."""
     prefix: AxisRef | None = axis
     for other in others:
-        # The common case, other axes altogether, costs one comparison.
+        # In the common case, different axes, this costs one comparison.
         if other.name == axis.name and prefix is not None:
             prefix = prefix_without_overlap(prefix, other)
     return prefix
 
 
 def truncate_by_overlaps(axes: Sequence[AxisRef], others: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
-    """The largest prefix of the list that overlaps none of ``others``.
+    """Return the largest prefix of the list that overlaps none of ``others``.
 
-    The axis at which it is cut may leave a prefix of its own behind.
+    A prefix of the first axis that overlaps may be part of the result.
     """
     for index, axis in enumerate(axes):
         prefix = prefix_without_overlap_of_list(axis, others)
@@ -327,7 +315,7 @@ def truncate_by_overlaps(axes: Sequence[AxisRef], others: Sequence[AxisRef]) -> 
 def common_prefix_of_lists(
     axes: Iterable[AxisRef], others: Iterable[AxisRef]
 ) -> tuple[AxisRef, ...]:
-    """The greatest list that is a prefix of both; its last axis may be a part."""
+    """Return the longest list that is a prefix of both; its last axis may be a part of theirs."""
     common: list[AxisRef] = []
     for axis, other in zip(axes, others, strict=False):
         if axis == other:
@@ -341,7 +329,7 @@ def common_prefix_of_lists(
 
 
 def is_strict_prefix_of_list(axes: Sequence[AxisRef], others: Sequence[AxisRef]) -> bool:
-    """Whether a list is a prefix of another and not equal to it.
+    """Return whether a list is a prefix of another and not equal to it.
 
     All but the last axis must be equal; the last may be a prefix of its
     counterpart.
@@ -359,9 +347,9 @@ def is_strict_prefix_of_list(axes: Sequence[AxisRef], others: Sequence[AxisRef])
 def axis_set_difference(
     axes: Sequence[AxisRef], others: Sequence[AxisRef], mesh: Mesh
 ) -> list[AxisRef]:
-    """What of ``axes`` is in none of ``others``, in the order of ``axes``.
+    """Return the parts of ``axes`` that are in none of ``others``, in the order of ``axes``.
 
-    An axis that overlaps is cut, and both ends stay.
+    An axis that overlaps is split, and the parts before and after the overlap stay.
     """
     if tuple(axes) == tuple(others):
         return []
@@ -385,11 +373,11 @@ def axis_set_difference(
 
 
 def ordered_axes(of: TensorSharding | Iterable[AxisRef], mesh: Mesh) -> list[AxisRef]:
-    """All axes of the mesh, cut wherever one of the given axes begins or ends.
+    """Return all axes of the mesh, split wherever one of the given axes begins or ends.
 
     Args:
-        of: Axes, or a sharding, of which the dimensions' and the unreduced
-            axes count, the replicated ones do not.
+        of: Axes, or a sharding, of which the axes of the dimensions and the
+            unreduced axes count, but not the replicated ones.
         mesh: The mesh, whose order of axes is kept.
     """
     if isinstance(of, TensorSharding):
@@ -412,12 +400,12 @@ def ordered_axes(of: TensorSharding | Iterable[AxisRef], mesh: Mesh) -> list[Axi
 
 
 def replica_groups(reduction_axes: Sequence[AxisRef], mesh: Mesh) -> list[list[int]]:
-    """The groups of devices that differ only along the given axes.
+    """Return the groups of devices that differ only along the given axes.
 
     Args:
-        reduction_axes: The axes, which may not overlap; devices of a group are
+        reduction_axes: The axes, which must not overlap; devices of a group are
             ordered by their coordinates along them, the first axis being major.
-        mesh: The mesh; a device is the id in ``device_ids``, or its number.
+        mesh: The mesh; a device is its id in ``device_ids``, or its position.
     """
     pieces = ordered_axes(reduction_axes, mesh)
     sizes = [axis.size(mesh) for axis in pieces]

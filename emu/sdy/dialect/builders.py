@@ -1,10 +1,10 @@
-"""Making the dialect's operations. Each is in no block yet."""
+"""Builders of the dialect's operations, which are not yet in a block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, StringAttr
+from emu.mlir.attributes import Attribute, StringAttr
 from emu.mlir.diagnostics import UNKNOWN, Location
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.types import IntegerType, Type
@@ -16,7 +16,6 @@ from emu.sdy.dialect.attributes import (
     ListOfAxisRefLists,
     ManualAxes,
     Mesh,
-    PropagationDirection,
     TensorSharding,
     TensorShardingPerValue,
 )
@@ -27,20 +26,13 @@ __all__ = [
     "make_all_slice",
     "make_all_to_all",
     "make_collective_permute",
-    "make_constant",
-    "make_data_flow_edge",
-    "make_func_data_flow_edge",
     "make_manual_computation",
     "make_mesh",
-    "make_named_computation",
-    "make_propagation_barrier",
     "make_reduce_scatter",
     "make_replicated_to_unreduced",
     "make_reshard",
     "make_return",
     "make_sharded_to_unreduced",
-    "make_sharding_constraint",
-    "make_sharding_group",
 ]
 
 _I32 = IntegerType(32)
@@ -56,60 +48,19 @@ def _identity(
 
 
 def make_mesh(name: str, mesh: Mesh, location: Location = UNKNOWN) -> Operation:
-    """``sdy.mesh @name = <…>``."""
+    """Return ``sdy.mesh @name = <…>``."""
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "mesh": mesh}
     return Operation("sdy.mesh", properties=properties, location=location)
 
 
-def make_sharding_constraint(
-    value: Value, sharding: TensorSharding, location: Location = UNKNOWN
-) -> Operation:
-    """``sdy.sharding_constraint %value <…>``."""
-    return _identity("sdy.sharding_constraint", value, location, {"sharding": sharding})
-
-
 def make_reshard(value: Value, sharding: TensorSharding, location: Location = UNKNOWN) -> Operation:
-    """``sdy.reshard %value <…>``."""
+    """Return ``sdy.reshard %value <…>``."""
     return _identity("sdy.reshard", value, location, {"sharding": sharding})
 
 
 def make_return(values: Iterable[Value], location: Location = UNKNOWN) -> Operation:
-    """``sdy.return %values``."""
+    """Return ``sdy.return %values``."""
     return Operation("sdy.return", values, location=location)
-
-
-def make_sharding_group(value: Value, group_id: int, location: Location = UNKNOWN) -> Operation:
-    """``sdy.sharding_group %value group_id=…``."""
-    properties: dict[str, Attribute] = {"group_id": IntegerAttr(group_id, _I64)}
-    return Operation("sdy.sharding_group", [value], properties=properties, location=location)
-
-
-def make_constant(value: DenseElementsAttr, location: Location = UNKNOWN) -> Operation:
-    """``sdy.constant dense<…>``."""
-    return Operation(
-        "sdy.constant", (), [value.type], properties={"value": value}, location=location
-    )
-
-
-def make_data_flow_edge(
-    value: Value, sharding: TensorSharding | None = None, location: Location = UNKNOWN
-) -> Operation:
-    """``sdy.data_flow_edge %value sharding=…``."""
-    properties: dict[str, Attribute] = {} if sharding is None else {"sharding": sharding}
-    return _identity("sdy.data_flow_edge", value, location, properties)
-
-
-def make_func_data_flow_edge(value: Value, location: Location = UNKNOWN) -> Operation:
-    """``sdy.func_data_flow_edge %value``."""
-    return _identity("sdy.func_data_flow_edge", value, location, {})
-
-
-def make_propagation_barrier(
-    value: Value, direction: PropagationDirection, location: Location = UNKNOWN
-) -> Operation:
-    """``sdy.propagation_barrier %value allowed_direction=…``."""
-    properties: dict[str, Attribute] = {"allowed_direction": IntegerAttr(int(direction), _I32)}
-    return _identity("sdy.propagation_barrier", value, location, properties)
 
 
 def _body(region: Region | Block | None) -> Region:
@@ -127,7 +78,7 @@ def make_manual_computation(
     body: Region | Block | None = None,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.manual_computation(%operands) …``; the body is empty unless given."""
+    """Return ``sdy.manual_computation(%operands) …``; the body is empty by default."""
     return Operation(
         "sdy.manual_computation",
         operands,
@@ -137,31 +88,6 @@ def make_manual_computation(
             "out_shardings": TensorShardingPerValue(tuple(out_shardings)),
             "manual_axes": ManualAxes(tuple(manual_axes)),
         },
-        regions=[_body(body)],
-        location=location,
-    )
-
-
-def make_named_computation(
-    name: str,
-    operands: Sequence[Value],
-    result_types: Iterable[Type],
-    in_shardings: TensorShardingPerValue | None = None,
-    out_shardings: TensorShardingPerValue | None = None,
-    body: Region | Block | None = None,
-    location: Location = UNKNOWN,
-) -> Operation:
-    """``sdy.named_computation<"name">(%operands) …``; as above."""
-    properties: dict[str, Attribute] = {"name": StringAttr(name)}
-    if in_shardings is not None:
-        properties["in_shardings"] = in_shardings
-    if out_shardings is not None:
-        properties["out_shardings"] = out_shardings
-    return Operation(
-        "sdy.named_computation",
-        operands,
-        result_types,
-        properties=properties,
         regions=[_body(body)],
         location=location,
     )
@@ -180,7 +106,7 @@ def make_all_gather(
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.all_gather [{…}, …] %value out_sharding=…``."""
+    """Return ``sdy.all_gather [{…}, …] %value out_sharding=…``."""
     properties = {"gathering_axes": _lists(gathering_axes), "out_sharding": out_sharding}
     return _identity("sdy.all_gather", value, location, properties)
 
@@ -191,7 +117,7 @@ def make_all_slice(
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.all_slice [{…}, …] %value out_sharding=…``."""
+    """Return ``sdy.all_slice [{…}, …] %value out_sharding=…``."""
     properties = {"slicing_axes": _lists(slicing_axes), "out_sharding": out_sharding}
     return _identity("sdy.all_slice", value, location, properties)
 
@@ -202,7 +128,7 @@ def make_all_to_all(
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.all_to_all [{…}: 0->1, …] %value out_sharding=…``."""
+    """Return ``sdy.all_to_all [{…}: 0->1, …] %value out_sharding=…``."""
     properties = {"params": AllToAllParamList(tuple(params)), "out_sharding": out_sharding}
     return _identity("sdy.all_to_all", value, location, properties)
 
@@ -210,7 +136,7 @@ def make_all_to_all(
 def make_collective_permute(
     value: Value, out_sharding: TensorSharding, location: Location = UNKNOWN
 ) -> Operation:
-    """``sdy.collective_permute %value out_sharding=…``."""
+    """Return ``sdy.collective_permute %value out_sharding=…``."""
     return _identity("sdy.collective_permute", value, location, {"out_sharding": out_sharding})
 
 
@@ -220,7 +146,7 @@ def make_all_reduce(
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.all_reduce {…} %value out_sharding=…``."""
+    """Return ``sdy.all_reduce {…} %value out_sharding=…``."""
     axes = AxisRefList(tuple(reduction_axes))
     properties = {"reduction_axes": axes, "out_sharding": out_sharding}
     return _identity("sdy.all_reduce", value, location, properties)
@@ -232,7 +158,7 @@ def make_reduce_scatter(
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.reduce_scatter [{…}, …] %value out_sharding=…``."""
+    """Return ``sdy.reduce_scatter [{…}, …] %value out_sharding=…``."""
     axes = _lists(reduce_scatter_axes)
     properties = {"reduce_scatter_axes": axes, "out_sharding": out_sharding}
     return _identity("sdy.reduce_scatter", value, location, properties)
@@ -241,7 +167,7 @@ def make_reduce_scatter(
 def make_sharded_to_unreduced(
     value: Value, axes: AxesPerDim, out_sharding: TensorSharding, location: Location = UNKNOWN
 ) -> Operation:
-    """``sdy.sharded_to_unreduced [{…}, …] %value out_sharding=…``."""
+    """Return ``sdy.sharded_to_unreduced [{…}, …] %value out_sharding=…``."""
     properties = {"axes": _lists(axes), "out_sharding": out_sharding}
     return _identity("sdy.sharded_to_unreduced", value, location, properties)
 
@@ -252,6 +178,6 @@ def make_replicated_to_unreduced(
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """``sdy.replicated_to_unreduced {…} %value out_sharding=…``."""
+    """Return ``sdy.replicated_to_unreduced {…} %value out_sharding=…``."""
     properties = {"axes": AxisRefList(tuple(axes)), "out_sharding": out_sharding}
     return _identity("sdy.replicated_to_unreduced", value, location, properties)

@@ -1,7 +1,7 @@
-"""Rewrites that make a program simpler and leave what it computes as it is.
+"""Canonicalization patterns: rewrites that simplify a program without changing its results.
 
-Two groups of them have a label, by which a pipeline can ask for these only:
-`RESHARD` and `COLLECTIVE`. The rest is tried only when all are asked for.
+Two groups of them have a label by which a pipeline can select them:
+``RESHARD`` and ``COLLECTIVE``. The others apply only when no label is selected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COLLECTIVE = "sdy-collective"
 
 
 def _operand(op: Operation, name: str) -> Operation | None:
-    """What defines the operand, if it is an operation of that name."""
+    """Return the operation that defines the operand if it has that name, else None."""
     definer = op.operands[0].defining_op
     return definer if definer is not None and definer.name == name else None
 
@@ -65,7 +65,7 @@ def _out_sharding(op: Operation) -> TensorSharding:
 
 
 def _both(op: Operation, inner: Operation) -> Location:
-    """Where an operation that stands for two is from."""
+    """Return the location of an operation that replaces two."""
     return fused([op.location, inner.location])
 
 
@@ -76,11 +76,11 @@ def _nothing_to_do(axes: str) -> Rewrite:
     """Replace a collective without axes by its operand."""
 
     def apply(op: Operation, rewriter: Rewriter) -> bool:
-        held = op.properties[axes]
-        if isinstance(held, AxisRefList):
-            some = bool(held.axes)
+        stored = op.properties[axes]
+        if isinstance(stored, AxisRefList):
+            some = bool(stored.axes)
         else:
-            some = any(cast(ListOfAxisRefLists, held).lists)
+            some = any(cast(ListOfAxisRefLists, stored).lists)
         if some:
             return False
         rewriter.replace(op, op.operands)
@@ -134,7 +134,7 @@ def _reduce_of_replicated_to_unreduced(op: Operation, rewriter: Rewriter) -> boo
 
 
 def _reduce_of_sharded_to_unreduced(op: Operation, rewriter: Rewriter) -> bool:
-    """Adding up what was only declared to be parts is gathering."""
+    """Replace by all_gather: the parts that are summed were only declared to be parts."""
     inner = _operand(op, "sdy.sharded_to_unreduced")
     if inner is None:
         return False
@@ -149,7 +149,7 @@ def _reduce_of_sharded_to_unreduced(op: Operation, rewriter: Rewriter) -> bool:
 
 
 def _all_to_all_of_all_to_all(op: Operation, rewriter: Rewriter) -> bool:
-    """Two that touch no dimension both are one."""
+    """Join two all_to_all that have no dimension in common."""
     inner = _operand(op, "sdy.all_to_all")
     if inner is None or not inner.result.has_one_use:
         return False
@@ -170,11 +170,11 @@ def _all_to_all_of_all_to_all(op: Operation, rewriter: Rewriter) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Scatter:
-    """A reduce_scatter in place of an all_reduce and all_slices of it.
+    """A reduce_scatter that replaces an all_reduce and the all_slices of its result.
 
     Attributes:
-        axes: Its axes, by dimension.
-        left: Those that are still to be sliced along, by dimension.
+        axes: Its axes, per dimension.
+        left: Axes still to be sliced along, per dimension.
         out_sharding: The sharding of its result.
     """
 
@@ -186,9 +186,9 @@ class _Scatter:
 def _split_axes(
     per_dim: Sequence[Sequence[AxisRef]], reduced: Collection[AxisRef]
 ) -> tuple[list[tuple[AxisRef, ...]], list[tuple[AxisRef, ...]]] | None:
-    """Per dimension the longest prefix that is reduced along, and the rest.
+    """Return, per dimension, the longest prefix of axes that are reduced along, and the rest.
 
-    None unless all axes that are reduced along are in a prefix.
+    None unless every axis that is reduced along is in a prefix.
     """
     unclaimed = set(reduced)
     scattered: list[tuple[AxisRef, ...]] = []
@@ -225,7 +225,7 @@ def _scatter(reduce: Operation, slice_: Operation) -> _Scatter | None:
 
 
 def _slice_of_reduce(op: Operation, rewriter: Rewriter) -> bool:
-    """If all users slice alike, and the axes of the reduction are among theirs."""
+    """Replace by reduce_scatter if all users slice alike, along the axes of the reduction."""
     reduce = _operand(op, "sdy.all_reduce")
     if reduce is None:
         return False
@@ -256,7 +256,7 @@ def _slice_of_reduce(op: Operation, rewriter: Rewriter) -> bool:
 
 
 def _unused_inputs(op: Operation, rewriter: Rewriter) -> bool:
-    """Drop the arguments that the body does not use, with their operands."""
+    """Drop arguments that the body does not use, together with their operands."""
     arguments = op.body().arguments
     unused = [argument.index for argument in arguments if not argument.has_uses]
     if not unused:
@@ -272,7 +272,7 @@ def _unused_inputs(op: Operation, rewriter: Rewriter) -> bool:
 
 
 def _redundant_manual_computation(op: Operation, rewriter: Rewriter) -> bool:
-    """Inline it where its manual axes have size 1; erase it where it is empty."""
+    """Inline a computation whose manual axes have size 1; erase an empty one."""
     shardings = [
         sharding
         for name in ("in_shardings", "out_shardings")
@@ -298,7 +298,7 @@ def _redundant_manual_computation(op: Operation, rewriter: Rewriter) -> bool:
 
 
 def _case_of_constant(op: Operation, rewriter: Rewriter) -> bool:
-    """Take the branch, if the index is a constant that has one."""
+    """Inline the branch that a constant index selects."""
     definer = op.operands[0].defining_op
     value = definer.properties.get("value") if definer is not None else None
     if definer is None or not definition(definer.name).constant:
@@ -328,7 +328,10 @@ class _Labelled:
 
 
 def _labelled() -> list[_Labelled]:
-    """In the order in which equals are tried; two operations matched weigh two."""
+    """Return the patterns in the order in which those of equal benefit are tried.
+
+    A pattern that matches two operations has benefit 2, as in Shardy.
+    """
 
     def collective(name: str, apply: Rewrite, benefit: int = 1) -> _Labelled:
         return _Labelled(Pattern(apply, f"sdy.{name}", benefit), COLLECTIVE)
@@ -356,11 +359,11 @@ def _labelled() -> list[_Labelled]:
 def canonicalization_patterns(
     enabled: Collection[str] = (), disabled: Collection[str] = ()
 ) -> PatternSet:
-    """The patterns, all of them or those of some labels.
+    """Return the patterns, all of them or those with certain labels.
 
     Args:
-        enabled: Labels; if there are any, only patterns that have one of them.
-        disabled: Labels; no patterns that have one of them.
+        enabled: If not empty, only patterns with one of these labels are returned.
+        disabled: Patterns with one of these labels are left out.
     """
     return PatternSet(
         each.pattern

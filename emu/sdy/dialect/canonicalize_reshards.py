@@ -1,9 +1,9 @@
-"""A reshard that an earlier one has done already is not done again.
+"""Reuse of a reshard's result in place of a later, equal reshard.
 
-The values that two reshards start from need not be the same one, as long as
-both come from one *root* by reshapes and transposes, which move nothing between
-devices. The earlier reshard must come from the root by reshapes alone and cut
-the data in the same places. Then its result, reshaped to the root's type, goes
+The operands of the two reshards need not be the same value, as long as both
+come from one *root* by reshapes and transposes, which move nothing between
+devices. The earlier reshard must come from the root by reshapes alone and shard
+the data at the same places. Then its result, reshaped to the root's type, goes
 through copies of the reshapes and transposes of the later one.
 """
 
@@ -26,7 +26,7 @@ _TRANSPOSE = "stablehlo.transpose"
 
 
 def equal_reshard(op: Operation, rewriter: Rewriter) -> bool:
-    """Use the result of an earlier reshard that does the same."""
+    """Replace a reshard by the result of an earlier one that does the same."""
     start = op.operands[0]
     root = _root(start)
     wanted = _sharding_at_root(cast(TensorSharding, op.properties["sharding"]), start)
@@ -45,7 +45,7 @@ def _moves_nothing(op: Operation | None) -> bool:
 
 
 def _root(value: Value) -> Value:
-    """What a value is before reshapes and transposes."""
+    """Return the value that a value is derived from by reshapes and transposes."""
     op = value.defining_op
     while op is not None and _moves_nothing(op):
         value = op.operands[0]
@@ -54,10 +54,10 @@ def _root(value: Value) -> Value:
 
 
 def _sharding_at_root(sharding: TensorSharding, value: Value) -> TensorSharding:
-    """The sharding with its dimensions as they were before the transposes.
+    """Return the sharding with its dimensions as they were before the transposes.
 
-    Reshapes that keep the rank are passed; at one that does not the way ends. A
-    sharding on one device has no dimensions, and is the same anywhere.
+    Reshapes that keep the rank are skipped; the walk ends at one that does not.
+    A sharding on one device has no dimensions and is the same everywhere.
     """
     if not sharding.dims:
         return sharding
@@ -65,6 +65,7 @@ def _sharding_at_root(sharding: TensorSharding, value: Value) -> TensorSharding:
     while op is not None:
         if op.name == _TRANSPOSE:
             order = cast(DenseArrayAttr, op.properties["permutation"]).values
+            # Dimension i of the result was dimension order[i] of the operand.
             dims = list(sharding.dims)
             for dim, source in zip(sharding.dims, order, strict=True):
                 dims[source] = dim
@@ -80,7 +81,7 @@ def _rank(value: Value) -> int:
 
 
 def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value | None:
-    """The result of an earlier reshard of the block that does what is wanted."""
+    """Return the result of an earlier reshard of the block to the wanted sharding, or None."""
     pending, seen = [root], set[Value]()
     while pending:
         value = pending.pop()
@@ -88,12 +89,14 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
             continue
         seen.add(value)
         for user in value.walk_users():
+            # Only reshapes are followed: after a transpose, equal strides would mean
+            # other elements.
             if user is current:
                 continue
             if user.name == "sdy.reshard":
                 sharding = cast(TensorSharding, user.properties["sharding"])
                 if (
-                    _cuts_alike(sharding, user.result.type, wanted, current)
+                    _is_same_split(sharding, user.result.type, wanted, current)
                     and user.parent is current.parent
                     and user.is_before(current)
                 ):
@@ -103,10 +106,10 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
     return None
 
 
-def _cuts_alike(
+def _is_same_split(
     sharding: TensorSharding, type_: Type, wanted: TensorSharding, current: Operation
 ) -> bool:
-    """Whether both cut the elements, taken in row-major order, alike."""
+    """Return whether both shardings split the elements, in row-major order, alike."""
     wanted_type = current.result.type
     if sharding == wanted and type_ == wanted_type:
         return True
@@ -123,25 +126,25 @@ def _cuts_alike(
 
 
 def _strides(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> list[tuple[AxisRef, int]]:
-    """By how many elements the next shard along each axis is away, ascending.
+    """Return each axis with the distance of the next shard along it in elements, ascending.
 
-    Sizes that do not divide are rounded up, so that only shardings that put the
-    same elements on a device compare equal.
+    Sizes that do not divide evenly are rounded up, so that only shardings that put
+    the same elements on a device compare equal.
     """
     strides: list[tuple[AxisRef, int]] = []
-    behind = 1
+    minor_size = 1  # elements per index of the current dimension
     for dim, size in zip(reversed(sharding.dims), reversed(type_.static_shape), strict=True):
         shards = math.prod(axis.size(mesh) for axis in dim.axes)
-        stride = behind * -(-size // shards)
+        stride = minor_size * -(-size // shards)
         for axis in reversed(dim.axes):
             strides.append((axis, stride))
             stride *= axis.size(mesh)
-        behind *= size
+        minor_size *= size
     return sorted(strides, key=lambda entry: entry[1])
 
 
 def _repeat_path(root: Value, value: Value, found: Value, rewriter: Rewriter) -> Value:
-    """What makes ``value`` of ``root``, done again to what was found."""
+    """Apply copies of the operations between ``root`` and ``value`` to ``found``."""
     path: list[Operation] = []
     while value is not root:
         op = cast(Operation, value.defining_op)

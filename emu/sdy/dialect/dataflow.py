@@ -1,10 +1,10 @@
-"""Data-flow edges: values that an operation passes on without touching them.
+"""Data-flow edges: values that an operation passes on unchanged.
 
-An edge of an operation ties *sources* (its operands, or what its blocks
-return) to *targets* (its results, or arguments of its blocks) that are the same
-tensor and so should be sharded alike. One target, which the operation decides,
-is the edge's *owner*; the ``sdy.data_flow_edge`` that import puts behind the
-owner holds the sharding of all targets.
+An edge of an operation ties *sources* (its operands, or the values that its
+blocks return) to *targets* (its results, or arguments of its blocks) that are
+the same tensor and so should be sharded alike. One target, which depends on the
+kind of operation, is the edge's *owner*; the ``sdy.data_flow_edge`` that import
+inserts after the owner holds the sharding of all targets.
 
 =========================== ================ ======================= ===============
 operation                   sources          owner                   other targets
@@ -69,19 +69,19 @@ DATA_FLOW_OPS = frozenset({_MANUAL, _NAMED, _WHILE, _CASE, "stablehlo.optimizati
 
 
 class When(Enum):
-    """When a target's sharding is transformed: see `transform_target_sharding`."""
+    """Times at which a target's sharding is transformed: see ``transform_target_sharding``."""
 
     BEFORE_EDGE_PROPAGATION = 0
     AFTER_EDGE_PROPAGATION = 1
 
 
 def is_data_flow_op(op: Operation) -> bool:
-    """Whether an operation has data-flow edges."""
+    """Return whether an operation has data-flow edges."""
     return op.name in DATA_FLOW_OPS
 
 
 def owning_op(value: Value) -> Operation:
-    """The operation that defines a value, or in whose block it is an argument."""
+    """Return the operation that defines a value, or in whose block it is an argument."""
     if isinstance(value, OpResult):
         return value.owner
     block = value.parent_block
@@ -92,18 +92,18 @@ def owning_op(value: Value) -> Operation:
 
 
 def body_terminator(op: Operation) -> Operation:
-    """What ends the body of a function, a computation, or a while loop."""
+    """Return the terminator of the body of a function, a computation, or a while loop."""
     return op.regions[1 if op.name == _WHILE else 0].blocks[0].terminator
 
 
 def manual_axes_of(op: Operation) -> tuple[str, ...]:
-    """The manual axes of a ``sdy.manual_computation``."""
+    """Return the manual axes of an ``sdy.manual_computation``."""
     axes = op.properties.get("manual_axes")
     return axes.axes if isinstance(axes, ManualAxes) else ()
 
 
 def keeps_edges_divisible(op: Operation) -> bool:
-    """Whether shardings of the edges' owners must cut without padding."""
+    """Return whether shardings of the edges' owners must divide evenly, without padding."""
     return op.name == _MANUAL
 
 
@@ -111,17 +111,17 @@ def keeps_edges_divisible(op: Operation) -> bool:
 
 
 def block_argument_owners(op: Operation) -> list[BlockArgument]:
-    """The block arguments that own an edge."""
+    """Return the block arguments that own an edge."""
     return op.regions[0].blocks[0].arguments if op.name in _BODIES else []
 
 
 def edge_owners(op: Operation) -> tuple[list[BlockArgument], list[OpResult]]:
-    """The owners of all edges: block arguments, and results."""
+    """Return the owners of all edges: block arguments, and results."""
     return block_argument_owners(op), op.results
 
 
 def edge_sources(op: Operation, owner: Value) -> list[Use]:
-    """The uses through which an edge's value comes in."""
+    """Return the uses through which the edge's sources enter."""
     if isinstance(owner, BlockArgument):
         return [(op, owner.index)] if op.name in _BODIES else []
     if not isinstance(owner, OpResult):
@@ -137,19 +137,19 @@ def edge_sources(op: Operation, owner: Value) -> list[Use]:
 
 
 def edge_owner_from_target(value: Value) -> Value:
-    """The owner of the edge of which a value is a target."""
+    """Return the owner of the edge of which a value is a target."""
     if isinstance(value, BlockArgument) and (op := owning_op(value)).name == _WHILE:
         return op.results[value.index]
     return value
 
 
 def edge_owner_from_source(op: Operation, use: Use) -> Value | None:
-    """What Shardy takes for the owner of the edge of which a use is a source.
+    """Return the value that Shardy takes for the owner of the edge of which a use is a source.
 
-    For an operand of a computation that is the *operand*, and not the body's
+    For an operand of a computation that is the *operand*, not the body's
     argument; for the predicate of a loop and the index of a case it is the
     first result (None if there is none). The order in which propagation visits
-    operations depends on it, so it is kept.
+    operations depends on it.
     """
     user, index = use
     if op.name in _BODIES and user is op:
@@ -158,7 +158,7 @@ def edge_owner_from_source(op: Operation, use: Use) -> Value | None:
 
 
 def non_owner_targets(op: Operation, owner: Value) -> list[Value]:
-    """The targets of an edge other than its owner."""
+    """Return the targets of an edge other than its owner."""
     if op.name == _WHILE and isinstance(owner, OpResult):
         return [region.blocks[0].arguments[owner.index] for region in op.regions]
     return []
@@ -168,27 +168,27 @@ def non_owner_targets(op: Operation, owner: Value) -> list[Value]:
 
 
 def edge_owner_shardings(op: Operation, *, arguments: bool) -> tuple[TensorSharding, ...]:
-    """The shardings of all block arguments or results that own edges.
+    """Return the shardings of the block arguments, or of the results, that own edges.
 
-    Empty if there are none. Those of a manual computation's arguments are
-    without the manual axes, as its body sees them.
+    Empty if there are none. Shardings of a manual computation's arguments are
+    given without the manual axes, as its body sees them.
     """
     if op.name in _BODIES:
-        held = op.properties.get("in_shardings" if arguments else "out_shardings")
+        stored = op.properties.get("in_shardings" if arguments else "out_shardings")
     else:
-        held = None if arguments else op.attributes.get(SHARDING)
-    if not isinstance(held, TensorShardingPerValue):
+        stored = None if arguments else op.attributes.get(SHARDING)
+    if not isinstance(stored, TensorShardingPerValue):
         return ()
     if arguments and op.name == _MANUAL:
         axes = manual_axes_of(op)
-        return tuple(erase_manual_axes(sharding, axes) for sharding in held.shardings)
-    return held.shardings
+        return tuple(erase_manual_axes(sharding, axes) for sharding in stored.shardings)
+    return stored.shardings
 
 
 def set_edge_owner_shardings(
     op: Operation, shardings: Sequence[TensorSharding], *, arguments: bool
 ) -> None:
-    """Set what `edge_owner_shardings` gives."""
+    """Set the shardings that ``edge_owner_shardings`` returns."""
     if op.name not in _BODIES:
         if shardings and not arguments:
             op.attributes[SHARDING] = TensorShardingPerValue(tuple(shardings))
@@ -204,20 +204,20 @@ def set_edge_owner_shardings(
 
 
 def _per_value(op: Operation, name: str) -> tuple[TensorSharding, ...]:
-    held = op.properties.get(name)
-    return held.shardings if isinstance(held, TensorShardingPerValue) else ()
+    stored = op.properties.get(name)
+    return stored.shardings if isinstance(stored, TensorShardingPerValue) else ()
 
 
 def edge_owner_sharding(op: Operation, owner: Value) -> TensorSharding | None:
-    """The sharding of the owner of an edge."""
+    """Return the sharding of the owner of an edge."""
     arguments = isinstance(owner, BlockArgument)
     if op.name in _BODIES:
-        held = op.properties.get("in_shardings" if arguments else "out_shardings")
+        stored = op.properties.get("in_shardings" if arguments else "out_shardings")
     else:
-        held = None if arguments else op.attributes.get(SHARDING)
-    if not isinstance(held, TensorShardingPerValue) or not held.shardings:
+        stored = None if arguments else op.attributes.get(SHARDING)
+    if not isinstance(stored, TensorShardingPerValue) or not stored.shardings:
         return None
-    sharding = held.shardings[owner.index]  # type: ignore[attr-defined]  # of both kinds
+    sharding = stored.shardings[owner.index]  # type: ignore[attr-defined]  # of both kinds
     if arguments and op.name == _MANUAL:
         return erase_manual_axes(sharding, manual_axes_of(op))
     return sharding
@@ -226,7 +226,7 @@ def edge_owner_sharding(op: Operation, owner: Value) -> TensorSharding | None:
 def set_edge_owner_sharding(op: Operation, owner: Value, sharding: TensorSharding) -> None:
     """Set the sharding of the owner of an edge.
 
-    Where the owners have none yet, the others become open.
+    If the owners have no shardings yet, those of the others become open.
     """
     arguments = isinstance(owner, BlockArgument)
     index: int = owner.index  # type: ignore[attr-defined]  # both kinds of values have one
@@ -242,12 +242,12 @@ def set_edge_owner_sharding(op: Operation, owner: Value, sharding: TensorShardin
 def transform_target_sharding(
     op: Operation, target: Value, sharding: TensorSharding, when: When
 ) -> TensorSharding:
-    """A target's sharding as the other end of the edge sees it.
+    """Return a target's sharding as the other end of the edge sees it.
 
-    Only manual computations make a difference. Outside, an edge's values have
-    the manual axes; inside, they have not. Before propagation along the edge
-    the sharding kept for the target is made what the sources have; after it,
-    what came out is made what the target keeps.
+    Only manual computations make a difference. Outside, the values of an edge have
+    the manual axes; inside, they do not. Before propagation along the edge, the
+    target's stored sharding is converted to the form of the sources; after it,
+    the result is converted back to the form that the target stores.
     """
     if op.name != _MANUAL:
         return sharding
@@ -264,7 +264,7 @@ def transform_target_sharding(
 
 
 def data_flow_edge_of(owner: Value | None) -> Operation | None:
-    """The ``sdy.data_flow_edge`` that is the only user of an owner, or None."""
+    """Return the ``sdy.data_flow_edge`` that is the only user of an owner, or None."""
     if owner is None or len(owner._uses) != 1:
         return None
     ((user, _),) = owner._uses
@@ -272,7 +272,7 @@ def data_flow_edge_of(owner: Value | None) -> Operation | None:
 
 
 def edge_of_target(value: Value) -> Operation | None:
-    """The ``sdy.data_flow_edge`` of which a value is a target, or None."""
+    """Return the ``sdy.data_flow_edge`` of which a value is a target, or None."""
     if isinstance(value, OpResult):
         if value.owner.name not in DATA_FLOW_OPS:
             return None
@@ -285,7 +285,7 @@ def edge_of_target(value: Value) -> Operation | None:
 
 
 def edge_of_source(use: Use) -> Operation | None:
-    """The ``sdy.data_flow_edge`` of which a use is a source, or None."""
+    """Return the ``sdy.data_flow_edge`` of which a use is a source, or None."""
     op: Operation | None = use[0]
     if use[0].name not in DATA_FLOW_OPS and definition(use[0].name).terminator:
         op = use[0].parent_op
@@ -295,18 +295,18 @@ def edge_of_source(use: Use) -> Operation | None:
 
 
 def edge_op_sources(edge: Operation) -> list[Value]:
-    """The values that come in at the edge to which an edge operation belongs."""
+    """Return the sources of the edge to which an edge operation belongs."""
     owner = edge.operands[0]
     return [op.operands[index] for op, index in edge_sources(owning_op(owner), owner)]
 
 
 def edge_op_non_owner_targets(edge: Operation) -> list[Value]:
-    """The targets, other than the owner, of an edge operation's edge."""
+    """Return the targets, other than the owner, of an edge operation's edge."""
     owner = edge.operands[0]
     return non_owner_targets(owning_op(owner), owner)
 
 
 def edge_op_transform(edge: Operation, sharding: TensorSharding, when: When) -> TensorSharding:
-    """`transform_target_sharding` at the owner of an edge operation's edge."""
+    """Apply ``transform_target_sharding`` to the owner of an edge operation's edge."""
     owner = edge.operands[0]
     return transform_target_sharding(owning_op(owner), owner, sharding, when)

@@ -1,4 +1,4 @@
-"""Functions: attributes of their arguments and results, and who calls whom."""
+"""Functions: attributes of their arguments and results, and the call graph."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _EMPTY = DictAttr(())
 
 
 def function_type(func: Operation) -> FunctionType:
-    """The type of a ``func.func``."""
-    held = func.properties.get("function_type")
-    if isinstance(held, TypeAttr) and isinstance(held.type, FunctionType):
-        return held.type
+    """Return the type of a ``func.func``."""
+    stored = func.properties.get("function_type")
+    if isinstance(stored, TypeAttr) and isinstance(stored.type, FunctionType):
+        return stored.type
     raise ValueError(f"{func.name} has no function type")
 
 
@@ -53,22 +53,22 @@ def function_type(func: Operation) -> FunctionType:
 
 
 def _dictionaries(func: Operation, name: str, count: int) -> tuple[Attribute, ...]:
-    held = func.properties.get(name)
-    return held.elements if isinstance(held, ArrayAttr) else (_EMPTY,) * count
+    stored = func.properties.get(name)
+    return stored.elements if isinstance(stored, ArrayAttr) else (_EMPTY,) * count
 
 
 def _get(func: Operation, name: str, index: int, attribute: str) -> Attribute | None:
-    held = func.properties.get(name)
-    if not isinstance(held, ArrayAttr):
+    stored = func.properties.get(name)
+    if not isinstance(stored, ArrayAttr):
         return None
-    for key, value in held.elements[index].entries:  # type: ignore[attr-defined]  # DictAttrs
+    for key, value in stored.elements[index].entries:  # type: ignore[attr-defined]  # DictAttrs
         if key == attribute:
-            return value  # type: ignore[no-any-return]
+            return value  # type: ignore[no-any-return]  # entries of a DictAttr
     return None
 
 
 def _store(func: Operation, name: str, dictionaries: tuple[Attribute, ...]) -> None:
-    # A function of which no argument has an attribute has no list of them.
+    # If no argument has an attribute, the whole list is left out, as MLIR does.
     if all(entry == _EMPTY for entry in dictionaries):
         func.properties.pop(name, None)
     else:
@@ -78,23 +78,23 @@ def _store(func: Operation, name: str, dictionaries: tuple[Attribute, ...]) -> N
 def _set(
     func: Operation, name: str, count: int, index: int, attribute: str, value: Attribute | None
 ) -> None:
-    held = _dictionaries(func, name, count)
-    entries = dict(held[index].entries)  # type: ignore[attr-defined]  # DictAttrs
+    stored = _dictionaries(func, name, count)
+    entries = dict(stored[index].entries)  # type: ignore[attr-defined]  # DictAttrs
     if value is None:
         if entries.pop(attribute, None) is None:
             return
     else:
         entries[attribute] = value
-    _store(func, name, (*held[:index], DictAttr.of(entries), *held[index + 1 :]))
+    _store(func, name, (*stored[:index], DictAttr.of(entries), *stored[index + 1 :]))
 
 
 def func_arg_attribute(func: Operation, index: int, name: str) -> Attribute | None:
-    """An attribute of an argument, or None."""
+    """Return an attribute of an argument, or None."""
     return _get(func, "arg_attrs", index, name)
 
 
 def func_result_attribute(func: Operation, index: int, name: str) -> Attribute | None:
-    """An attribute of a result, or None."""
+    """Return an attribute of a result, or None."""
     return _get(func, "res_attrs", index, name)
 
 
@@ -111,14 +111,14 @@ def set_func_result_attribute(
 
 
 Modify = Callable[[dict[str, Attribute], int], None]
-"""Changes the attributes of the argument or result of that index in place."""
+"""A function that changes the attributes of the argument or result of that index in place."""
 
 
 def _modify(func: Operation, name: str, count: int, change: Modify) -> None:
     before = _dictionaries(func, name, count)
     after: list[Attribute] = []
-    for index, held in enumerate(before):
-        entries = dict(held.entries)  # type: ignore[attr-defined]  # DictAttrs
+    for index, stored in enumerate(before):
+        entries = dict(stored.entries)  # type: ignore[attr-defined]  # DictAttrs
         change(entries, index)
         after.append(DictAttr.of(entries))
     if tuple(after) != before:
@@ -126,7 +126,7 @@ def _modify(func: Operation, name: str, count: int, change: Modify) -> None:
 
 
 def modify_arg_attributes(func: Operation, change: Modify) -> None:
-    """Change the attributes of all arguments at once, which costs less."""
+    """Change the attributes of all arguments at once, which is faster than one by one."""
     _modify(func, "arg_attrs", len(function_type(func).inputs), change)
 
 
@@ -139,9 +139,9 @@ def modify_result_attributes(func: Operation, change: Modify) -> None:
 
 
 def func_arg_sharding(func: Operation, index: int) -> TensorSharding | None:
-    """The sharding of an argument, or None."""
-    held = _get(func, "arg_attrs", index, SHARDING)
-    return held if isinstance(held, TensorSharding) else None
+    """Return the sharding of an argument, or None."""
+    stored = _get(func, "arg_attrs", index, SHARDING)
+    return stored if isinstance(stored, TensorSharding) else None
 
 
 def set_func_arg_sharding(func: Operation, index: int, sharding: TensorSharding | None) -> None:
@@ -150,9 +150,9 @@ def set_func_arg_sharding(func: Operation, index: int, sharding: TensorSharding 
 
 
 def func_result_sharding(func: Operation, index: int) -> TensorSharding | None:
-    """The sharding of a result, or None."""
-    held = _get(func, "res_attrs", index, SHARDING)
-    return held if isinstance(held, TensorSharding) else None
+    """Return the sharding of a result, or None."""
+    stored = _get(func, "res_attrs", index, SHARDING)
+    return stored if isinstance(stored, TensorSharding) else None
 
 
 def set_func_result_sharding(func: Operation, index: int, sharding: TensorSharding | None) -> None:
@@ -173,32 +173,32 @@ def set_func_result_shardings(func: Operation, shardings: TensorShardingPerValue
 
 
 def func_arg_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
-    """The shardings of all arguments, open for those that have none.
+    """Return the shardings of all arguments, open for those that have none.
 
-    None unless one has a sharding whose mesh is not maximal.
+    None unless at least one has a sharding whose mesh is not maximal.
     """
     types = function_type(func).inputs
     return _filled([func_arg_sharding(func, i) for i in range(len(types))], types, scope)
 
 
 def func_result_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
-    """The shardings of all results; as `func_arg_shardings`."""
+    """Return the shardings of all results, as ``func_arg_shardings`` does for arguments."""
     types = function_type(func).results
     return _filled([func_result_sharding(func, i) for i in range(len(types))], types, scope)
 
 
 def _filled(
-    held: list[TensorSharding | None], types: tuple[object, ...], scope: Scope
+    stored: list[TensorSharding | None], types: tuple[object, ...], scope: Scope
 ) -> TensorShardingPerValue | None:
-    mesh = first_mesh_or_name(held, scope)
+    mesh = first_mesh_or_name(stored, scope)
     if mesh is None:
         return None
     return TensorShardingPerValue(
         tuple(
-            TensorSharding.fully_open(tensor_rank(type_), mesh)  # type: ignore[arg-type]
+            TensorSharding.fully_open(tensor_rank(type_), mesh)  # type: ignore[arg-type]  # tensors, as they have shardings
             if sharding is None
             else sharding
-            for sharding, type_ in zip(held, types, strict=True)
+            for sharding, type_ in zip(stored, types, strict=True)
         )
     )
 
@@ -207,7 +207,7 @@ def _filled(
 
 
 def find_function(table: SymbolTable, name: str) -> Operation:
-    """The function of that name; raises ValueError if there is none."""
+    """Return the function of that name; raise ValueError if there is none."""
     op = table.lookup(name)
     if op is None or op.name != "func.func":
         raise ValueError(f"Failed to lookup function: {name}")
@@ -215,7 +215,7 @@ def find_function(table: SymbolTable, name: str) -> Operation:
 
 
 def callee_name(call: Operation) -> str:
-    """The name of the function that a ``func.call`` calls."""
+    """Return the name of the function that a ``func.call`` calls."""
     callee = call.properties.get("callee")
     if isinstance(callee, SymbolRefAttr):
         return callee.root
@@ -223,15 +223,15 @@ def callee_name(call: Operation) -> str:
 
 
 def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostics) -> Operation:
-    """The only function of a module, or else the one called ``main``.
+    """Return the only function of a module, or the one called ``main`` if there are several.
 
     Args:
         module: The module.
-        table: Its symbols.
-        diagnostics: Where it is reported that there is none.
+        table: The module's symbol table.
+        diagnostics: Receives the error if there is none.
 
     Raises:
-        PassFailed: There is none.
+        PassFailed: There is no main function.
     """
     functions = [op for op in module.body() if op.name == "func.func"]
     if len(functions) == 1:
@@ -244,16 +244,16 @@ def main_function(module: Operation, table: SymbolTable, diagnostics: Diagnostic
 
 
 def original_func_name(func: Operation) -> str:
-    """The name that a function had before it was cloned."""
-    held = func.attributes.get(ORIGINAL_FUNC_NAME)
-    return held.value if isinstance(held, StringAttr) else func.symbol_name or ""
+    """Return the name that a function had before it was cloned."""
+    stored = func.attributes.get(ORIGINAL_FUNC_NAME)
+    return stored.value if isinstance(stored, StringAttr) else func.symbol_name or ""
 
 
 def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation:
-    """A copy, in no block, that calls fresh copies of what the function calls.
+    """Return a copy, not in a block yet, that calls fresh copies of the function's callees.
 
-    The copies of callees are inserted in the table under new names. Each copy
-    remembers the name of what it is a copy of.
+    The copies of callees are inserted into the table under new names. Each copy
+    keeps the name of its original in an attribute.
     """
     clone = func.clone()
     clone.attributes[ORIGINAL_FUNC_NAME] = StringAttr(original_func_name(func))
@@ -269,11 +269,11 @@ def clone_function_recursively(func: Operation, table: SymbolTable) -> Operation
 
 
 def iterate_funcs(module: Operation, *, pre_order: bool = False) -> list[Operation]:
-    """The functions that have a body, callees first.
+    """Return the functions with a body, callees first.
 
-    That is the post-order of a depth-first walk through the call graph: from
-    each function of the module in turn to what it calls, in the order of first
-    calls. With ``pre_order`` it is that order reversed: callers first.
+    The order is the post-order of a depth-first walk through the call graph, from
+    each function of the module in turn to its callees, in the order of their first
+    calls. With ``pre_order``, that order is reversed: callers first.
     """
     functions = {
         op.symbol_name: op for op in module.body() if op.name == "func.func" and _has_body(op)
@@ -306,9 +306,9 @@ def _has_body(func: Operation) -> bool:
 
 
 def walk_calls(module: Operation, *, pre_order: bool = False) -> Iterator[Operation]:
-    """All ``func.call`` of the module, function by function as `iterate_funcs`.
+    """Yield every ``func.call`` of the module, function by function as in ``iterate_funcs``.
 
-    The call just given may be erased or replaced.
+    The call just yielded may be erased or replaced.
     """
     for func in iterate_funcs(module, pre_order=pre_order):
         for op in func.walk():

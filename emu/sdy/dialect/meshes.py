@@ -1,8 +1,9 @@
-"""Which mesh a sharding is bound to, and which one several have in common.
+"""Lookup of the mesh of a sharding, and of the mesh that several shardings share.
 
-Meshes are symbols of the module. Who asks often should make one
-`emu.mlir.symbols.SymbolTable` and ask with it: that is a look into a dict,
-whereas asking with an operation walks up to its module and along its symbols.
+Meshes are symbols of the module. Callers with many lookups should create one
+``emu.mlir.symbols.SymbolTable`` and pass it as the scope: then a lookup is a
+dict access, whereas from an operation it walks up to the module and along its
+symbols.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ __all__ = [
 ]
 
 Scope = Operation | SymbolTable
-"""Where to look up a mesh: a symbol table, or any operation of the module."""
+"""Scope of a lookup: a symbol table, or any operation of the module."""
 
 
 def mesh_operation(scope: Scope, name: str) -> Operation | None:
-    """The ``sdy.mesh`` of that name, or None."""
+    """Return the ``sdy.mesh`` of that name, or None."""
     op = scope.lookup(name) if isinstance(scope, SymbolTable) else symbols.lookup(scope, name)
     return op if op is not None and op.name == "sdy.mesh" else None
 
 
 def find_mesh(scope: Scope, mesh: str | Mesh) -> Mesh | None:
-    """A mesh, or the one of that name; None where there is none."""
+    """Return an inlined mesh itself, or the mesh of that name; None if there is none."""
     if isinstance(mesh, Mesh):
         return mesh
     op = mesh_operation(scope, mesh)
@@ -46,10 +47,10 @@ def find_mesh(scope: Scope, mesh: str | Mesh) -> Mesh | None:
 
 
 def get_mesh(scope: Scope, mesh: str | Mesh) -> Mesh:
-    """As `find_mesh`, but raises ValueError where there is none.
+    """Return the mesh as ``find_mesh`` does, but raise ValueError if there is none.
 
-    The verifier rejects shardings of unknown meshes, so that a verified
-    module never comes to that.
+    The verifier rejects shardings on unknown meshes, so that cannot happen in a
+    verified module.
     """
     found = find_mesh(scope, mesh)
     if found is None:
@@ -60,16 +61,16 @@ def get_mesh(scope: Scope, mesh: str | Mesh) -> Mesh:
 def common_mesh_or_name(
     shardings: Iterable[TensorSharding | None], scope: Scope, *, ignore_device_ids: bool = False
 ) -> str | Mesh | None:
-    """The mesh, or its name, that all shardings have; None if they differ.
+    """Return the mesh, or its name, that all shardings share; None if they differ.
 
-    Empty meshes do not count unless all are empty. It is given as the first
-    sharding that has it writes it.
+    Empty meshes do not count unless all are empty. The result has the form (mesh or
+    name) of the first sharding that has it.
 
     Args:
-        shardings: The shardings; None is passed over.
-        scope: Where meshes are looked up.
-        ignore_device_ids: Meshes of equal axes are one; of these the last one
-            whose devices are in the natural order is preferred.
+        shardings: The shardings; None is skipped.
+        scope: Scope in which meshes are looked up.
+        ignore_device_ids: Treat meshes with equal axes as one; of these, the last
+            one whose devices are in natural order is preferred.
     """
     chosen: str | Mesh | None = None
     mesh: Mesh | None = None
@@ -77,6 +78,7 @@ def common_mesh_or_name(
         if sharding is None or (mesh is not None and sharding.mesh == chosen):
             continue
         other = get_mesh(scope, sharding.mesh)
+        # An empty mesh is replaced by any other one, since a sharding on it has no axes.
         if mesh is None or mesh.is_empty:
             mesh, chosen = other, sharding.mesh
             continue
@@ -90,7 +92,7 @@ def common_mesh_or_name(
 
 
 def common_mesh(shardings: Iterable[TensorSharding | None], scope: Scope) -> Mesh | None:
-    """The mesh that all shardings have (see `common_mesh_or_name`)."""
+    """Return the mesh that all shardings share (see ``common_mesh_or_name``)."""
     found = common_mesh_or_name(shardings, scope)
     return None if found is None else get_mesh(scope, found)
 
@@ -98,7 +100,7 @@ def common_mesh(shardings: Iterable[TensorSharding | None], scope: Scope) -> Mes
 def common_mesh_name(
     shardings: Iterable[TensorSharding | None], scope: Scope, *, ignore_device_ids: bool = False
 ) -> str | None:
-    """The name of the mesh that all shardings have; no mesh may be inlined."""
+    """Return the name of the mesh that all shardings share; it must not be inlined."""
     found = common_mesh_or_name(shardings, scope, ignore_device_ids=ignore_device_ids)
     if found is None or isinstance(found, str):
         return found
@@ -108,7 +110,7 @@ def common_mesh_name(
 def first_mesh_or_name(
     shardings: Iterable[TensorSharding | None], scope: Scope
 ) -> str | Mesh | None:
-    """The mesh, as written, of the first sharding whose mesh is not maximal."""
+    """Return the mesh, as written, of the first sharding whose mesh is not maximal."""
     for sharding in shardings:
         if sharding is not None and not get_mesh(scope, sharding.mesh).is_maximal:
             return sharding.mesh
@@ -116,7 +118,7 @@ def first_mesh_or_name(
 
 
 def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
-    """The same sharding with its mesh written in place."""
+    """Return the same sharding with its mesh inlined."""
     if isinstance(sharding.mesh, Mesh):
         return sharding
     return TensorSharding(
@@ -128,5 +130,5 @@ def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
 
 
 def inline_meshes(scope: Scope, per_value: TensorShardingPerValue) -> TensorShardingPerValue:
-    """The same shardings with their meshes written in place."""
+    """Return the same shardings with their meshes inlined."""
     return TensorShardingPerValue(tuple(inline_mesh(scope, s) for s in per_value.shardings))

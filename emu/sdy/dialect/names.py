@@ -6,7 +6,6 @@ __all__ = [
     "BLOCK_ARG_PROPAGATION_EDGES",
     "BLOCK_ARG_SHARDING_ORIGINS",
     "COLLECTIVES",
-    "EMPTY_MESH_SYMBOL",
     "FUNC_MANUAL_AXES",
     "MAIN",
     "ORIGINAL_FUNC_NAME",
@@ -30,7 +29,6 @@ RESULT_PROPAGATION_EDGES = "sdy.result_propagation_edges"
 SHARDING_ORIGIN_NAME = "sdy.sharding_origin_name"
 ORIGINAL_FUNC_NAME = "sdy.original_func_name"
 FUNC_MANUAL_AXES = "sdy.func_manual_axes"
-EMPTY_MESH_SYMBOL = "empty_mesh"
 MAIN = "main"
 
 COLLECTIVES = frozenset(

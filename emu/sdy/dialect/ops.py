@@ -1,6 +1,6 @@
-"""The operations of the dialect: how they are read, written and made.
+"""Operations of the dialect, with their parsers and printers.
 
-Importing this module makes them, and the dialect's attributes, known to the
+Importing this module registers them, and the dialect's attributes, with the
 parser and the printer.
 """
 
@@ -31,7 +31,7 @@ from emu.sdy.dialect.parsing import (
     parse_stripped_shardings,
 )
 from emu.sdy.dialect.parsing_rules import RULE_READERS
-from emu.sdy.dialect.printing import stripped, stripped_list
+from emu.sdy.dialect.text import stripped_list
 
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser as Parser
@@ -47,19 +47,19 @@ _I64 = IntegerType(64)
 
 
 def allowed_direction(barrier: Operation) -> PropagationDirection:
-    """The direction of a ``sdy.propagation_barrier``."""
-    held = barrier.properties.get("allowed_direction")
-    if isinstance(held, IntegerAttr):
-        return PropagationDirection(held.value)
+    """Return the direction of an ``sdy.propagation_barrier``."""
+    stored = barrier.properties.get("allowed_direction")
+    if isinstance(stored, IntegerAttr):
+        return PropagationDirection(stored.value)
     raise ValueError(f"{barrier.name} has no allowed_direction")
 
 
 def elements_type(value: Attribute) -> Type:
-    """The type of the tensor that an elements attribute holds."""
+    """Return the tensor type of an elements attribute."""
     if isinstance(value, DenseElementsAttr):
         return value.type
     if isinstance(value, RawAttr) and " : " in value.text:
-        # ``dense_resource<name> : tensor<…>``, of which only the text is kept.
+        # ``dense_resource<name> : tensor<…>`` is kept as text only.
         text = value.text.rpartition(" : ")[2]
         return parse_type(text)
     raise ValueError(f"{value} holds no elements")
@@ -77,7 +77,7 @@ def _make(
     attributes: dict[str, Attribute],
     regions: Iterable[Region] = (),
 ) -> Operation:
-    """The operation; inherent attributes in the dictionary overrule the syntax."""
+    """Return the operation; inherent attributes in the dictionary override the syntax."""
     for key in definition(name).properties:
         if key in attributes:
             properties[key] = attributes.pop(key)
@@ -87,7 +87,7 @@ def _make(
 
 
 def _write(w: Printer, op: Operation, parts: str) -> None:
-    """Write the attribute dictionary, and the type of the operand behind it."""
+    """Write the parts, the attribute dictionary and the type of the operand."""
     w.write(parts)
     w.attr_dict(op, elide=definition(op.name).properties)
     w.write(" : ")
@@ -95,8 +95,8 @@ def _write(w: Printer, op: Operation, parts: str) -> None:
 
 
 def _text(op: Operation, name: str) -> str:
-    held = op.properties.get(name)
-    return stripped(held) if isinstance(held, SdyAttribute) else str(held)
+    stored = op.properties.get(name)
+    return stored.stripped_text() if isinstance(stored, SdyAttribute) else str(stored)
 
 
 # Tensor in, tensor of the same type out
@@ -171,7 +171,7 @@ def _tensor_type(p: Parser) -> TensorType:
 def _parse_mesh(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
     p.expect("=")
-    # The mnemonic may be written, as everywhere where one attribute stands alone.
+    # The mnemonic is optional, as everywhere where an attribute stands alone.
     properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
     return _make("sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
@@ -228,7 +228,7 @@ def _print_group(w: Printer, op: Operation) -> None:
 def _parse_constant(p: Parser) -> Operation:
     properties: dict[str, Attribute] = {}
     if p.accept("("):
-        # The generic form without quotes, for a value that is of another type.
+        # A value of another type has the generic form without quotes.
         p.expect(")")
         if p.accept("<"):
             properties = p.optional_attr_dict()
@@ -269,8 +269,8 @@ def _parse_edge(p: Parser) -> Operation:
 def _print_edge(w: Printer, op: Operation) -> None:
     w.write("sdy.data_flow_edge ")
     w.operand(op.operands[0])
-    held = "sharding" in op.properties
-    _write(w, op, f" sharding={_text(op, 'sharding')}" if held else "")
+    stored = "sharding" in op.properties
+    _write(w, op, f" sharding={_text(op, 'sharding')}" if stored else "")
 
 
 def _parse_func_edge(p: Parser) -> Operation:
@@ -358,10 +358,10 @@ def _print_body(w: Printer, op: Operation) -> None:
     w.functional_type(op)
 
 
-def _shardings_text(held: Attribute | None) -> str:
-    if isinstance(held, TensorShardingPerValue):
-        return f"[{stripped_list(held.shardings)}]"
-    return str(held)
+def _shardings_text(stored: Attribute | None) -> str:
+    if isinstance(stored, TensorShardingPerValue):
+        return f"[{stripped_list(stored.shardings)}]"
+    return str(stored)
 
 
 def _parse_manual(p: Parser) -> Operation:

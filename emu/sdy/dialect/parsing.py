@@ -1,12 +1,12 @@
-"""Reading the dialect's attributes.
+"""Parser of the dialect's attributes.
 
 Each function reads the stripped text of one kind of attribute (see
-`emu.sdy.dialect.printing`): that is what follows its name, or all there is of
-it inside another one.
+``emu.sdy.dialect.attributes``): the text after its mnemonic, or its whole text
+inside another attribute.
 
-MLIR reports a wrong text once for each attribute around it: first what is
-wrong, then that a parameter of the attribute could not be parsed. So do we: an
-error on its way out gathers the others.
+MLIR reports an error in a text once per enclosing attribute: first the error
+itself, then that a parameter of the attribute could not be parsed. This parser
+does the same: an error collects the other messages as it propagates outwards.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from emu.sdy.dialect.attributes import (
     AllToAllParamList,
     AxisRef,
     AxisRefList,
-    AxisToPropagationDetails,
     DimensionSharding,
-    EdgeNodeType,
-    EdgeValueRef,
     ListOfAxisRefLists,
     ManualAxes,
     Mesh,
     MeshAxis,
-    PropagationEdges,
-    PropagationOneStep,
     SdyAttribute,
     SubAxisInfo,
     TensorSharding,
     TensorShardingPerValue,
+)
+from emu.sdy.dialect.edge_attributes import (
+    AxisToPropagationDetails,
+    EdgeNodeType,
+    EdgeValueRef,
+    PropagationEdges,
+    PropagationOneStep,
 )
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 
@@ -43,8 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ATTRIBUTE_READERS",
-    "also",
-    "maybe_whole",
+    "add_context",
     "parse_all_to_all_params",
     "parse_axis_lists",
     "parse_axis_ref",
@@ -53,6 +54,7 @@ __all__ = [
     "parse_mesh",
     "parse_sharding",
     "parse_stripped_shardings",
+    "stripped_or_full",
 ]
 
 _T = TypeVar("_T")
@@ -60,8 +62,8 @@ _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
 
 
-def also(p: Parser, error: MlirError, message: str) -> None:
-    """Add what MLIR says on the way out about the attribute around."""
+def add_context(p: Parser, error: MlirError, message: str) -> None:
+    """Add the message that MLIR emits for an enclosing attribute."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
 
@@ -74,22 +76,22 @@ def _list_of(attribute: str, name: str, element: str) -> str:
 
 
 def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
-    """Read a parameter; ``message`` is what is said if that fails."""
+    """Read a parameter; ``message`` is added to the error if that fails."""
     try:
         return read(p)
     except MlirError as error:
-        also(p, error, message)
+        add_context(p, error, message)
         raise
 
 
 def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ...]:
-    """Read one or more things with commas between."""
+    """Read one or more items separated by commas."""
     try:
         items = [read(p)]
         while p.accept(","):
             items.append(read(p))
     except MlirError as error:
-        also(p, error, message)
+        add_context(p, error, message)
         raise
     return tuple(items)
 
@@ -97,7 +99,7 @@ def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ..
 def _bracketed(
     p: Parser, open_: str, close: str, read: Callable[[Parser], _T], message: str
 ) -> tuple[_T, ...]:
-    """Read any number of things between brackets."""
+    """Read any number of items between brackets."""
     p.expect(open_)
     if p.accept(close):
         return ()
@@ -106,8 +108,8 @@ def _bracketed(
     return items
 
 
-def maybe_whole(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
-    """A reader that also takes the form with ``#sdy``."""
+def stripped_or_full(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+    """Return a reader that also accepts the form with ``#sdy``."""
 
     def read_either(p: Parser) -> _A:
         if not p.peek_attribute():
@@ -148,7 +150,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
     return axis
 
 
-_mesh_axis = maybe_whole(MeshAxis, _parse_mesh_axis)
+_mesh_axis = stripped_or_full(MeshAxis, _parse_mesh_axis)
 
 
 def _parse_mesh(p: Parser) -> Mesh:
@@ -171,7 +173,7 @@ def _parse_mesh(p: Parser) -> Mesh:
     return mesh
 
 
-parse_mesh = maybe_whole(Mesh, _parse_mesh)
+parse_mesh = stripped_or_full(Mesh, _parse_mesh)
 
 # Axes
 
@@ -191,7 +193,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = maybe_whole(SubAxisInfo, _parse_sub_axis)
+_sub_axis = stripped_or_full(SubAxisInfo, _parse_sub_axis)
 
 
 def _parse_axis_ref(p: Parser) -> AxisRef:
@@ -202,7 +204,7 @@ def _parse_axis_ref(p: Parser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = maybe_whole(AxisRef, _parse_axis_ref)
+parse_axis_ref = stripped_or_full(AxisRef, _parse_axis_ref)
 
 
 def _parse_axis_ref_list(p: Parser) -> AxisRefList:
@@ -210,7 +212,7 @@ def _parse_axis_ref_list(p: Parser) -> AxisRefList:
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = maybe_whole(AxisRefList, _parse_axis_ref_list)
+parse_axis_ref_list = stripped_or_full(AxisRefList, _parse_axis_ref_list)
 
 
 def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
@@ -219,7 +221,7 @@ def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
 
 
-parse_axis_lists = maybe_whole(ListOfAxisRefLists, _parse_axis_lists)
+parse_axis_lists = stripped_or_full(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: Parser) -> str:
@@ -235,7 +237,7 @@ def _parse_manual_axes(p: Parser) -> ManualAxes:
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
 
-parse_manual_axes = maybe_whole(ManualAxes, _parse_manual_axes)
+parse_manual_axes = stripped_or_full(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -274,7 +276,7 @@ def _priority(p: Parser, text: str) -> int:
     return int(digits)
 
 
-_dimension = maybe_whole(DimensionSharding, _parse_dimension)
+_dimension = stripped_or_full(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: Parser) -> str | Mesh:
@@ -292,14 +294,14 @@ def _mesh_name(p: Parser) -> str:
 
 
 def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
-    """Read ``={"x", "y"}`` behind ``replicated`` or ``unreduced``."""
+    """Read ``={"x", "y"}`` after ``replicated`` or ``unreduced``."""
     try:
         p.expect("=")
         p.expect("{")
         axes = _list(p, parse_axis_ref, _NO_AXIS_LIST)
         p.expect("}")
     except MlirError as error:
-        also(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
+        add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
         raise
     return axes
 
@@ -323,7 +325,7 @@ def _parse_sharding(p: Parser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = maybe_whole(TensorSharding, _parse_sharding)
+parse_sharding = stripped_or_full(TensorSharding, _parse_sharding)
 
 
 def _parse_per_value(p: Parser) -> TensorShardingPerValue:
@@ -334,7 +336,7 @@ def _parse_per_value(p: Parser) -> TensorShardingPerValue:
 
 
 def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
-    """Read ``[<@mesh, [{"x"}]>, …]``, as operations have it."""
+    """Read ``[<@mesh, [{"x"}]>, …]``, the form within operations."""
     return TensorShardingPerValue(tuple(p.comma_separated("[", "]", lambda: parse_sharding(p))))
 
 
@@ -356,7 +358,7 @@ def _parse_param(p: Parser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = maybe_whole(AllToAllParam, _parse_param)
+_param = stripped_or_full(AllToAllParam, _parse_param)
 
 
 def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
@@ -364,7 +366,7 @@ def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
 
-parse_all_to_all_params = maybe_whole(AllToAllParamList, _parse_all_to_all_params)
+parse_all_to_all_params = stripped_or_full(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
@@ -397,7 +399,7 @@ def _parse_edge_value(p: Parser) -> EdgeValueRef:
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = maybe_whole(EdgeValueRef, _parse_edge_value)
+_edge_value = stripped_or_full(EdgeValueRef, _parse_edge_value)
 
 
 def _parse_details(p: Parser) -> AxisToPropagationDetails:
@@ -413,7 +415,7 @@ def _parse_details(p: Parser) -> AxisToPropagationDetails:
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = maybe_whole(AxisToPropagationDetails, _parse_details)
+_details = stripped_or_full(AxisToPropagationDetails, _parse_details)
 
 
 def _parse_step(p: Parser) -> PropagationOneStep:
@@ -429,7 +431,7 @@ def _parse_step(p: Parser) -> PropagationOneStep:
     return PropagationOneStep(index, entries)
 
 
-_step = maybe_whole(PropagationOneStep, _parse_step)
+_step = stripped_or_full(PropagationOneStep, _parse_step)
 
 
 def _parse_edges(p: Parser) -> PropagationEdges:
@@ -464,4 +466,4 @@ ATTRIBUTE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
     "sharding_per_value": _parse_per_value,
     "sub_axis_info": _parse_sub_axis,
 }
-"""How the attributes are read, by name; those of rules are elsewhere."""
+"""Readers of attributes, by mnemonic; those of rules are in ``parsing_rules``."""

@@ -1,7 +1,7 @@
-"""Reading sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
+"""Parser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
 
 Factors are named ``i`` to ``z`` and then ``z_1``, ``z_2`` …; a dimension of
-several factors strings their names together.
+several factors concatenates their names.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import also, maybe_whole
-from emu.sdy.dialect.printing import factor_symbol
+from emu.sdy.dialect.parsing import add_context, stripped_or_full
+from emu.sdy.dialect.text import factor_symbol
 
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser as Parser
@@ -29,14 +29,14 @@ _IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. 
 
 
 class _RuleReader:
-    """Reads a rule; remembers errors after which MLIR reads on."""
+    """A reader of one rule that collects the errors after which MLIR continues."""
 
     def __init__(self, p: Parser) -> None:
         self.p = p
         self.passed_over: list[Diagnostic] = []
 
     def finish(self, read: Callable[[_RuleReader], SdyAttribute]) -> SdyAttribute:
-        """Read, and then raise what was passed over, together with the rest."""
+        """Run a reader, then raise the collected errors together with the final one."""
         try:
             found = read(self)
         except MlirError as error:
@@ -48,7 +48,7 @@ class _RuleReader:
         return found
 
     def factor(self, symbols: str) -> tuple[int, str]:
-        """The factor that a string of names begins with, and the rest of it."""
+        """Return the factor that a string of names begins with, and the rest of the string."""
         p = self.p
         if not symbols.startswith("z_"):
             letter = symbols[0]
@@ -71,7 +71,7 @@ class _RuleReader:
         return value + _LAST_LETTER, symbols[2 + len(number) :]
 
     def dim_mapping(self) -> DimMapping:
-        """Read ``ijz_1``; nothing at all is left to the verifier."""
+        """Read ``ijz_1``; an empty mapping is left to the verifier to reject."""
         rest = self.p.optional_keyword() or ""
         factors: list[int] = []
         while rest:
@@ -86,12 +86,12 @@ class _RuleReader:
         if p.accept("]"):
             return TensorMapping()
         try:
-            read = maybe_whole(DimMapping, lambda _: self.dim_mapping())
+            read = stripped_or_full(DimMapping, lambda _: self.dim_mapping())
             dims = [read(p)]
             while p.accept(","):
                 dims.append(read(p))
         except MlirError as error:
-            also(p, error, _DIM_MAPPINGS)
+            add_context(p, error, _DIM_MAPPINGS)
             raise
         p.expect("]")
         return TensorMapping(tuple(dims))
@@ -101,18 +101,18 @@ class _RuleReader:
         p = self.p
         p.expect("(")
         try:
-            read = maybe_whole(TensorMapping, lambda _: self.tensor_mapping())
+            read = stripped_or_full(TensorMapping, lambda _: self.tensor_mapping())
             tensors = [read(p)]
             while p.accept(","):
                 tensors.append(read(p))
         except MlirError as error:
-            also(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
+            add_context(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
             raise
         p.expect(")")
         return tuple(tensors)
 
     def factor_sizes(self) -> tuple[int, ...]:
-        """Read ``{i=8, j=4}``, if it comes."""
+        """Read ``{i=8, j=4}``, which is optional."""
         p = self.p
         sizes: list[int] = []
 
@@ -133,7 +133,7 @@ class _RuleReader:
         return tuple(sizes)
 
     def factors(self, kind: str) -> tuple[int, ...]:
-        """Read ``reduction={k}``, if it comes."""
+        """Read ``reduction={k}``, which is optional."""
         p = self.p
         if not p.accept_keyword(kind):
             return ()
@@ -171,7 +171,7 @@ class _RuleReader:
 
 
 def parse_rule(p: Parser) -> SdyAttribute:
-    """Read the stripped text of an `OpShardingRule`."""
+    """Read the stripped text of an ``OpShardingRule``."""
     return _RuleReader(p).finish(_RuleReader.rule)
 
 
@@ -180,4 +180,4 @@ RULE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
     "op_sharding_rule": parse_rule,
     "tensor_mapping": lambda p: _RuleReader(p).finish(_RuleReader.tensor_mapping),
 }
-"""How rules and their parts are read, by name."""
+"""Readers of rules and their parts, by mnemonic."""

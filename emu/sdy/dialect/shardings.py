@@ -1,10 +1,10 @@
-"""Where the sharding of a value is kept: reading and writing it.
+"""Access to the shardings of values, wherever they are stored.
 
-Most operations keep the shardings of their results in the attribute
-``sdy.sharding``; functions keep those of arguments and results in their lists
+Most operations store the shardings of their results in the attribute
+``sdy.sharding``; functions store those of arguments and results in their lists
 of attributes, ``sdy`` operations in properties, and the targets of a data-flow
-edge in its ``sdy.data_flow_edge``, if it has one. This module is also the one
-to import the other helpers from.
+edge in its ``sdy.data_flow_edge``, if it has one. Other modules import the
+helpers of ``dataflow``, ``functions``, ``meshes`` and ``tensors`` from here too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,6 @@ __all__ = [
     "inline_meshes",
     "is_equivalent",
     "is_scalar",
-    "is_used_by",
     "iterate_funcs",
     "local_type",
     "main_function",
@@ -149,15 +148,17 @@ _PROPERTY = {
     "sdy.sharding_constraint": "sharding",
     **dict.fromkeys(COLLECTIVES, "out_sharding"),
 }
-"""Operations that keep the sharding of their result as a property."""
+"""Operations that store the sharding of their result as a property, with its name."""
 
 
 def shardable_value(value: Value) -> Value | None:
-    """The value that holds the sharding of ``value``, often itself.
+    """Return the value that stores the sharding of ``value``, usually itself.
 
-    None for arguments of blocks that have no place for a sharding, such as
-    those of a reduction.
+    None for block arguments that have no place for a sharding, such as those of a
+    reduction's body.
     """
+    # A value on a data-flow edge shares the sharding of all the edge's targets: it is stored
+    # on the ``sdy.data_flow_edge`` if import has added one, else on the owner.
     if isinstance(value, OpResult):
         if value.owner.name in DATA_FLOW_OPS:
             edge = edge_of_target(value)
@@ -175,51 +176,51 @@ def shardable_value(value: Value) -> Value | None:
 
 
 def get_sharding(value: Value) -> TensorSharding | None:
-    """The sharding of a value, or None."""
-    held = shardable_value(value)
-    if isinstance(held, OpResult):
-        op = held.owner
+    """Return the sharding of a value, or None."""
+    stored = shardable_value(value)
+    if isinstance(stored, OpResult):
+        op = stored.owner
         name = _PROPERTY.get(op.name)
         if name is not None:
             return op.properties.get(name)  # type: ignore[return-value]  # verified
         if op.name in DATA_FLOW_OPS:
-            return edge_owner_sharding(op, held)
+            return edge_owner_sharding(op, stored)
         per_value = op.attributes.get(SHARDING)
         if isinstance(per_value, TensorShardingPerValue):
-            return per_value.shardings[held.index]
-    elif isinstance(held, BlockArgument):
-        op = owning_op(held)
+            return per_value.shardings[stored.index]
+    elif isinstance(stored, BlockArgument):
+        op = owning_op(stored)
         if op.name == "func.func":
-            return func_arg_sharding(op, held.index)
+            return func_arg_sharding(op, stored.index)
         if op.name in DATA_FLOW_OPS:
-            return edge_owner_sharding(op, held)
+            return edge_owner_sharding(op, stored)
     return None
 
 
 def set_sharding(value: Value, sharding: TensorSharding) -> None:
-    """Set the sharding of a value; nothing happens if it can have none."""
-    held = shardable_value(value)
-    if isinstance(held, OpResult):
-        op = held.owner
+    """Set the sharding of a value; do nothing if it cannot have one."""
+    stored = shardable_value(value)
+    if isinstance(stored, OpResult):
+        op = stored.owner
         name = _PROPERTY.get(op.name)
         if name is not None:
             op.properties[name] = sharding
         elif op.name in DATA_FLOW_OPS:
-            set_edge_owner_sharding(op, held, sharding)
+            set_edge_owner_sharding(op, stored, sharding)
         else:
-            replace_sharding_at(op, held.index, sharding)
-    elif isinstance(held, BlockArgument):
-        op = owning_op(held)
+            replace_sharding_at(op, stored.index, sharding)
+    elif isinstance(stored, BlockArgument):
+        op = owning_op(stored)
         if op.name == "func.func":
-            set_func_arg_sharding(op, held.index, sharding)
+            set_func_arg_sharding(op, stored.index, sharding)
         elif op.name in DATA_FLOW_OPS:
-            set_edge_owner_sharding(op, held, sharding)
+            set_edge_owner_sharding(op, stored, sharding)
 
 
 def sharding_per_value(op: Operation) -> TensorShardingPerValue | None:
-    """The attribute ``sdy.sharding`` of an operation, or None."""
-    held = op.attributes.get(SHARDING)
-    return held if isinstance(held, TensorShardingPerValue) else None
+    """Return the attribute ``sdy.sharding`` of an operation, or None."""
+    stored = op.attributes.get(SHARDING)
+    return stored if isinstance(stored, TensorShardingPerValue) else None
 
 
 @overload
@@ -233,13 +234,13 @@ def get_shardings(of: Iterable[Value]) -> list[TensorSharding | None]: ...
 def get_shardings(
     of: Operation | Iterable[Value],
 ) -> tuple[TensorSharding, ...] | list[TensorSharding | None]:
-    """The sharding of each value; of an operation, its ``sdy.sharding``.
+    """Return the sharding of each value, or the ``sdy.sharding`` of an operation.
 
-    The latter is empty where the operation has no such attribute.
+    The latter is empty if the operation has no such attribute.
     """
     if isinstance(of, Operation):
-        held = of.attributes.get(SHARDING)
-        return held.shardings if isinstance(held, TensorShardingPerValue) else ()
+        stored = of.attributes.get(SHARDING)
+        return stored.shardings if isinstance(stored, TensorShardingPerValue) else ()
     return [get_sharding(value) for value in of]
 
 
@@ -258,9 +259,9 @@ def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> 
 
     Without the attribute, the other results become open.
     """
-    held = op.attributes.get(SHARDING)
-    if isinstance(held, TensorShardingPerValue):
-        op.attributes[SHARDING] = held.with_sharding(index, sharding)
+    stored = op.attributes.get(SHARDING)
+    if isinstance(stored, TensorShardingPerValue):
+        op.attributes[SHARDING] = stored.with_sharding(index, sharding)
     elif len(op.results) == 1:
         op.attributes[SHARDING] = TensorShardingPerValue((sharding,))
     else:
@@ -273,16 +274,16 @@ def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> 
 def get_or_create_sharding(
     value: Value, mesh: str | Mesh, *, closed_if_missing: bool = False
 ) -> TensorSharding:
-    """The sharding of a value, or one without axes on that mesh."""
-    held = get_sharding(value)
-    if held is not None:
-        return held
+    """Return the sharding of a value, or one without axes on that mesh if it has none."""
+    stored = get_sharding(value)
+    if stored is not None:
+        return stored
     make = TensorSharding.fully_closed if closed_if_missing else TensorSharding.fully_open
     return make(tensor_rank(value), mesh)
 
 
 def sharding_bypassing_barriers(value: Value) -> TensorSharding | None:
-    """The sharding of what a value is before any propagation barriers."""
+    """Return the sharding of a value as it is before any propagation barriers."""
     op = value.defining_op
     while op is not None and op.name == "sdy.propagation_barrier":
         value = op.operands[0]
@@ -293,7 +294,7 @@ def sharding_bypassing_barriers(value: Value) -> TensorSharding | None:
 def fully_closed_like(
     of: Iterable[Value] | TensorShardingPerValue, mesh: str | Mesh | None = None
 ) -> TensorShardingPerValue:
-    """Closed shardings without axes, for values on a mesh or like shardings."""
+    """Return closed shardings without axes, for values on a mesh or in place of shardings."""
     if isinstance(of, TensorShardingPerValue):
         closed = tuple(TensorSharding.fully_closed(s.rank, s.mesh) for s in of.shardings)
     elif mesh is not None:
@@ -303,13 +304,8 @@ def fully_closed_like(
     return TensorShardingPerValue(closed)
 
 
-def is_used_by(value: Value, user: Operation) -> bool:
-    """Whether an operation has the value as an operand."""
-    return any(op is user for op in value.walk_users())
-
-
 def remove_sharding_rules(op: Operation) -> None:
-    """Remove the rules inside an operation, but those that a user gave."""
+    """Remove the sharding rules inside an operation, except those given by the user."""
     for inner in op.walk():
         rule = inner.attributes.get(SHARDING_RULE)
         if isinstance(rule, OpShardingRule) and not rule.is_custom:

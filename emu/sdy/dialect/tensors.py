@@ -1,4 +1,4 @@
-"""Shapes of values, and questions and changes to shardings as plain data."""
+"""Shapes of values, and queries and changes of shardings as plain data."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ __all__ = [
 
 
 def static_shape(type_: Type) -> tuple[int, ...] | None:
-    """The shape of a ranked tensor without dynamic dimensions, else None."""
+    """Return the shape of a ranked tensor without dynamic dimensions, else None."""
     if isinstance(type_, TensorType) and None not in type_.shape:
         return type_.shape  # type: ignore[return-value]  # just checked
     return None
 
 
 def tensor_rank(of: Type | Value) -> int:
-    """The rank of a ranked tensor, 0 for anything else."""
+    """Return the rank of a ranked tensor, 0 for anything else."""
     type_ = of.type if isinstance(of, Value) else of
     return len(type_.shape) if isinstance(type_, TensorType) else 0
 
 
 def is_scalar(value: Value) -> bool:
-    """Whether it is a tensor of rank 0."""
+    """Return whether the value is a tensor of rank 0."""
     return isinstance(value.type, TensorType) and not value.type.shape
 
 
@@ -58,19 +58,19 @@ def is_scalar(value: Value) -> bool:
 
 
 def fully_open_shardings(types: Iterable[Type], mesh: str | Mesh) -> tuple[TensorSharding, ...]:
-    """An open sharding without axes for each type."""
+    """Return an open sharding without axes for each type."""
     return tuple(TensorSharding.fully_open(tensor_rank(type_), mesh) for type_ in types)
 
 
 def fully_closed_shardings(types: Iterable[Type], mesh: str | Mesh) -> tuple[TensorSharding, ...]:
-    """A closed sharding without axes for each type."""
+    """Return a closed sharding without axes for each type."""
     return tuple(TensorSharding.fully_closed(tensor_rank(type_), mesh) for type_ in types)
 
 
 def open_shardings_with(
     types: Iterable[Type], index: int, sharding: TensorSharding
 ) -> tuple[TensorSharding, ...]:
-    """An open sharding for each type, but the given one at ``index``."""
+    """Return an open sharding for each type, except for the given one at ``index``."""
     return tuple(
         sharding if i == index else TensorSharding.fully_open(tensor_rank(type_), sharding.mesh)
         for i, type_ in enumerate(types)
@@ -78,7 +78,7 @@ def open_shardings_with(
 
 
 def close_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
-    """The same with these dimensions closed."""
+    """Return the same sharding with these dimensions closed."""
     chosen = set(dims)
     return sharding.with_dims(
         [dim.closed() if i in chosen else dim for i, dim in enumerate(sharding.dims)]
@@ -86,7 +86,7 @@ def close_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
 
 
 def open_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
-    """The same with these dimensions open."""
+    """Return the same sharding with these dimensions open."""
     chosen = set(dims)
     return sharding.with_dims(
         [dim.opened() if i in chosen else dim for i, dim in enumerate(sharding.dims)]
@@ -94,10 +94,10 @@ def open_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
 
 
 def is_equivalent(sharding: TensorSharding, other: TensorSharding | None) -> bool:
-    """Whether both cut each dimension along the same axes of one mesh.
+    """Return whether both split each dimension along the same axes of one mesh.
 
-    No sharding is equivalent to one that cuts no dimension. Open or closed,
-    replicated and unreduced axes do not matter.
+    No sharding is equivalent to one that splits no dimension. Whether dimensions
+    are open does not matter, nor do replicated and unreduced axes.
     """
     if sharding.is_fully_replicated:
         return other is None or other.is_fully_replicated
@@ -109,14 +109,14 @@ def is_equivalent(sharding: TensorSharding, other: TensorSharding | None) -> boo
 def local_type(
     sharding: TensorSharding, type_: Type, mesh: Mesh, *, allow_non_divisible: bool = True
 ) -> Type | None:
-    """The type of one shard; a type that is no ranked tensor stays as it is.
+    """Return the type of one shard; a type that is not a ranked tensor is returned unchanged.
 
     Args:
-        sharding: How the tensor is cut.
-        type_: The type of the whole.
+        sharding: The sharding of the tensor.
+        type_: The global type.
         mesh: The sharding's mesh.
-        allow_non_divisible: Round sizes up; otherwise give None where a
-            dimension cannot be cut evenly.
+        allow_non_divisible: Round sizes up; otherwise return None if a dimension
+            does not divide evenly.
     """
     if not sharding.dims or not isinstance(type_, TensorType):
         return type_
@@ -133,7 +133,7 @@ def local_type(
 
 
 def global_type(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> TensorType:
-    """The type of the whole, given that of one shard and no padding."""
+    """Return the global type, given the type of one shard and no padding."""
     if not sharding.dims:
         return type_
     shape = tuple(
@@ -150,10 +150,10 @@ def global_type(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> Tens
 
 
 def first_free_axis(axes: Sequence[AxisRef], manual_axes: Sequence[str]) -> int:
-    """The position of the first axis that is not manual; manual ones come first.
+    """Return the position of the first axis that is not manual; manual axes come first.
 
-    A binary search, as in Shardy: where the order is wrong (a neighbour brought a
-    manual axis behind a free one), what it finds decides what is propagated.
+    A binary search, as in Shardy: if the order is wrong (a neighbour brought a
+    manual axis after a free one), its result decides what is propagated.
     """
     return bisect_left(range(len(axes)), True, key=lambda i: axes[i].name not in manual_axes)
 
@@ -175,17 +175,17 @@ def _erase(
 
 
 def erase_manual_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
-    """A manual computation's sharding as its body sees it: free axes only."""
+    """Return a manual computation's sharding as its body sees it: with the free axes only."""
     if not manual_axes:
         return sharding
     return _erase(sharding, manual_axes, DimensionSharding.drop_front)
 
 
 def erase_free_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
-    """Only the manual axes of the dimensions.
+    """Return the sharding with only the manual axes of the dimensions.
 
     Replicated and unreduced axes lose their *manual* axes, as they do in
-    `erase_manual_axes`.
+    ``erase_manual_axes``.
     """
     return _erase(sharding, manual_axes, DimensionSharding.take_front)
 
@@ -193,10 +193,10 @@ def erase_free_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> Ten
 def add_free_axes(
     outer: TensorSharding, inner: TensorSharding, manual_axes: Sequence[str]
 ) -> TensorSharding:
-    """The manual axes of ``outer`` followed by the free ones of ``inner``.
+    """Return the manual axes of ``outer`` followed by the free ones of ``inner``.
 
-    Dimensions are open, and have the priority, as in ``inner``; replicated
-    and unreduced axes are those of ``outer``.
+    Dimensions are open, and have a priority, as in ``inner``; replicated and
+    unreduced axes are those of ``outer``.
     """
     dims = tuple(
         DimensionSharding(

@@ -1,9 +1,10 @@
-"""Every sharding of a module, in order, with the place where it is kept.
+"""Walks over every sharding of a module, in order, with the place where it is stored.
 
-A sharding sits on a function's argument or result, in the in- and out-shardings
-of a manual or named computation, in the attribute of any other operation, or
-inside operations like ``sdy.sharding_constraint``. Passes that look at or
-change all shardings go through here, outer operations before inner ones.
+A sharding is stored on a function's argument or result, in the in- and
+out-shardings of a manual or named computation, in the attribute of any other
+operation, or in a property of operations like ``sdy.sharding_constraint``.
+Passes that read or change all shardings use this module. Outer operations come
+before inner ones.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ SHARDING = "sdy.sharding"
 
 @dataclass(frozen=True, slots=True)
 class FunctionResult:
-    """A result of a function: a place for a sharding that is no value."""
+    """A result of a function: a place for a sharding that is not a value."""
 
     function: Operation
     index: int
 
 
 Place = Value | FunctionResult | None
-"""What is sharded; None for an operation without results on one device."""
+"""The sharded value or result; None for an operation without results on one device."""
 
 Transform = Callable[[TensorSharding, Place], TensorSharding]
 Visit = Callable[[Operation], None]
@@ -51,8 +52,8 @@ def walk_shardings(
 
     Args:
         root: The operation to start with, often a module.
-        consume: Is told each sharding.
-        visit: Is told each operation, before its shardings.
+        consume: Called with each sharding and its place.
+        visit: Called with each operation, before its shardings.
     """
 
     def keep(sharding: TensorSharding, place: Place) -> TensorSharding:
@@ -70,8 +71,8 @@ def transform_shardings(root: Operation, transform: Transform, visit: Visit | No
 
     Args:
         root: The operation to start with, often a module.
-        transform: Gives the new sharding, which may be the old one.
-        visit: Is told each operation, before its shardings.
+        transform: Returns the new sharding, which may be the old one.
+        visit: Called with each operation, before its shardings.
     """
     for op in root.walk():
         if visit is not None:

@@ -1,28 +1,29 @@
-"""What must hold of an attribute by itself, whoever carries it.
+"""Checks of single attributes, independent of where they are used.
 
-MLIR refuses such an attribute where it is read. Here the parser asks these
-functions, and the verifier asks them again for modules that were built by a
-program.
+MLIR rejects an ill-formed attribute when it is read. Here the parser calls
+these functions, and the verifier calls them again for modules that were built
+by a program.
 """
 
 from __future__ import annotations
 
 import math
 
-from emu.sdy.dialect.attributes import AxisToPropagationDetails, Mesh, MeshAxis, PropagationEdges
+from emu.sdy.dialect.attributes import Mesh, MeshAxis
+from emu.sdy.dialect.edge_attributes import AxisToPropagationDetails, PropagationEdges
 
 __all__ = ["mesh_axis_problem", "mesh_problem", "propagation_edges_problem"]
 
 
 def mesh_axis_problem(axis: MeshAxis) -> str | None:
-    """What is wrong with an axis of a mesh, or None."""
+    """Return the problem with an axis of a mesh, or None."""
     if axis.size <= 0:
         return f"axis size must be at least 1, got: {axis.size}"
     return None
 
 
 def mesh_problem(mesh: Mesh) -> str | None:
-    """What is wrong with a mesh whose axes are well-formed, or None."""
+    """Return the problem with a mesh whose axes are well-formed, or None."""
     ids = mesh.device_ids
     for device in ids:
         if device < 0:
@@ -53,7 +54,7 @@ def _device_ids_problem(mesh: Mesh) -> str | None:
 
 
 def propagation_edges_problem(edges: PropagationEdges) -> str | None:
-    """What is wrong with the record of an operation's propagation, or None."""
+    """Return the problem with the record of an operation's propagation, or None."""
     steps: set[int] = set()
     for step in edges.steps:
         if step.step_index < 0:

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options."""
+"""Base classes of passes: frozen dataclasses whose fields are their options."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
 
 @dataclass(slots=True)
 class Session:
-    """What passes of one run share.
+    """State shared by the passes of one run.
 
     Attributes:
-        diagnostics: Where they report.
-        listener: Is told of each step of propagation (`emu.sdy.provenance`).
-        verify_each: Verify the module after each pass.
+        diagnostics: Receives the diagnostics of the passes.
+        listener: Receives each step of propagation (see ``emu.sdy.provenance``).
+        verify_each: Whether to verify the module after each pass.
     """
 
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
@@ -47,20 +47,20 @@ class Session:
 
 @dataclass(frozen=True)
 class Pass(ABC):
-    """Base of all passes.
+    """Base class of all passes.
 
     A field ``keep_sharding_rules`` is the option ``keep-sharding-rules``.
 
     Attributes:
         name: Shardy's name, ``"sdy-basic-propagate"``.
-        anchor: The operation it runs on.
+        anchor: Name of the operation that it runs on.
     """
 
     name: ClassVar[str]
     anchor: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Refuse options of other types than they are declared with."""
+        """Raise ArgumentError for options of the wrong type."""
         for option, kind in _option_types(type(self)).items():
             value = getattr(self, option)
             if kind is bool or not isinstance(value, kind) or isinstance(value, bool):
@@ -68,7 +68,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, op: Operation, session: Session) -> None:
-        """Change ``op`` in place; raise `PassFailed` after emitting errors."""
+        """Transform ``op`` in place; raise ``PassFailed`` after emitting errors."""
 
 
 @dataclass(frozen=True)
@@ -80,28 +80,28 @@ class ModulePass(Pass):
 
 @dataclass(frozen=True)
 class FunctionPass(Pass):
-    """A pass over each function by itself."""
+    """A pass over each function separately."""
 
     anchor: ClassVar[str] = "func.func"
 
 
 @dataclass(frozen=True)
 class Pipeline(ModulePass):
-    """A pass that is a sequence of passes, decided by its options."""
+    """A sequence of passes that depends on its options."""
 
     @abstractmethod
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
 
     def run(self, op: Operation, session: Session) -> None:
-        """Run each of them on the module (or on each of its functions)."""
+        """Run each pass on the module, or on each of its functions."""
         for each in self.passes():
             run_pass(each, op, session)
 
 
 @cache
 def _option_types(kind: type[Pass]) -> Mapping[str, type]:
-    """The options whose type is a class, with it."""
+    """Return the options that have a class as type, with that class."""
     hints = typing.get_type_hints(kind)
     found: dict[str, type] = {}
     for each in fields(kind):
@@ -120,7 +120,7 @@ _P = TypeVar("_P", bound=type[Pass])
 
 
 def register(pass_type: _P) -> _P:
-    """Make a pass known by its name; a decorator."""
+    """Register a pass by its name; a class decorator."""
     if pass_type.name in _registered:
         raise ValueError(f"pass {pass_type.name!r} is registered already")
     _registered[pass_type.name] = pass_type
@@ -128,7 +128,7 @@ def register(pass_type: _P) -> _P:
 
 
 def registered() -> Mapping[str, type[Pass]]:
-    """The passes of the modules imported so far, by name."""
+    """Return the passes of the modules imported so far, by name."""
     return _registered
 
 
@@ -142,10 +142,10 @@ def _run(each: Pass, module: Operation, session: Session) -> None:
 
 
 def run_pass(each: Pass, module: Operation, session: Session) -> None:
-    """Run a pass on the module, or on each function of it.
+    """Run a pass on the module, or on each of its functions.
 
-    With ``session.verify_each``, the module is verified after it (pipelines
-    verify after each of their passes instead).
+    With ``session.verify_each``, the module is verified afterwards (for pipelines,
+    after each of their passes instead).
     """
     with paused_collection():
         try:
@@ -157,7 +157,7 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
             session.diagnostics.error(module.location, message)
             raise PassFailed(message) from None
         except Exception as error:
-            # A module that no verifier refused, and that the pass did not expect.
+            # The module is valid, but the pass did not expect it.
             message = f"{each.name} cannot take this module: {_INTERNAL} {type(error).__name__}"
             message += f": {error}" if str(error) else ""
             session.diagnostics.error(module.location, message)
@@ -166,4 +166,4 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
             from emu.mlir.verify import verify
 
             if not verify(module, session.diagnostics):
-                raise PassFailed(f"the module is wrong after {each.name}")
+                raise PassFailed(f"the module failed to verify after {each.name}")

@@ -1,4 +1,4 @@
-"""Passes that know no dialect: MLIR's own, as far as pipelines here need them."""
+"""Passes that are independent of dialects: those of MLIR's own that the pipelines need."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.mlir.attributes import (
-    ArrayAttr,
     Attribute,
     DialectAttr,
-    DictAttr,
     RawAttr,
     StringAttr,
-    SymbolRefAttr,
 )
 from emu.mlir.diagnostics import UNKNOWN, PassFailed
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition, known_dialects
+from emu.mlir.symbol_references import symbol_references
 from emu.mlir.transforms.cse import eliminate_common_subexpressions
 from emu.mlir.transforms.rewriting import rewrite_greedily
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
@@ -31,15 +29,15 @@ __all__ = ["Canonicalize", "Cse", "StripDebuginfo", "SymbolDce"]
 @register
 @dataclass(frozen=True)
 class Canonicalize(ModulePass):
-    """Rewrite until nothing gets simpler; drop what nothing uses.
+    """Simplify until no pattern applies any more, and drop unused operations.
 
     Attributes:
-        top_down: Whether operations are first met in program order. Pipelines
-            that MLIR builds by a program, as Shardy's export pipeline, have
+        top_down: Whether operations are first visited in program order. In MLIR,
+            pipelines built by a program, such as Shardy's export pipeline, have
             False here; those given as text have True.
-        max_iterations: How often to start over.
-        enable_patterns: Labels of patterns; if there are any, no others.
-        disable_patterns: Labels of patterns that are not tried.
+        max_iterations: Maximum number of iterations.
+        enable_patterns: Labels of patterns; if not empty, only these patterns.
+        disable_patterns: Labels of patterns to leave out.
     """
 
     name: ClassVar[str] = "canonicalize"
@@ -49,7 +47,7 @@ class Canonicalize(ModulePass):
     disable_patterns: tuple[str, ...] = ()
 
     def run(self, op: Operation, session: Session) -> None:
-        """Canonicalise what is in an operation."""
+        """Canonicalize the operations inside an operation."""
         patterns = canonicalization_patterns(self.enable_patterns, self.disable_patterns)
         for region in op.regions:
             rewrite_greedily(
@@ -60,19 +58,19 @@ class Canonicalize(ModulePass):
 @register
 @dataclass(frozen=True)
 class Cse(ModulePass):
-    """Of operations that compute the same, keep the first."""
+    """Eliminate common subexpressions: keep the first of equal operations."""
 
     name: ClassVar[str] = "cse"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Look at all that is in an operation."""
+        """Eliminate equal operations inside an operation."""
         eliminate_common_subexpressions(op)
 
 
 @register
 @dataclass(frozen=True)
 class StripDebuginfo(ModulePass):
-    """Forget where everything is from."""
+    """Remove all locations."""
 
     name: ClassVar[str] = "strip-debuginfo"
 
@@ -85,27 +83,19 @@ class StripDebuginfo(ModulePass):
                 argument.location = UNKNOWN
 
 
-# Symbols that nothing needs
+# Unused symbols
 
 _SYMBOL = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w.$-]+)')
 
 
-def _symbols_of(attribute: Attribute) -> Iterator[str]:
-    """The names of symbols in an attribute, also where it is kept as text."""
-    if isinstance(attribute, SymbolRefAttr):
-        yield attribute.root
-    elif isinstance(attribute, ArrayAttr):
-        for each in attribute.elements:
-            yield from _symbols_of(each)
-    elif isinstance(attribute, DictAttr):
-        for _, each in attribute.entries:
-            yield from _symbols_of(each)
-    elif isinstance(attribute, TensorSharding):
+def _leaf_symbols(attribute: Attribute) -> Iterator[str]:
+    """Yield the names of symbols in a sharding, or in an attribute that is kept as text."""
+    if isinstance(attribute, TensorSharding):
         if isinstance(attribute.mesh, str):
             yield attribute.mesh
     elif isinstance(attribute, TensorShardingPerValue):
         for sharding in attribute.shardings:
-            yield from _symbols_of(sharding)
+            yield from _leaf_symbols(sharding)
     elif isinstance(attribute, DialectAttr | RawAttr):
         text = attribute.body if isinstance(attribute, DialectAttr) else attribute.text
         for name in _SYMBOL.findall(text):
@@ -113,7 +103,7 @@ def _symbols_of(attribute: Attribute) -> Iterator[str]:
 
 
 def _may_hold_symbols(op: Operation) -> bool:
-    """Whether nobody knows if names inside it are those of the module."""
+    """Return whether an operation is unknown, so that names inside it may be local to it."""
     return (
         len(op.regions) == 1 and not definition(op.name).name and op.dialect not in known_dialects
     )
@@ -131,12 +121,12 @@ def _is_discardable(op: Operation) -> bool:
 @register
 @dataclass(frozen=True)
 class SymbolDce(ModulePass):
-    """Erase the private symbols that no other operation that stays names."""
+    """Erase private symbols that no remaining operation refers to."""
 
     name: ClassVar[str] = "symbol-dce"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Erase what is dead among a module's operations."""
+        """Erase the dead symbols of a module."""
         symbols = {each.symbol_name: each for each in op.body() if each.symbol_name is not None}
         pending = [each for each in op.body() if not _is_discardable(each)]
         live = set(pending)
@@ -162,5 +152,5 @@ class SymbolDce(ModulePass):
                 )
                 raise PassFailed(f"{self.name}: {op.name} may be a symbol table")
             for attribute in (*op.properties.values(), *op.attributes.values()):
-                names.update(_symbols_of(attribute))
+                names.update(symbol_references(attribute, _leaf_symbols))
         return names

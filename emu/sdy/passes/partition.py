@@ -1,4 +1,4 @@
-"""The partition pipeline: from a module as a front end makes it to the program of one device."""
+"""The partition pipeline: from a front end's module to the program of one device."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["PartitionPipeline"]
 @register
 @dataclass(frozen=True)
 class PartitionPipeline(Pipeline):
-    """Propagate, make communication explicit, and give the program that each device runs.
+    """Propagate, make communication explicit, and localize to the program of one device.
 
-    The order matters. CHLO goes first, since shardings do not pass through it.
-    Permutation factors are resolved by reshards, so that comes before reshards
+    The order matters. CHLO is lowered first, since shardings do not propagate through
+    it. Permutation factors are resolved by reshards, so that comes before reshards
     become collectives. Shardy has these passes, but no pipeline of them.
 
     Attributes:
-        conservative_propagation: Make no sub-axes and no uneven shards.
-        enable_halo_exchange: Reverse shard by shard where that is possible.
-        fix_sub_axis_offsets: Compute right where shards along sub-axes begin;
-            False gives what Shardy gave before July 2026.
+        conservative_propagation: Whether to avoid sub-axes and uneven shards.
+        enable_halo_exchange: Whether to reverse shard by shard where possible.
+        fix_sub_axis_offsets: Whether to compute the offsets of shards along sub-axes
+            correctly; False gives the results of Shardy before July 2026.
     """
 
     name: ClassVar[str] = "emu-partition-pipeline"
@@ -42,7 +42,7 @@ class PartitionPipeline(Pipeline):
     fix_sub_axis_offsets: bool = True
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         return [
             ChloLegalizeToStablehlo(),
             PropagationPipeline(conservative_propagation=self.conservative_propagation),

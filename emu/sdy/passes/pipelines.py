@@ -33,30 +33,29 @@ __all__ = ["PropagationPipeline"]
 @register
 @dataclass(frozen=True)
 class PropagationPipeline(Pipeline):
-    """From a module as a front end makes it to one with all shardings.
+    """Complete the shardings of a front end's module.
 
     Attributes:
-        keep_sharding_rules: Leave the sharding rules on the operations.
-        dump_directory: Where modules go that are written on the way; nowhere
-            if empty.
-        conservative_propagation: Make no sub-axes and no uneven shards.
-        debug_sharding_origins: Follow axes to where they come from, for the
-            modules that are written.
-        debug_propagation_edge_sharding: Follow the steps of propagation, for
-            the modules that are written.
-        avoid_export_for_partitioning: Leave the module fit for another
+        keep_sharding_rules: Whether to leave the sharding rules on the operations.
+        dump_directory: Directory for modules saved between passes; none if empty.
+        conservative_propagation: Whether to avoid sub-axes and uneven shards.
+        debug_sharding_origins: Whether to record the origins of axes in the saved
+            modules.
+        debug_propagation_edge_sharding: Whether to record the steps of propagation
+            in the saved modules.
+        avoid_export_for_partitioning: Whether to leave the module fit for another
             propagation: keep groups and constraints, insert no reshards.
-        enable_insert_explicit_collectives: Insert all reshards, and make them
-            collectives.
-        remove_all_gather_reduce_scatter_for_cmv1: Then leave out those that a
-            compiler puts in with its collective matmul.
-        dedup_functions_fully: Propagate between calls and functions, so that
-            each function stays one; otherwise each call gets a copy, and
-            copies that ended up equal become one again.
-        update_non_divisible_input_output_shardings: Cut inputs and outputs
-            evenly and along whole axes.
-        enable_explicit_gather_scatter_batching: Find batching dimensions of
-            gathers and scatters that are written as indices.
+        enable_insert_explicit_collectives: Whether to insert all reshards, and
+            convert them to collectives.
+        remove_all_gather_reduce_scatter_for_cmv1: Whether to leave out collectives
+            that a compiler inserts with its collective matmul.
+        dedup_functions_fully: Whether to propagate between calls and functions, so
+            that each function stays one; otherwise each call gets a copy, and
+            copies with equal shardings are merged again.
+        update_non_divisible_input_output_shardings: Whether to make shardings of
+            inputs and outputs even and along whole axes.
+        enable_explicit_gather_scatter_batching: Whether to detect batching
+            dimensions of gathers and scatters that are written as indices.
     """
 
     name: ClassVar[str] = "sdy-propagation-pipeline"
@@ -74,11 +73,12 @@ class PropagationPipeline(Pipeline):
     enable_explicit_gather_scatter_batching: bool = False
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         return [
             *self._import(),
             PreOrderFuncs(),
             UserPriorityPropagate(
+                # The export pipeline inserts reshards by these rules, and drops them.
                 keep_sharding_rules=True,
                 module_dump_directory=self.dump_directory,
                 conservative_propagation=self.conservative_propagation,
@@ -119,6 +119,8 @@ class PropagationPipeline(Pipeline):
         )
         if self.dedup_functions_fully:
             return [*passes, AddFuncDataFlowEdges()]
+        # Without edges between calls and functions, every call is inlined as a named
+        # computation; constraints and groups are imported after that, on the copies.
         return [
             *passes,
             FlattenCallGraph(),

@@ -1,4 +1,4 @@
-"""``sdy-populate-op-sharding-rules``: write every operation's rule onto it."""
+"""``sdy-populate-op-sharding-rules``: sets the sharding rules of all operations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["PopulateOpShardingRules"]
 @register
 @dataclass(frozen=True)
 class PopulateOpShardingRules(FunctionPass):
-    """Sets ``sdy.sharding_rule`` where it is missing and a rule is known.
+    """Set ``sdy.sharding_rule`` where it is missing and a rule is known.
 
     Attributes:
-        conservative_propagation: Make rules by which only factors that divide
-            dimensions shard them.
+        conservative_propagation: Whether rules let only factors that divide a
+            dimension shard it.
     """
 
     name: ClassVar[str] = "sdy-populate-op-sharding-rules"
@@ -27,7 +27,7 @@ class PopulateOpShardingRules(FunctionPass):
     conservative_propagation: bool = False
 
     def run(self, op: Operation, session: Session) -> None:
-        """Go through a function, inner operations first."""
+        """Set the rules in a function, inner operations first."""
         for each in op.walk(post_order=True):
             get_or_create(
                 each,

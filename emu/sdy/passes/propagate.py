@@ -1,10 +1,10 @@
-"""The four passes that propagate shardings, each on top of the one before.
+"""The four passes that propagate shardings, each built on the one before.
 
 ======================== ===================================================
-``sdy-basic-propagate``  what all tensors of a factor agree on
-``sdy-aggressive-…``     also decides where tensors or factors disagree
-``sdy-op-priority-…``    in five rounds, by kind of operation
-``sdy-user-priority-…``  all of that for each user's priority
+``sdy-basic-propagate``  axes on which all tensors of a factor agree
+``sdy-aggressive-…``     resolves conflicts between tensors or factors
+``sdy-op-priority-…``    five rounds, by kind of operation
+``sdy-user-priority-…``  all of that for each user priority
 ======================== ===================================================
 """
 
@@ -22,7 +22,7 @@ from emu.sdy.dialect.shardings import remove_sharding_rules
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.save_module import SaveModule
 from emu.sdy.propagation.driver import Driver
-from emu.sdy.propagation.event_emitter import Teller
+from emu.sdy.propagation.event_emitter import EventEmitter
 from emu.sdy.propagation.groups import ShardingGroups
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.propagation.priorities import ROUNDS, UserPriorities, everywhere
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class PropagationStrategy(Enum):
-    """The option ``propagation-strategy``."""
+    """Values of the option ``propagation-strategy``."""
 
     BASIC = "basic"
     AGGRESSIVE = "aggressive"
@@ -46,7 +46,7 @@ class PropagationStrategy(Enum):
 
     @property
     def parts(self) -> tuple[StrategyName, ...]:
-        """The strategies to run to the end, one after the other."""
+        """Strategies to run to a fixpoint, one after the other."""
         match self:
             case PropagationStrategy.BASIC:
                 return (StrategyName.BASIC,)
@@ -58,17 +58,17 @@ class PropagationStrategy(Enum):
 
 @dataclass(frozen=True)
 class _Propagate(ModulePass):
-    """What the passes have in common.
+    """Base class of the four passes.
 
     Attributes:
-        keep_sharding_rules: Leave the sharding rules on the operations.
-        module_dump_directory: Where to write the module between user
-            priorities; nowhere if empty.
-        conservative_propagation: Make no sub-axes and no uneven shards.
-        debug_sharding_origins: Leave with each axis from which input,
-            constraint or output it comes.
-        debug_propagation_edge_sharding: Leave with each operation from which
-            operand or result to which an axis went, and in which step.
+        keep_sharding_rules: Whether to leave the sharding rules on the operations.
+        module_dump_directory: Directory for modules saved between user priorities;
+            none if empty.
+        conservative_propagation: Whether to avoid sub-axes and uneven shards.
+        debug_sharding_origins: Whether to record for each axis the input,
+            constraint or output that it comes from.
+        debug_propagation_edge_sharding: Whether to record for each operation the
+            operands and results between which axes went, and the step.
     """
 
     keep_sharding_rules: bool = False
@@ -78,29 +78,30 @@ class _Propagate(ModulePass):
     debug_propagation_edge_sharding: bool = False
 
     def run(self, op: Operation, session: Session) -> None:
-        """Propagate in a module."""
+        """Propagate through a module."""
         tracker = SourceTracker(
             op, origins=self.debug_sharding_origins, edges=self.debug_propagation_edge_sharding
         )
         _check_shapes(op, session.diagnostics)
+        # Groups agree before the first visit, so that every visit sees final members.
         groups = ShardingGroups(op, session.diagnostics)
         grouped = groups.synchronise()
         driver = Driver(op, groups, session.diagnostics, conservative=self.conservative_propagation)
-        if tracker.is_wanted:
-            driver.observers.append(tracker.visited)
-        teller = None
+        if tracker.is_enabled:
+            driver.observers.append(tracker.record_visit)
+        emitter = None
         if session.listener is not None:
-            teller = Teller(op, groups, session.listener)
-            teller.tell_initial(grouped)
-            driver.observers.append(teller.visited)
-        self.propagate(driver, teller)
+            emitter = EventEmitter(op, groups, session.listener)
+            emitter.emit_initial(grouped)
+            driver.observers.append(emitter.emit_visit)
+        self.propagate(driver, emitter)
         if not self.keep_sharding_rules:
             remove_sharding_rules(op)
         tracker.save()
 
     @abstractmethod
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
-        """Run fixpoints."""
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
+        """Run the driver to its fixpoints."""
 
 
 @register
@@ -110,7 +111,7 @@ class BasicPropagate(_Propagate):
 
     name: ClassVar[str] = "sdy-basic-propagate"
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run one fixpoint."""
         driver.run(StrategyName.BASIC, everywhere)
 
@@ -118,17 +119,17 @@ class BasicPropagate(_Propagate):
 @register
 @dataclass(frozen=True)
 class AggressivePropagate(_Propagate):
-    """Propagate axes, deciding where tensors or factors disagree.
+    """Propagate axes, resolving conflicts between tensors or factors.
 
     Attributes:
-        propagation_strategy: How axes go along factors.
+        propagation_strategy: The strategy along factors.
     """
 
     name: ClassVar[str] = "sdy-aggressive-propagate"
 
     propagation_strategy: PropagationStrategy = PropagationStrategy.AGGRESSIVE
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run a fixpoint for each strategy."""
         for strategy in self.propagation_strategy.parts:
             driver.run(strategy, everywhere)
@@ -140,7 +141,7 @@ class OpPriorityPropagate(AggressivePropagate):
     """Propagate in rounds by kind of operation.
 
     Attributes:
-        run_op_priority_propagation: Whether there are rounds; otherwise it is
+        run_op_priority_propagation: Whether to run rounds; otherwise the pass is
             ``sdy-aggressive-propagate``.
     """
 
@@ -148,7 +149,7 @@ class OpPriorityPropagate(AggressivePropagate):
 
     run_op_priority_propagation: bool = True
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run the fixpoints of each round."""
         self._run_rounds(driver, 0)
 
@@ -163,39 +164,40 @@ class OpPriorityPropagate(AggressivePropagate):
 @register
 @dataclass(frozen=True)
 class UserPriorityPropagate(OpPriorityPropagate):
-    """Propagate in rounds by user's priority, and in each by kind of operation.
+    """Propagate in rounds by user priority, each with rounds by kind of operation.
 
     Attributes:
-        dump_index: With which number the names of dumped modules begin.
+        dump_index: Number that the names of saved modules begin with.
     """
 
     name: ClassVar[str] = "sdy-user-priority-propagate"
 
     dump_index: int = 0
 
-    def propagate(self, driver: Driver, teller: Teller | None) -> None:
+    def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run the rounds for each priority."""
         priorities = UserPriorities(driver.module, driver.table)
-        if teller is not None:
-            teller.tell_restored(0, priorities.changed)
+        if emitter is not None:
+            emitter.emit_restored(0, priorities.changed)
+        # Creating ``priorities`` has hidden all dimensions with a priority above 0.
         self._run_rounds(driver, 0)
         previous = 0
         for priority in priorities:
-            self._dump(driver, previous)
+            self._save_module(driver, previous)
             restored = priorities.restore(priority)
-            if teller is not None:
-                teller.tell_restored(priority, restored)
+            if emitter is not None:
+                emitter.emit_restored(priority, restored)
             self._run_rounds(driver, priority)
             previous = priority
 
-    def _dump(self, driver: Driver, priority: int) -> None:
+    def _save_module(self, driver: Driver, priority: int) -> None:
         title = f"propagation_after_user_priority_{priority}"
-        dump = SaveModule(self.module_dump_directory, title, self.dump_index)
-        dump.run(driver.module, Session(driver.diagnostics))
+        saving = SaveModule(self.module_dump_directory, title, self.dump_index)
+        saving.run(driver.module, Session(driver.diagnostics))
 
 
 def _check_shapes(module: Operation, diagnostics: Diagnostics) -> None:
-    """Only ranked tensors with static shapes can be sharded."""
+    """Raise PassFailed unless all sharded values are ranked tensors of static shape."""
     for op in module.walk(post_order=True):
         for result in op.results:
             type_ = result.type

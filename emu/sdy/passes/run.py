@@ -1,4 +1,4 @@
-"""Run passes on a module from Python."""
+"""``run``: runs passes on a module from Python."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def run(
     """Run passes on a module, in place.
 
     Args:
-        module: A module, of `emu.sdy.parse` or `emu.sdy.from_jax`.
+        module: A module from ``emu.sdy.parse`` or ``emu.sdy.from_jax``.
         passes: A pipeline as text, ``"sdy-basic-propagate{keep-sharding-rules=true}"``,
             or passes.
-        verify_each: Verify the module after each pass. Default: yes.
+        verify_each: Whether to verify the module after each pass. Default: yes.
 
     Returns:
-        What the passes emitted: warnings and remarks.
+        Warnings and remarks that the passes emitted.
 
     Raises:
-        PassTextError: The text names a pass or an option that is not there.
-        ArgumentError: An argument has another type.
-        PassFailed: A pass failed, or left a module that is wrong; the text
-            holds the errors.
+        PassTextError: The text names an unknown pass or option.
+        ArgumentError: An argument has the wrong type.
+        PassFailed: A pass failed, or left an invalid module; the message has the
+            errors.
     """
     check_module(module)
     check_flag("verify_each", verify_each)

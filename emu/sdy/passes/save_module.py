@@ -1,4 +1,4 @@
-"""Writing the module to a file in the middle of a pipeline."""
+"""A pass that saves the module to a file in the middle of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SaveModule(ModulePass):
     """Write the module to ``DIRECTORY/INDEX.TITLE.mlir``.
 
     Attributes:
-        directory: Where to; nowhere if empty.
-        title: The name of the file, without number and suffix.
-        index: The number before it, for files to sort.
+        directory: The directory; nothing is written if empty.
+        title: Name of the file, without number and suffix.
+        index: Number before the title, by which the files sort.
     """
 
     name: ClassVar[str] = "sdy-save-module"
@@ -30,7 +30,7 @@ class SaveModule(ModulePass):
     index: int | None = None
 
     def run(self, op: Operation, session: Session) -> None:
-        """Write it; a file that cannot be written is only worth a warning."""
+        """Write the module; emit a warning if the file cannot be written."""
         if not self.directory:
             return
         number = "" if self.index is None else f"{self.index:02}."

@@ -34,12 +34,12 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
 class PassTextError(ArgumentError):
-    """A pass or an option that is not known, or text that is no pipeline."""
+    """An unknown pass or option, or a text that is not a pipeline."""
 
 
-@cache  # what it gives is the registry itself, which later registrations reach too
+@cache  # returns the registry itself, which includes later registrations
 def known_passes() -> Mapping[str, type[Pass]]:
-    """All passes by name, those of modules not imported so far included."""
+    """Import all modules with passes, and return all passes by name."""
     package = importlib.import_module("emu.sdy.passes")
     for module in pkgutil.walk_packages(package.__path__, "emu.sdy.passes."):
         importlib.import_module(module.name)
@@ -47,14 +47,14 @@ def known_passes() -> Mapping[str, type[Pass]]:
 
 
 def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
-    """A pass by its name.
+    """Return a pass by its name.
 
     Args:
         name: The name, ``"sdy-close-shardings"``.
-        options: The options by name, with either kind of dash, as text.
+        options: Values as text, by the option's name with dashes or underscores.
 
     Raises:
-        PassTextError: No such pass, no such option, or no such value.
+        PassTextError: The pass, an option or a value is unknown.
     """
     passes = known_passes()
     if name not in passes:
@@ -97,7 +97,7 @@ def _value(kind: object, text: str, what: str) -> object:
 
 
 def parse_options(text: str) -> dict[str, str]:
-    """``"a=b c=d e"`` as a dict; values may be quoted or in braces."""
+    """Return the options in ``"a=b c=d e"`` as a dict; values may be quoted or in braces."""
     found: dict[str, str] = {}
     for match in re.finditer(r"""([\w.-]+)(?:=("[^"]*"|'[^']*'|\{[^}]*\}|\S*))?""", text):
         value = match[2] or ""
@@ -106,14 +106,14 @@ def parse_options(text: str) -> dict[str, str]:
 
 
 def parse_pipeline(text: str) -> list[Pass]:
-    """The passes of a pipeline, in order.
+    """Return the passes of a pipeline, in order.
 
     Args:
         text: Passes separated by commas; ``builtin.module(…)`` and
-            ``func.func(…)`` around them may be written or not.
+            ``func.func(…)`` around them are optional.
 
     Raises:
-        PassTextError: It is no pipeline, or names what is not there.
+        PassTextError: The text is not a pipeline, or names an unknown pass or option.
     """
     check_text("pipeline", text)
     try:
@@ -126,11 +126,11 @@ def parse_pipeline(text: str) -> list[Pass]:
 
 
 def passes_of(passes: object) -> list[Pass]:
-    """The passes that an argument ``passes`` means: a text, a pass or several.
+    """Return the passes of an argument ``passes``: a text, a pass or several passes.
 
     Raises:
-        PassTextError: The text is no pipeline, or names what is not there.
-        ArgumentError: It is something else.
+        PassTextError: The text is not a pipeline, or names an unknown pass or option.
+        ArgumentError: The argument has the wrong type.
     """
     if isinstance(passes, str):
         return parse_pipeline(passes)
@@ -142,7 +142,7 @@ def passes_of(passes: object) -> list[Pass]:
             f"but got {shown(passes)}"
         )
     return [
-        check(f"passes[{index}]", each, Pass, "a pass")  # type: ignore[type-abstract]
+        check(f"passes[{index}]", each, Pass, "a pass")  # type: ignore[type-abstract]  # only isinstance is called
         for index, each in enumerate(passes)
     ]
 

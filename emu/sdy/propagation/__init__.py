@@ -1,1 +1,4 @@
-"""Propagation: projections onto factors, strategies, the order of steps."""
+"""Propagation: projections onto factors, strategies, order of steps.
+
+Internal: names may change in any release.
+"""

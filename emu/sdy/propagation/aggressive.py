@@ -1,17 +1,17 @@
-"""The aggressive strategy: decide between factors, and per tensor.
+"""The aggressive strategy: resolves conflicts between factors, and per tensor.
 
-Two things differ from `emu.sdy.propagation.basic`:
+Two things differ from ``emu.sdy.propagation.basic``:
 
-- Tensors get what *they* can have. If one cannot have the second axis of a
-  factor, the others get it all the same.
-- If several factors want one axis, those with the larger *source* are served
-  first (the source of a factor is the largest tensor that has all axes wanted),
-  since it is cheaper to reshard a smaller tensor. A conflict is only what is on
-  the tensor now: an axis that a factor of another tensor has is free here.
+- Each tensor gets the axes that *it* can have. If one cannot have the second axis
+  of a factor, the others get it nevertheless.
+- If several factors want one axis, those with the larger *source* come first (the
+  source of a factor is the largest tensor that has all wanted axes), since it is
+  cheaper to reshard a smaller tensor. Only the tensor's own axes are in conflict:
+  an axis that a factor of another tensor has is free here.
 
-Results are served before operands. In an elementwise operation an operand gets
-no more than a result that stays shorter: sharding operands like each other
-does not help if the result has to be gathered anyway.
+Results come before operands. In an elementwise operation an operand gets no more
+axes than a result that stays shorter: sharding operands alike does not help if the
+result has to be gathered anyway.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["factor_order", "propagate_aggressive", "sources", "wanted_axes"]
 
 
 def wanted_axes(projection: Projection, context: StepContext) -> list[Axes]:
-    """By factor, the axes that propagation wants to bring, conflicts ignored."""
+    """Return the axes that each factor would get without conflicts."""
     return [
         compatible_axes(projection, factor, direction)
         for factor, direction in enumerate(context.directions)
@@ -44,10 +44,10 @@ def wanted_axes(projection: Projection, context: StepContext) -> list[Axes]:
 def sources(
     projection: Projection, wanted: Sequence[Axes], context: StepContext
 ) -> list[tuple[int, int]]:
-    """By factor, size and index of the tensor from which the wanted axes come.
+    """Return, for each factor, size and index of the tensor from which the wanted axes come.
 
-    A source has the wanted axes as a prefix of its own; the largest one counts,
-    and the first of equally large ones. Without one, both numbers are -1.
+    A source has the wanted axes as a prefix of its own; the largest one counts, and
+    the first of equally large ones. Without a source, both numbers are -1.
     """
     found = [(-1, -1)] * len(wanted)
     for index, tensor in enumerate(projection.tensors):
@@ -64,19 +64,21 @@ def sources(
 
 
 def factor_order(projection: Projection, wanted: Sequence[Axes], context: StepContext) -> list[int]:
-    """The factors, those to be served first at the front."""
+    """Return the factors in the order in which they get their axes."""
     found = sources(projection, wanted, context)
 
     def key(factor: int) -> tuple[int, int, int]:
+        # Largest source first; among equals of an elementwise operation, most shards first,
+        # then the source that comes first. ``sorted`` is stable: then the factor's number decides.
         size, index = found[factor]
-        cut = total_size(wanted[factor], context.mesh) if context.elementwise else 0
-        return (-size, -cut, index)
+        shards = total_size(wanted[factor], context.mesh) if context.elementwise else 0
+        return (-size, -shards, index)
 
     return sorted(range(len(wanted)), key=key)
 
 
 def _axes_for(tensor: TensorFactors, factor: int, wanted: Axes, context: StepContext) -> Axes:
-    """What of the wanted axes a tensor can have now; () if nothing is new."""
+    """Return the wanted axes that a tensor can have now; () if none is new."""
     sharding = tensor.factors[factor]
 
     def fitting(axis: AxisRef, size: int) -> AxisRef | None:
@@ -92,7 +94,7 @@ def _axes_for(tensor: TensorFactors, factor: int, wanted: Axes, context: StepCon
 
 
 def _limit_to_results(axes: Axes, factor: int, results: Sequence[TensorFactors]) -> Axes:
-    """No more than any result has that has less."""
+    """Return the axes, cut down to those of any result that has fewer."""
     for result in results:
         sharding = result.factors.get(factor)
         if sharding is not None and list_prefix(sharding.axes, axes) is Prefix.STRICT:
@@ -101,13 +103,15 @@ def _limit_to_results(axes: Axes, factor: int, results: Sequence[TensorFactors])
 
 
 def propagate_aggressive(projection: Projection, context: StepContext) -> list[bool]:
-    """Extend each tensor as far as it can be; see the head of the module."""
+    """Extend each tensor as far as possible, as the module's docstring describes."""
     operands, results = projection.operands, projection.results
     updated = [False] * (len(operands) + len(results))
     wanted = wanted_axes(projection, context)
     if not any(wanted):
         return updated
     order = [f for f in factor_order(projection, wanted, context) if wanted[f]]
+    # Results first, because operands of elementwise operations are limited to them. All
+    # decisions use ``wanted`` from before the step, so tensors do not affect each other otherwise.
     for index, tensor in enumerate(results, len(operands)):
         for factor in order:
             if factor in tensor.factors:

@@ -1,17 +1,17 @@
-"""The basic strategy: what all tensors of a factor can agree on, they get.
+"""The basic strategy: all tensors of a factor get the axes that all can agree on.
 
-For each factor by itself:
+For each factor on its own:
 
-1. `compatible_axes`: the lists that the tensors bring for the factor are merged
-   into one. The list ends where two of them disagree.
-2. `truncate`: an axis of that list goes, with all behind it, if a tensor cannot
-   have it: because another factor has it there (`free_of_other_factors`), or
-   because it is replicated or unreduced there, the factor is closed, or the axis
-   does not divide what is left of the factor (`fits_factor`).
-3. Each tensor whose axes are a strict prefix of what remains gets that.
+1. ``compatible_axes``: the tensors' lists of axes for the factor are merged into
+one. The list ends where two of them disagree.
+2. ``truncate``: an axis of that list is dropped, with all after it, if a tensor
+cannot have it: because another factor has it there (``free_of_other_factors``),
+or because it is replicated or unreduced there, the factor is closed, or the
+axis does not divide the rest of the factor (``fits_factor``).
+3. Each tensor whose axes are a strict prefix of the remaining list gets that list.
 
-Nothing is decided here between factors that want the same axis: neither gets it.
-That is the business of `emu.sdy.propagation.aggressive`, which uses the parts.
+If two factors want the same axis, neither gets it. Deciding between them is left
+to ``emu.sdy.propagation.aggressive``, which uses the functions of this module.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a step knows besides the shardings.
+    """Inputs of a step besides the shardings.
 
     Attributes:
         mesh: The mesh of all shardings.
         factor_sizes: The sizes of the factors.
-        directions: By factor, where axes may go.
-        conservative: No sub-axis may be made.
-        elementwise: The operation is elementwise.
+        directions: The allowed direction of each factor.
+        conservative: Whether axes must not be split into sub-axes.
+        elementwise: Whether the operation is elementwise.
     """
 
     mesh: Mesh
@@ -56,19 +56,19 @@ class StepContext:
 
 
 Strategy = Callable[[Projection, StepContext], list[bool]]
-"""Extends a projection in place; says for each tensor whether it did."""
+"""A function that extends a projection in place and returns which tensors changed."""
 
 
 def merge_axes(axes: Axes, more: Axes, can_expand: bool) -> tuple[Axes, bool]:
-    """The axes that two lists for a factor have in common, or one has beyond the other.
+    """Merge two lists of axes for a factor into the longest list compatible with both.
 
     Args:
-        axes: The list so far.
+        axes: The merged list so far.
         more: The list of another tensor.
         can_expand: Whether ``more`` may make the list longer.
 
     Returns:
-        The list, and whether further ones may make it longer.
+        The merged list, and whether further lists may make it longer.
     """
     if axes == more:
         return axes, can_expand
@@ -77,9 +77,9 @@ def merge_axes(axes: Axes, more: Axes, can_expand: bool) -> tuple[Axes, bool]:
         old, new = axes[index], more[index]
         if old == new:
             continue
-        # Of two axes of which one is a prefix of the other, the longer one
-        # counts if the shorter one is the end of its list: that list could
-        # still grow to it. Otherwise what follows is in conflict.
+        # If one axis is a prefix of the other, the longer one counts if the
+        # shorter one is the last of its list, which could still grow to it.
+        # Otherwise the axes after it are in conflict.
         if is_prefix(new, old):
             if index + 1 < len(more):
                 return (*axes[:index], new), False
@@ -95,10 +95,10 @@ def merge_axes(axes: Axes, more: Axes, can_expand: bool) -> tuple[Axes, bool]:
 
 
 def compatible_axes(projection: Projection, factor: int, direction: PropagationDirection) -> Axes:
-    """The axes on which the tensors agree for a factor, or which only some have.
+    """Return the axes of a factor that no tensor contradicts.
 
-    Forward, only operands bring axes and results only limit them; backward the
-    other way round.
+    Forward, only operands contribute axes and results only limit them; backward,
+    the other way round.
     """
     if direction is PropagationDirection.NONE:
         return ()
@@ -121,7 +121,7 @@ def compatible_axes(projection: Projection, factor: int, direction: PropagationD
 
 
 def free_of_other_factors(axis: AxisRef, tensor: TensorFactors, factor: int) -> AxisRef | None:
-    """The largest prefix of an axis that shards no other factor of a tensor."""
+    """Return the largest prefix of an axis that shards no other factor of a tensor."""
     for index, other in tensor.factors.items():
         if index == factor:
             continue
@@ -142,7 +142,7 @@ def fits_factor(
     factor: int,
     sharded_size: int,
 ) -> AxisRef | None:
-    """The largest prefix of an axis with which a factor of a tensor can be sharded.
+    """Return the largest prefix of an axis that a factor of a tensor can take.
 
     Args:
         axis: The axis.
@@ -150,7 +150,7 @@ def fits_factor(
         sharding: Its sharding of the factor.
         context: Sizes of mesh and factors.
         factor: The factor.
-        sharded_size: In how many shards the axes before cut the factor.
+        sharded_size: Number of shards of the factor along the axes before this one.
     """
     prefix = prefix_without_overlap_of_list(axis, tensor.replicated_axes)
     if prefix is not None:
@@ -160,14 +160,14 @@ def fits_factor(
     axes = sharding.axes
     if any(contains(own, prefix) for own in axes):
         return prefix
-    # It would be new here.
+    # The axis would be new to the tensor.
     if not sharding.is_closed and not sharding.overflow_axes:
         if sharding.is_minor_most:
             return prefix
         fitting = dividing_part(prefix, context, factor, sharded_size)
         if fitting is not None:
             return fitting
-    # The last axis may be kept where it is a prefix: those before are equal.
+    # The last axis may be kept if it is a prefix, since those before it are equal.
     if axes and is_prefix(axes[-1], prefix):
         return axes[-1]
     return None
@@ -176,7 +176,7 @@ def fits_factor(
 def dividing_part(
     axis: AxisRef, context: StepContext, factor: int, sharded_size: int
 ) -> AxisRef | None:
-    """The largest prefix of an axis that divides what is left of a factor."""
+    """Return the largest prefix of an axis that divides the rest of a factor."""
     left, remainder = divmod(context.factor_sizes[factor], sharded_size)
     if remainder:
         return None
@@ -192,12 +192,12 @@ def dividing_part(
 def truncate(
     axes: Axes, prefix_of: Callable[[AxisRef, int], AxisRef | None], context: StepContext
 ) -> Axes:
-    """The list up to the first axis that cannot stay whole.
+    """Return the list up to the first axis that cannot stay whole.
 
     Args:
         axes: The list.
-        prefix_of: Given an axis and in how many shards those before it cut,
-            what of the axis can stay.
+        prefix_of: Returns the prefix of an axis that can stay, given the number of
+            shards along the axes before it.
         context: The mesh, and whether sub-axes may stay.
     """
     size = 1
@@ -212,7 +212,7 @@ def truncate(
 
 
 def allowed_axes(projection: Projection, factor: int, context: StepContext) -> Axes:
-    """The axes of a factor that every tensor can have."""
+    """Return the axes of a factor that every tensor can have."""
     axes = compatible_axes(projection, factor, context.directions[factor])
     if not axes:
         return axes
@@ -233,7 +233,7 @@ def allowed_axes(projection: Projection, factor: int, context: StepContext) -> A
 
 
 def propagate_basic(projection: Projection, context: StepContext) -> list[bool]:
-    """Extend, factor by factor, all tensors that can be; see the head of the module."""
+    """Extend all tensors, factor by factor, as the module's docstring describes."""
     tensors = projection.tensors
     updated = [False] * len(tensors)
     for factor in range(len(context.factor_sizes)):

@@ -1,6 +1,6 @@
-"""Who refers to a function: its callers, and what else names it.
+"""References to functions: their callers, and other operations that name them.
 
-The order is that in which MLIR collects the uses of symbols; where several
+The order is that in which MLIR collects the uses of symbols; if several
 callers change one function, it decides which comes first.
 """
 
@@ -8,32 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, SymbolRefAttr
 from emu.mlir.ir import Operation, Region
 from emu.mlir.registry import definition
+from emu.mlir.symbol_references import symbol_references
 from emu.mlir.symbols import SymbolTable
 
 __all__ = ["SymbolUsers"]
 
 
-def _symbols_in(attribute: Attribute) -> Iterator[str]:
-    if isinstance(attribute, SymbolRefAttr):
-        yield attribute.root
-    elif isinstance(attribute, ArrayAttr):
-        for element in attribute.elements:
-            yield from _symbols_in(element)
-    elif isinstance(attribute, DictAttr):
-        for _, value in attribute.entries:
-            yield from _symbols_in(value)
-
-
 def _with_inner(op: Operation) -> Iterator[Operation]:
-    """An operation and those inside, regions that are met last first."""
+    """Yield an operation and those inside it, the regions found last first."""
     yield op
     if definition(op.name).symbol_table:
         return
     pending: list[Region] = list(op.regions)
-    while pending:
+    while pending:  # a stack, like MLIR's worklist of regions
         region = pending.pop()
         for block in region.blocks:
             for inner in block:
@@ -43,14 +32,14 @@ def _with_inner(op: Operation) -> Iterator[Operation]:
 
 
 class SymbolUsers:
-    """By function, the operations that name it."""
+    """Operations that name each function of a module."""
 
     def __init__(self, users: Mapping[Operation, Sequence[Operation]]) -> None:
         self._users = users
 
     @staticmethod
     def of(module: Operation, table: SymbolTable) -> SymbolUsers:
-        """Look through a module; quick where there is nobody to call."""
+        """Collect the users of a module's functions; fast if there is only one function."""
         functions = {op for op in module.body() if op.name == "func.func"}
         if len(functions) < 2:
             return SymbolUsers({})
@@ -64,11 +53,11 @@ class SymbolUsers:
         return SymbolUsers({function: list(found) for function, found in users.items()})
 
     def of_function(self, function: Operation) -> Sequence[Operation]:
-        """The operations that name a function."""
+        """Return the operations that name a function."""
         return self._users.get(function, ())
 
 
 def _names(op: Operation) -> Iterator[str]:
     for attributes in (op.properties, op.attributes):
         for attribute in attributes.values():
-            yield from _symbols_in(attribute)
+            yield from symbol_references(attribute)

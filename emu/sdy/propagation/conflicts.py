@@ -1,10 +1,11 @@
-"""Why an axis did not get to a tensor.
+"""Reasons why an axis did not reach a tensor.
 
-`explain` looks at one step again: at what each tensor has for a factor and the
-tensor in question, after the step, has not. What was cut, and whether, it reads
-off the step's own outcome and asks of the functions that the strategies use;
-here it is only found out for which reason. So an explanation can be incomplete
-at worst, but never contradicts the step. Propagation itself does not use this.
+``find_conflicts`` looks at one step again: at the axes that some tensor has for
+a factor and that the tensor in question still lacks after the step. Whether an
+axis was stopped follows from the step's own outcome and from the functions that
+the strategies use; only the reason is worked out here. So an explanation can be
+incomplete at worst, but never contradicts the step. Propagation itself does not
+use this module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from emu.sdy.propagation.basic import (
     fits_factor,
     free_of_other_factors,
 )
-from emu.sdy.propagation.events import Cut, CutReason
+from emu.sdy.propagation.events import Conflict, ConflictReason
 from emu.sdy.propagation.projection import (
     Axes,
     FactorSharding,
@@ -31,25 +32,25 @@ from emu.sdy.propagation.projection import (
 )
 from emu.sdy.propagation.steps import Outcome
 
-__all__ = ["explain"]
+__all__ = ["find_conflicts"]
 
-_Why = tuple[CutReason, int | None, int | None]
-"""The reason, the tensor on which it lies, the factor that has the axis there."""
+_Why = tuple[ConflictReason, int | None, int | None]
+"""The reason, the tensor on which the conflict lies, the factor that has the axis there."""
 
 
-def explain(
+def find_conflicts(
     strategy: Strategy, rule: OpShardingRule, outcome: Outcome, written: Projection
-) -> tuple[Cut, ...]:
-    """The axes that a step did not bring to tensors, and why.
+) -> tuple[Conflict, ...]:
+    """Return the axes that a step did not bring to tensors, with the reasons.
 
     Args:
         strategy: The strategy of the step.
         rule: The rule.
-        outcome: The step.
-        written: The shardings by factor once they were written as shardings of
+        outcome: The step's outcome.
+        written: The shardings by factor as they are once written as shardings of
             dimensions.
     """
-    return tuple(_Explainer(strategy, rule, outcome, written).cuts())
+    return tuple(_Explainer(strategy, rule, outcome, written).conflicts())
 
 
 class _Explainer:
@@ -69,28 +70,28 @@ class _Explainer:
         if self._aggressive:
             self._order = factor_order(before, wanted_axes(before, context), context)
 
-    def cuts(self) -> Iterator[Cut]:
+    def conflicts(self) -> Iterator[Conflict]:
         for factor in range(len(self._context.factor_sizes)):
             for index, tensor in enumerate(self._after):
                 if factor in tensor.factors:
-                    yield from self._cuts_at(factor, index)
+                    yield from self._conflicts_at(factor, index)
 
-    def _cuts_at(self, factor: int, index: int) -> Iterator[Cut]:
-        told: set[AxisRef] = set()
+    def _conflicts_at(self, factor: int, index: int) -> Iterator[Conflict]:
+        reported: set[AxisRef] = set()
         own = self._after[index].factors[factor].axes
         for source, tensor in enumerate(self._before):
             if source == index or factor not in tensor.factors:
                 continue
             axis = _first_missing(own, tensor.factors[factor].axes)
-            if axis is not None and axis not in told:
-                told.add(axis)
+            if axis is not None and axis not in reported:
+                reported.add(axis)
                 reason, other_tensor, other_factor = self._why(factor, index, source, axis)
-                yield Cut(factor, axis, index, reason, source, other_tensor, other_factor)
+                yield Conflict(factor, axis, index, reason, source, other_tensor, other_factor)
         kept = self._written[index].factors.get(factor, FactorSharding()).axes
         axis = _first_missing(kept, own)
         if axis is not None:
             source = self._source_of(factor, index, axis)
-            yield Cut(factor, axis, index, CutReason.STRIDED, source, index)
+            yield Conflict(factor, axis, index, ConflictReason.STRIDED, source, index)
 
     def _source_of(self, factor: int, index: int, axis: AxisRef) -> int:
         for source, tensor in enumerate(self._before):
@@ -100,20 +101,24 @@ class _Explainer:
         return index
 
     def _why(self, factor: int, index: int, source: int, axis: AxisRef) -> _Why:
-        """Why ``axis``, which ``source`` has, is not with the tensor ``index``."""
+        """Return why ``axis``, which ``source`` has, did not reach the tensor ``index``."""
         if factor in self._rule.blocked_propagation:
-            return CutReason.BLOCKED, None, None
-        if not self._may_go_from(factor, source):
-            return CutReason.DIRECTION, None, None
+            return ConflictReason.BLOCKED, None, None
+        if not self._can_go_from(factor, source):
+            return ConflictReason.DIRECTION, None, None
         offered = self._axes(source, factor)
         own = self._axes(index, factor)
         if list_prefix(own, offered) is Prefix.NONE:
-            return CutReason.NOT_TAKEN, index, None
+            return ConflictReason.NOT_TAKEN, index, None
         direction = self._context.directions[factor]
         wanted = compatible_axes(self._projection, factor, direction)
         place = offered.index(axis)
         if place >= len(wanted) or not is_prefix(axis, wanted[place]):
-            return CutReason.DISAGREEMENT, self._who_disagrees(factor, offered, place), None
+            return (
+                ConflictReason.DISAGREEMENT,
+                self._disagreeing_tensor(factor, offered, place),
+                None,
+            )
         if self._aggressive:
             return self._why_aggressive(factor, index, wanted)
         return self._why_basic(factor, wanted)
@@ -122,14 +127,14 @@ class _Explainer:
         sharding = self._before[index].factors.get(factor)
         return () if sharding is None else sharding.axes
 
-    def _may_go_from(self, factor: int, source: int) -> bool:
+    def _can_go_from(self, factor: int, source: int) -> bool:
         direction = self._context.directions[factor]
         forward = source < self._operand_count
         wanted = PropagationDirection.FORWARD if forward else PropagationDirection.BACKWARD
         return direction in (wanted, PropagationDirection.BOTH)
 
-    def _who_disagrees(self, factor: int, offered: Axes, place: int) -> int | None:
-        """The first tensor with another axis at that place, or with a shorter one and more."""
+    def _disagreeing_tensor(self, factor: int, offered: Axes, place: int) -> int | None:
+        """Return the first tensor with another axis there, or a shorter one before others."""
         for index in range(len(self._before)):
             axes = self._axes(index, factor)
             if list_prefix(axes, offered) is Prefix.NONE and (
@@ -138,7 +143,7 @@ class _Explainer:
                 return index
         return None
 
-    # Basic: an axis is cut for all tensors if one cannot have it.
+    # Basic: an axis is stopped for all tensors if one of them cannot have it.
 
     def _why_basic(self, factor: int, wanted: Axes) -> _Why:
         size = 1
@@ -149,19 +154,19 @@ class _Explainer:
                 if found is not None:
                     return found
             size *= axis.size(self._context.mesh)
-        return CutReason.NOT_TAKEN, None, None
+        return ConflictReason.NOT_TAKEN, None, None
 
     def _why_tensor(
         self, axis: AxisRef, index: int, tensor: TensorFactors, factor: int, size: int
     ) -> _Why | None:
-        """Why a tensor does not let an axis of a factor pass whole; None if it does."""
-        if self._is_cut(axis, free_of_other_factors(axis, tensor, factor)):
+        """Return why a tensor stops an axis of a factor, wholly or in part; None if it does not."""
+        if self._is_stopped(axis, free_of_other_factors(axis, tensor, factor)):
             return self._why_not_free(axis, index, tensor, factor)
         if factor in tensor.factors:
             return self._why_not_fitting(axis, index, tensor, factor, size)
         return None
 
-    def _is_cut(self, axis: AxisRef, prefix: AxisRef | None) -> bool:
+    def _is_stopped(self, axis: AxisRef, prefix: AxisRef | None) -> bool:
         if prefix != axis:
             return True
         return self._context.conservative and axis.sub_axis is not None
@@ -169,28 +174,30 @@ class _Explainer:
     def _why_not_free(self, axis: AxisRef, index: int, tensor: TensorFactors, factor: int) -> _Why:
         for other, sharding in tensor.factors.items():
             if other != factor and lists_overlap((axis,), sharding.axes + sharding.overflow_axes):
-                return CutReason.OTHER_FACTOR, index, other
-        return CutReason.CONSERVATIVE, index, None
+                return ConflictReason.OTHER_FACTOR, index, other
+        return ConflictReason.CONSERVATIVE, index, None
 
     def _why_not_fitting(
         self, axis: AxisRef, index: int, tensor: TensorFactors, factor: int, size: int
     ) -> _Why | None:
         sharding = tensor.factors[factor]
-        if not self._is_cut(axis, fits_factor(axis, tensor, sharding, self._context, factor, size)):
+        if not self._is_stopped(
+            axis, fits_factor(axis, tensor, sharding, self._context, factor, size)
+        ):
             return None
         if lists_overlap((axis,), tensor.replicated_axes):
-            return CutReason.REPLICATED, index, None
+            return ConflictReason.REPLICATED, index, None
         if lists_overlap((axis,), tensor.unreduced_axes):
-            return CutReason.UNREDUCED, index, None
+            return ConflictReason.UNREDUCED, index, None
         if sharding.overflow_axes:
-            return CutReason.OVERFLOW, index, None
+            return ConflictReason.OVERFLOW, index, None
         if sharding.is_closed and not any(contains(own, axis) for own in sharding.axes):
-            return CutReason.CLOSED, index, None
+            return ConflictReason.CLOSED, index, None
         if self._context.conservative:
-            return CutReason.CONSERVATIVE, index, None
-        return CutReason.NOT_DIVISIBLE, index, None
+            return ConflictReason.CONSERVATIVE, index, None
+        return ConflictReason.NOT_DIVISIBLE, index, None
 
-    # Aggressive: each tensor by itself, factor after factor.
+    # Aggressive: each tensor on its own, factor after factor.
 
     def _why_aggressive(self, factor: int, index: int, wanted: Axes) -> _Why:
         tensor = self._at_its_turn(index, factor)
@@ -201,12 +208,12 @@ class _Explainer:
                 return found
             size *= axis.size(self._context.mesh)
         for axis in wanted:
-            if self._is_cut(axis, free_of_other_factors(axis, tensor, factor)):
+            if self._is_stopped(axis, free_of_other_factors(axis, tensor, factor)):
                 return self._why_not_free(axis, index, tensor, factor)
         return self._why_limited(factor, wanted)
 
     def _at_its_turn(self, index: int, factor: int) -> TensorFactors:
-        """The tensor when the factor's turn came: those before it are done."""
+        """Return the tensor as it was at the factor's turn: after the factors before it."""
         done = self._order[: self._order.index(factor)]
         before, after = self._before[index], self._after[index]
         factors = {
@@ -219,12 +226,12 @@ class _Explainer:
         for index in range(self._operand_count, len(self._after)):
             sharding = self._after[index].factors.get(factor)
             if sharding is not None and list_prefix(sharding.axes, wanted) is Prefix.STRICT:
-                return CutReason.RESULT_LIMITS, index, None
-        return CutReason.NOT_TAKEN, None, None
+                return ConflictReason.RESULT_LIMITS, index, None
+        return ConflictReason.NOT_TAKEN, None, None
 
 
 def _first_missing(own: Axes, offered: Axes) -> AxisRef | None:
-    """The first axis of a list that another list has not, or only a part of."""
+    """Return the first axis of ``offered`` that ``own`` lacks, wholly or in part."""
     for axis in offered:
         if not any(contains(each, axis) for each in own):
             return axis

@@ -1,25 +1,25 @@
-"""The fixpoint: visit operations until no visit changes a sharding.
+"""The driver of propagation: visits operations until no visit changes a sharding.
 
-A visit propagates between the tensors of one operation (`steps`). When a value's
-sharding changes, all operations that see it are visited again: the one that
-defines it, its users, and where it enters a data-flow edge, the edge; and all
-values of its sharding group change with it.
+A visit propagates between the tensors of one operation (``steps``). When a value's
+sharding changes, all operations affected by it are visited again: the one that
+defines it, its users, and, if it is a source of a data-flow edge, the edge; and
+all values of its sharding group change with it.
 
 The order of visits decides which of two conflicting shardings arrives first, so
-it is Shardy's, that is that of MLIR's greedy rewrite driver with these settings:
-one iteration, operations first met in program order, the worklist a stack, what
-is queued again on top of it together with the operations around it. Operations
-without uses or effects are erased when they come up. See
-`emu.mlir.transforms.rewriting` for the rules of the worklist.
+it is Shardy's, that is, the order of MLIR's greedy rewrite driver with these
+settings: one iteration, operations first visited in program order, the worklist a
+stack, operations queued again on top of it together with those around them.
+Operations without uses or effects are erased when they are popped. See
+``emu.mlir.transforms.rewriting`` for the rules of the worklist.
 
-What a function returns is tied to the shardings of its results, for the main
-function, before the first visit and after the last one; other functions are
-called, and `sdy.func_data_flow_edge` ties the call to the function.
+For the main function, the returned values are tied to the shardings of its
+results before the first visit and after the last one; other functions are
+called, and ``sdy.func_data_flow_edge`` ties the call to the function.
 
-One kind of edge Shardy overlooks when it queues, and so it is here (see
-`emu.sdy.dialect.dataflow.edge_owner_from_source`): the edge to an argument of a
-computation's body is not queued when the operand changes. What that misses, the
-next round finds.
+Shardy overlooks one kind of edge when it queues, and so does this driver (see
+``emu.sdy.dialect.dataflow.edge_owner_from_source``): the edge to an argument of a
+computation's body is not queued when the operand changes. The next round finds
+the changes missed that way.
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ __all__ = ["Driver", "Observer", "Visit"]
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What happened at an operation.
+    """A visit of an operation.
 
     Attributes:
-        op: The operation; the function, for what it returns.
+        op: The operation; the function, for its returned values.
         kind: "op", "constraint", "barrier", "data_flow_edge",
             "func_data_flow_edge" or "func_results".
         rule: The rule.
         operands: The values that are operands of the rule.
         results: The values that are its results.
         before: The shardings, operands first, before the visit.
-        changes: What the visit changed.
+        changes: Changes that the visit made.
         setting: Strategy and options.
-        code: Where axes might go (see `emu.sdy.propagation.priorities`).
+        code: Allowed directions (see ``emu.sdy.propagation.priorities``).
         round: User and operation priority.
-        steps: Where steps are computed.
-        result_index: Which result of the function, for "func_results".
+        steps: The table of steps.
+        result_index: Index of the function's result, for "func_results".
     """
 
     op: Operation
@@ -102,23 +102,23 @@ class Visit:
     result_index: int | None = None
 
     def key(self) -> tuple[int, ...]:
-        """What is equal for visits with equal steps."""
+        """Return a key that is equal for visits with equal steps."""
         return self.steps.key(self.setting, self.rule, self.code, self.before)
 
     def outcome(self) -> Outcome | None:
-        """The step, computed anew; None where there was no common mesh."""
+        """Return the step, computed again; None if there was no common mesh."""
         return self.steps.outcome(self.setting, self.rule, self.code, self.before)
 
 
 Observer = Callable[[Visit], None]
 
 _Set = Callable[[int, TensorSharding], None]
-"""Sets the sharding of a tensor, given its index and the sharding."""
+"""A function that sets the sharding of the tensor with an index."""
 
 
 @dataclass(slots=True)
 class _Tensors:
-    """The tensors of a step that are not just an operation's own."""
+    """Tensors of a step that are not just the operands and results of an operation."""
 
     kind: str
     operands: tuple[Value, ...]
@@ -130,15 +130,15 @@ class _Tensors:
 
 
 class Driver:
-    """Propagation in a module.
+    """Propagation through a module.
 
     Attributes:
         module: The module.
-        table: Its symbols.
-        groups: Its sharding groups.
-        diagnostics: Where errors and warnings go.
-        observers: Told of each visit at which a tensor had a sharding.
-        round: User and operation priority of the fixpoint that runs.
+        table: The module's symbol table.
+        groups: The module's sharding groups.
+        diagnostics: Receives errors and warnings.
+        observers: Called with each visit at which a tensor had a sharding.
+        round: User and operation priority of the current fixpoint.
     """
 
     def __init__(
@@ -169,11 +169,11 @@ class Driver:
         self._losses: dict[Operation, int] = {}
 
     def run(self, strategy: StrategyName, direction_of: DirectionOf) -> None:
-        """Visit operations until nothing changes.
+        """Visit operations until nothing changes any more.
 
         Args:
-            strategy: How axes go along factors.
-            direction_of: Where each operation lets them through.
+            strategy: The strategy along factors.
+            direction_of: Allowed directions of each operation.
         """
         self._strategy = strategy
         self._direction_of = direction_of
@@ -202,15 +202,15 @@ class Driver:
                 self._visit(op)
 
     def _queue(self, op: Operation) -> None:
-        # A second visit to the operation that did it would find nothing new.
+        # Visiting the operation that made the change again would find nothing new.
         if op is not self._visited:
             self._rewriter.enqueue(op)
 
     def _queue_users(self, value: Value, passed: set[Value] | None = None) -> None:
-        """Queue all operations that see a value as a source.
+        """Queue all operations for which a value is a source.
 
-        A function that returns its argument, called twice in a row, leads back
-        to where it began: ``passed`` holds what was reached through calls.
+        A function that returns its argument, called twice in a row, leads back to the
+        start: ``passed`` holds the values already reached through calls.
         """
         for user, index in value.uses:
             known = definition(user.name)
@@ -220,7 +220,7 @@ class Driver:
                 self._queue(edge)
             elif known.terminator:
                 passed = set() if passed is None else passed
-                self._queue_behind_return(user, index, passed)
+                self._queue_after_return(user, index, passed)
             elif user.name == "func.call":
                 passed = set() if passed is None else passed
                 for block in find_function(self.table, callee_name(user)).regions[0].blocks[:1]:
@@ -233,7 +233,7 @@ class Driver:
             passed.add(value)
             self._queue_users(value, passed)
 
-    def _queue_behind_return(self, terminator: Operation, index: int, passed: set[Value]) -> None:
+    def _queue_after_return(self, terminator: Operation, index: int, passed: set[Value]) -> None:
         parent = terminator.parent_op
         if parent is None:
             return
@@ -244,8 +244,8 @@ class Driver:
             if user.name == "func.call":
                 self._queue_users_once(user.results[index], passed)
 
-    def _queue_around(self, value: Value) -> None:
-        """Queue all operations that see a value."""
+    def _queue_related(self, value: Value) -> None:
+        """Queue all operations that a value is related to."""
         op = value.defining_op
         if op is None:
             self._queue(owning_op(value))
@@ -257,18 +257,18 @@ class Driver:
         self._queue_users(value)
 
     def _changed(self, value: Value, sharding: TensorSharding) -> None:
-        """A value has a new sharding: queue who sees it, and change its group."""
-        holder = shardable_value(value)
-        if holder is None:
+        """Queue the operations affected by a value's new sharding, and change its group."""
+        shardable = shardable_value(value)
+        if shardable is None:
             return
-        self._queue_around(holder)
-        for member in self._change_group(holder, sharding):
-            self._queue_around(member)
+        self._queue_related(shardable)
+        for member in self._change_group(shardable, sharding):
+            self._queue_related(member)
 
-    def _change_group(self, holder: Value, sharding: TensorSharding) -> Iterator[Value]:
-        """Change the other members of a value's group, giving each in turn."""
-        for member in self.groups.members(holder):
-            if member is not holder:
+    def _change_group(self, shardable: Value, sharding: TensorSharding) -> Iterator[Value]:
+        """Change the other members of a value's group, and yield each of them."""
+        for member in self.groups.members(shardable):
+            if member is not shardable:
                 set_sharding(member, sharding)
                 yield member
 
@@ -299,7 +299,7 @@ class Driver:
         return rule
 
     def _is_elementwise(self, op: Operation) -> bool:
-        # Only of a bitcast it is not the name that decides.
+        # The name decides, except for a bitcast.
         known = self._elementwise.get(op.name)
         if known is None:
             known = is_elementwise(op)
@@ -347,7 +347,7 @@ class Driver:
     def _step(
         self, op: Operation, tensors: _Tensors, direction_code: int, elementwise: bool
     ) -> bool:
-        """A step between tensors that are not, or not only, an operation's own."""
+        """Take a step between tensors that are not, or not only, an operation's own."""
         if not any(tensors.shardings):
             return False
         setting = self._setting(conservative=False, elementwise=elementwise, has_kinds=False)
@@ -380,7 +380,7 @@ class Driver:
                 set_sharding(sources[index], sharding)
             else:
                 new = edge_op_transform(op, sharding, When.AFTER_EDGE_PROPAGATION)
-                if kept is not None and _cuts(new) < _cuts(kept):
+                if kept is not None and _axis_count(new) < _axis_count(kept):
                     self._lost_axes(op)
                 op.properties["sharding"] = new
 
@@ -395,10 +395,10 @@ class Driver:
         return self._step(op, tensors, self._direction_of(op, False), False)
 
     def _lost_axes(self, edge: Operation) -> None:
-        """An edge has lost axes; raises PassFailed if that happens again and again.
+        """Count an edge's loss of axes, and raise PassFailed if that keeps happening.
 
-        Axes are only ever added, but where a manual axis comes in behind free
-        ones: Shardy then goes round and round for ever.
+        Axes are only ever added, except where a manual axis arrives after free ones:
+        Shardy then loops for ever.
         """
         self._losses[edge] = self._losses.get(edge, 0) + 1
         if self._losses[edge] > _MOST_LOSSES:
@@ -425,7 +425,7 @@ class Driver:
         )
 
     def _func_edge_sources(self, value: Value) -> list[Value]:
-        """What comes in at an argument of a function, or at a result of a call."""
+        """Return the values passed to an argument of a function, or returned to a call."""
         if isinstance(value, BlockArgument):
             users = self._users.of_function(owning_op(value))
             return [user.operands[value.index] for user in users if user.name == "func.call"]
@@ -443,7 +443,7 @@ class Driver:
         return self._step(op, tensors, code(allowed, allowed), True)
 
     def _propagate_results(self) -> None:
-        """Between what the main function returns and the shardings of its results."""
+        """Propagate between the main function's returned values and its result shardings."""
         self._visited = None
         function = self._main
         blocks = function.regions[0].blocks
@@ -459,9 +459,9 @@ class Driver:
                     set_func_result_sharding(function, index, sharding)
                     return
                 set_sharding(value, sharding)
-                holder = shardable_value(value)
-                if holder is not None:
-                    list(self._change_group(holder, sharding))
+                shardable = shardable_value(value)
+                if shardable is not None:
+                    list(self._change_group(shardable, sharding))
 
             tensors = _Tensors(
                 "func_results",
@@ -478,14 +478,14 @@ class Driver:
 _MOST_LOSSES = 100
 
 
-def _cuts(sharding: TensorSharding) -> int:
+def _axis_count(sharding: TensorSharding) -> int:
     return sum(len(dim.axes) for dim in sharding.dims)
 
 
 def _own_tensors(
     kind: str, operands: Sequence[Value], result: Value, shape: tuple[int, ...]
 ) -> _Tensors:
-    """Values that keep their shardings themselves, tied by an identity."""
+    """Return tensors of values that store their own shardings, tied by an identity rule."""
     values = (*operands, result)
     return _Tensors(
         kind,
@@ -498,15 +498,15 @@ def _own_tensors(
 
 
 def _sharding(value: Value) -> TensorSharding | None:
-    """`get_sharding`, quick for what it mostly is asked: results of plain operations."""
+    """Return ``get_sharding(value)``, with a fast path for results of ordinary operations."""
     if isinstance(value, OpResult):
         owner = value.owner
-        held = owner.attributes.get(SHARDING)
+        stored = owner.attributes.get(SHARDING)
         name = owner.name
         if (
-            isinstance(held, TensorShardingPerValue)
+            isinstance(stored, TensorShardingPerValue)
             and name not in DATA_FLOW_OPS
             and not name.startswith("sdy.")
         ):
-            return held.shardings[value.index]
+            return stored.shardings[value.index]
     return get_sharding(value)

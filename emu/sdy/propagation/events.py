@@ -1,7 +1,7 @@
-"""What propagation tells a listener: steps taken, and axes that were cut.
+"""Events that propagation reports to a listener: steps taken, and axes that were stopped.
 
 Propagation runs the same with and without a listener; without one it spends
-nothing on telling.
+no time on events.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         TensorSharding,
     )
 
-__all__ = ["Cut", "CutReason", "Listener", "SeedEvent", "StepEvent"]
+__all__ = ["Conflict", "ConflictReason", "Listener", "SeedEvent", "StepEvent"]
 
 
-class CutReason(Enum):
-    """Why an axis did not reach a tensor along a factor."""
+class ConflictReason(Enum):
+    """Reasons why an axis did not reach a tensor along a factor."""
 
     OTHER_FACTOR = "the axis (or a part of it) shards another factor of a tensor"
     REPLICATED = "the tensor says that it stays replicated along the axis"
@@ -41,26 +41,26 @@ class CutReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Conflict:
     """An axis that another tensor has and that a step did not bring to a tensor.
 
-    Only the first such axis is told; without it, those behind it cannot come.
-    Tensors are counted operands first, then results.
+    Only the first such axis is reported; without it, the ones after it cannot
+    come either. Tensors are numbered operands first, then results.
 
     Attributes:
         factor: The factor of the rule.
-        axis: The axis (or sub-axis) that was cut, or of which a part was.
+        axis: The axis (or sub-axis) that was stopped, wholly or in part.
         tensor: The tensor that would have got it.
-        reason: Why.
+        reason: The reason.
         source: The first tensor that has the axis.
-        other_tensor: The tensor on which the conflict lies, if one does.
-        other_factor: The factor that has the axis there, if one does.
+        other_tensor: The tensor on which the conflict lies, if there is one.
+        other_factor: The factor that has the axis there, if there is one.
     """
 
     factor: int
     axis: AxisRef
     tensor: int
-    reason: CutReason
+    reason: ConflictReason
     source: int
     other_tensor: int | None = None
     other_factor: int | None = None
@@ -68,7 +68,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """One visit of an operation that changed a sharding, or brought an axis no further.
+    """One visit of an operation that changed a sharding or met a conflict.
 
     Attributes:
         op: The operation visited; for "func_results", the function.
@@ -79,10 +79,10 @@ class StepEvent:
         results: The values that the rule calls results.
         before: Their shardings before, operands first.
         after: Their shardings after.
-        directions: By factor: the direction allowed in this round.
-        cuts: What did not pass.
-        round: Which round it is: user priority and op priority.
-        result_index: Which result of the function, for "func_results".
+        directions: For each factor, the direction allowed in this round.
+        conflicts: Axes that did not pass.
+        round: User priority and op priority of the round.
+        result_index: Index of the function's result, for "func_results".
     """
 
     op: Operation
@@ -93,29 +93,30 @@ class StepEvent:
     before: tuple[TensorSharding | None, ...]
     after: tuple[TensorSharding | None, ...]
     directions: tuple[PropagationDirection, ...]
-    cuts: tuple[Cut, ...]
+    conflicts: tuple[Conflict, ...]
     round: tuple[int, int]
     result_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SeedEvent:
-    """A value has a sharding that no step brought to it.
+    """A sharding of a value that no step brought to it.
 
     All members of a sharding group change with the one that a step changes, and
-    so do all targets of a data-flow edge: such events follow that of the step.
+    so do all targets of a data-flow edge: their events follow that of the step.
 
     Attributes:
         value: The value.
-        sharding: What it has now.
-        cause: "given" in the module; "group 3", as a member of that sharding
-            group has it; "data-flow edge", as another target of the edge has
-            it; "manual axes", as the step had it but with (or without) the
-            manual axes; "priority 2", the turn of which it is now (at the turn
-            of 0, dimensions of other priorities are hidden).
-        source: The value from which it comes, if one does.
-        result_index: If it is the sharding of a function's result: which one;
-            ``value`` is what the function returns there.
+        sharding: Its sharding now.
+        cause: "given" for a sharding of the module; "group 3" for one that a
+            member of that sharding group has; "data-flow edge" for one that
+            another target of the edge has; "manual axes" for the step's own
+            with (or without) the manual axes; "priority 2" when the turn of
+            that priority begins (at priority 0, dimensions of other priorities
+            are hidden).
+        source: The value from which it comes, if there is one.
+        result_index: Index of the function's result, if it is the sharding of
+            one; ``value`` is then the value that the function returns there.
     """
 
     value: Value
@@ -126,10 +127,10 @@ class SeedEvent:
 
 
 class Listener(Protocol):
-    """Who wants to be told."""
+    """A receiver of events."""
 
     def step(self, event: StepEvent) -> None:
-        """A visit that changed something, or met a conflict."""
+        """Receive a visit that changed a sharding or met a conflict."""
 
     def seed(self, event: SeedEvent) -> None:
-        """A sharding that no step brought."""
+        """Receive a sharding that no step brought."""

@@ -1,4 +1,4 @@
-"""Sharding groups: values that are sharded alike, whatever computes them.
+"""Sharding groups: values that are sharded alike, independent of data flow.
 
 After ``sdy-sharding-group-import`` the groups are numbered from 0 and a value is
 in one group at most.
@@ -21,13 +21,13 @@ __all__ = ["Grouped", "ShardingGroups"]
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A member of a group that got the sharding of another one.
+    """A member of a group that got the sharding of another member.
 
     Attributes:
-        group: The group.
+        group: Number of the group.
         member: The member.
-        sharding: What it got.
-        source: From which member.
+        sharding: The sharding that it got.
+        source: The member that the sharding came from.
     """
 
     group: int
@@ -37,7 +37,7 @@ class Grouped:
 
 
 class ShardingGroups:
-    """The members of each group of a module."""
+    """Sharding groups of a module with their members."""
 
     def __init__(self, module: Operation, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
@@ -60,23 +60,22 @@ class ShardingGroups:
         self._members.setdefault(group, []).append(value)
 
     def group_of(self, value: Value) -> int | None:
-        """The group of a value, if it is in one."""
+        """Return the number of a value's group, or None."""
         return self._group_of.get(value)
 
     def members(self, value: Value) -> Sequence[Value]:
-        """All members of the group of a value, itself included."""
+        """Return all members of the group of a value, itself included."""
         group = self._group_of.get(value)
         return () if group is None else self._members[group]
 
     def synchronise(self) -> list[Grouped]:
-        """Give the members of each group the sharding that one of them has.
+        """Give all members of each group the sharding that one of them has.
 
-        Where members bring different ones, there is a warning, and each gets
-        an open constraint that takes its place in the group: then propagation
-        decides.
+        If members have different ones, a warning is emitted, and each gets an open
+        constraint that takes its place in the group: then propagation decides.
 
         Returns:
-            The members that another one has given its sharding.
+            The members that got the sharding of another one.
         """
         done: list[Grouped] = []
         for group in sorted(self._members):
@@ -95,11 +94,12 @@ class ShardingGroups:
         return done
 
     def _first_sharded(self, group: int, members: Sequence[Value]) -> tuple[Value | None, bool]:
-        """The first member that has a sharding, and whether all have the same."""
+        """Return the first member that has a sharding, and whether all have the same."""
         first: Value | None = None
         for member in members:
             sharding = get_sharding(member)
-            if sharding is None or (_says_nothing(sharding) and len(members) > 1):
+            # An empty open sharding has nothing to contribute and yields to any other one.
+            if sharding is None or (_is_empty_and_open(sharding) and len(members) > 1):
                 continue
             if first is None:
                 first = member
@@ -115,7 +115,7 @@ class ShardingGroups:
                 return first, False
         return first, True
 
-    def _constrain(self, group: int, like: TensorSharding) -> None:
+    def _constrain(self, group: int, template: TensorSharding) -> None:
         members = self._members[group]
         rewriter = Rewriter(None)
         for index, member in enumerate(members):
@@ -124,10 +124,12 @@ class ShardingGroups:
                 "sdy.sharding_constraint",
                 [member],
                 [member.type],
-                properties={"sharding": TensorSharding.fully_open(like.rank, like.mesh)},
+                properties={"sharding": TensorSharding.fully_open(template.rank, template.mesh)},
                 location=place.location,
             )
             rewriter.insert_after_value(member, constraint)
+            # The constraint takes the member's place everywhere, in the group too: so the
+            # conflict is resolved on the constraints, and the members keep their shardings.
             for user, operand in member.uses:
                 if user is not constraint:
                     user.set_operand(operand, constraint.result)
@@ -136,6 +138,6 @@ class ShardingGroups:
             self._group_of[constraint.result] = group
 
 
-def _says_nothing(sharding: TensorSharding) -> bool:
-    """Whether every dimension is open and without axes."""
+def _is_empty_and_open(sharding: TensorSharding) -> bool:
+    """Return whether every dimension is open and without axes."""
     return not any(dim.axes or dim.is_closed for dim in sharding.dims)

@@ -1,11 +1,10 @@
-"""Where shardings come from, as attributes: ``sdy.sharding_origins`` and
-``sdy.propagation_edges``.
+"""Origins of shardings, kept in ``sdy.sharding_origins`` and ``sdy.propagation_edges``.
 
-Origins say for each axis of a value with which input, output, constraint or
-manual computation it came into the module. Edges say for each operation in
-which step an axis went from which operand or result to which. Both are left on
-the module by the passes' options ``debug-sharding-origins`` and
-``debug-propagation-edge-sharding``.
+Origins name, for each axis of a value, the input, output, constraint or manual
+computation that brought it into the module. Edges record, for each operation,
+the step in which an axis went from one operand or result to others. The passes'
+options ``debug-sharding-origins`` and ``debug-propagation-edge-sharding`` leave
+these attributes on the module.
 """
 
 from __future__ import annotations
@@ -17,19 +16,21 @@ from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.sdy.dialect.attributes import (
     AxisRef,
-    AxisToPropagationDetails,
-    EdgeNodeType,
-    EdgeValueRef,
     Mesh,
     OpShardingRule,
-    PropagationEdges,
-    PropagationOneStep,
     TensorMapping,
     TensorSharding,
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.axes import can_merge, contains, merge
 from emu.sdy.dialect.dataflow import edge_of_target, edge_op_sources, owning_op
+from emu.sdy.dialect.edge_attributes import (
+    AxisToPropagationDetails,
+    EdgeNodeType,
+    EdgeValueRef,
+    PropagationEdges,
+    PropagationOneStep,
+)
 from emu.sdy.dialect.functions import (
     func_arg_attribute,
     func_result_attribute,
@@ -57,12 +58,12 @@ _SELF = StringAttr("self")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Axes that went between the tensors of a rule.
+    """Movement of axes between the tensors of a rule.
 
     Attributes:
         rule: The rule.
-        before: The shardings by factor before.
-        after: The same after.
+        before: The shardings by factor before it.
+        after: The shardings by factor after it.
         mesh: The mesh.
     """
 
@@ -74,7 +75,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """An axis went from one tensor of an operation to another."""
+    """An edge along which an axis went from one tensor of an operation to another."""
 
     source: EdgeValueRef
     target: EdgeValueRef
@@ -82,12 +83,12 @@ class _Edge:
 
 
 class SourceTracker:
-    """Follows axes through propagation, and writes down where they came from.
+    """An observer of the driver that follows axes and records where they came from.
 
     Args:
         module: The module, before propagation.
-        origins: Whether to follow origins.
-        edges: Whether to follow edges.
+        origins: Whether to record origins.
+        edges: Whether to record edges.
     """
 
     def __init__(self, module: Operation, *, origins: bool, edges: bool) -> None:
@@ -97,7 +98,7 @@ class SourceTracker:
         self._step = 0
         self._origins: dict[Value, dict[AxisRef, str]] = {}
         self._edges: dict[Operation, dict[AxisRef, list[_Edge]]] = {}
-        if self.is_wanted:
+        if self.is_enabled:
             self._step = _last_step(module) + 1
         if origins:
             self._find_constraints()
@@ -105,19 +106,19 @@ class SourceTracker:
             self._find_functions()
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether there is anything to follow."""
+    def is_enabled(self) -> bool:
+        """Whether there is anything to record."""
         return self._with_origins or self._with_edges
 
     # Before propagation
 
     def _begin(self, value: Value, sharding: TensorSharding | None, origin: str) -> None:
-        holder = shardable_value(value)
-        if sharding is None or holder is None:
+        owner = shardable_value(value)
+        if sharding is None or owner is None:
             return
         for dim in sharding.dims:
             for axis in dim.axes:
-                self._origins.setdefault(holder, {}).setdefault(axis, origin)
+                self._origins.setdefault(owner, {}).setdefault(axis, origin)
 
     def _functions(self) -> Iterator[Operation]:
         for op in self._module.body():
@@ -164,7 +165,7 @@ class SourceTracker:
 
     # During propagation
 
-    def visited(self, visit: Visit) -> None:
+    def record_visit(self, visit: Visit) -> None:
         """Follow the axes that a visit moved."""
         outcome = visit.outcome() if visit.changes else None
         if outcome is not None:
@@ -175,14 +176,14 @@ class SourceTracker:
     def around(
         self, op: Operation, rule: OpShardingRule | None, change: Callable[[], None]
     ) -> None:
-        """Make a change that moves axes between the tensors of an operation, and follow them.
+        """Make a change that moves axes between an operation's tensors, and record it.
 
         Args:
             op: The operation.
-            rule: Its rule; without one there is nothing to follow.
-            change: Sets shardings.
+            rule: Its rule; without one there is nothing to record.
+            change: A function that sets shardings.
         """
-        before = self._projected(op, rule) if rule is not None and self.is_wanted else None
+        before = self._projected(op, rule) if rule is not None and self.is_enabled else None
         change()
         if rule is None or before is None:
             return
@@ -199,21 +200,21 @@ class SourceTracker:
     def moved(
         self, op: Operation, operands: Sequence[Value], results: Sequence[Value], move: Move
     ) -> None:
-        """Follow axes.
+        """Record axes that moved.
 
         Args:
-            op: Where they moved.
+            op: The operation.
             operands: The operands of the rule.
             results: Its results.
-            move: The rule, and what there was before and after.
+            move: The rule, with the shardings before and after.
         """
-        moved = _moved_axes(move, self._step)
+        moved = _edges_of_move(move, self._step)
         self._step += 1
         for value, edges in zip((*operands, *results), moved, strict=True):
             for axis, edge in edges.items():
                 if self._with_edges:
-                    # A function has one tensor at a time, so all are kept with
-                    # its first result.
+                    # A function has one tensor at a time, so all edges are kept
+                    # with its first result.
                     self._edges.setdefault(op, {}).setdefault(axis, []).append(edge)
                 if self._with_origins:
                     side = operands if edge.source.type is EdgeNodeType.OPERAND else results
@@ -226,11 +227,11 @@ class SourceTracker:
             self._origins.setdefault(to, {}).setdefault(axis, origin)
 
     def _origin_of(self, value: Value, axis: AxisRef) -> str | None:
-        held = self._origins.get(value, {})
-        if axis in held:
-            return held[axis]
-        # It may have been split or merged on its way.
-        for other, origin in held.items():
+        stored = self._origins.get(value, {})
+        if axis in stored:
+            return stored[axis]
+        # The axis may have been split or merged on its way.
+        for other, origin in stored.items():
             if contains(other, axis) or contains(axis, other):
                 return origin
         return None
@@ -238,7 +239,7 @@ class SourceTracker:
     # After propagation
 
     def save(self) -> None:
-        """Write what was found as attributes."""
+        """Save the records as attributes."""
         if self._with_origins:
             for value, origins in self._origins.items():
                 self._save_origins(value, origins)
@@ -269,17 +270,17 @@ class SourceTracker:
         elif op.name in ("sdy.sharding_constraint", "sdy.data_flow_edge"):
             op.attributes[SHARDING_ORIGINS] = entries
         elif isinstance(value, OpResult):
-            held = op.attributes.get(SHARDING_ORIGINS)
+            stored = op.attributes.get(SHARDING_ORIGINS)
             per_result: list[Attribute] = (
-                list(held.elements)
-                if isinstance(held, ArrayAttr)
+                list(stored.elements)
+                if isinstance(stored, ArrayAttr)
                 else [DictAttr(())] * len(op.results)
             )
             per_result[value.index] = entries
             op.attributes[SHARDING_ORIGINS] = ArrayAttr(tuple(per_result))
 
     def _name_own_origins(self) -> None:
-        """What is an origin itself says so, instead of its own name."""
+        """Replace the name of an origin by a generic one on the origin itself."""
         for op in self._module.walk():
             name = op.attributes.get(SHARDING_ORIGIN_NAME)
             if op.name == "sdy.sharding_constraint" and isinstance(name, StringAttr):
@@ -291,26 +292,26 @@ class SourceTracker:
                     _rename_on(edge_of_target(result), f"{name.value}_output: {index}")
         for function in self._functions():
             for index in range(len(function.body().arguments)):
-                held = func_arg_attribute(function, index, SHARDING_ORIGINS)
-                if isinstance(held, DictAttr):
-                    new = _renamed(held, f"input: {index}")
+                stored = func_arg_attribute(function, index, SHARDING_ORIGINS)
+                if isinstance(stored, DictAttr):
+                    new = _renamed(stored, f"input: {index}")
                     set_func_arg_attribute(function, index, SHARDING_ORIGINS, new)
             for index in range(len(function_type(function).results)):
-                held = func_result_attribute(function, index, SHARDING_ORIGINS)
-                if isinstance(held, DictAttr):
-                    new = _renamed(held, f"output: {index}")
+                stored = func_result_attribute(function, index, SHARDING_ORIGINS)
+                if isinstance(stored, DictAttr):
+                    new = _renamed(stored, f"output: {index}")
                     set_func_result_attribute(function, index, SHARDING_ORIGINS, new)
 
 
 def _axis_text(axis: AxisRef) -> str:
-    """An axis as the name of an entry: without quotation marks."""
+    """Return an axis as the name of a dictionary entry: without quotation marks."""
     sub = axis.sub_axis
     return axis.name if sub is None else f"{axis.name}:({sub.pre_size}){sub.size}"
 
 
 def _held(op: Operation, name: str, index: int) -> TensorSharding | None:
-    held = op.properties.get(name)
-    return held.shardings[index] if isinstance(held, TensorShardingPerValue) else None
+    stored = op.properties.get(name)
+    return stored.shardings[index] if isinstance(stored, TensorShardingPerValue) else None
 
 
 def _last_step(module: Operation) -> int:
@@ -323,26 +324,26 @@ def _last_step(module: Operation) -> int:
 
 
 def _rename_on(op: Operation | None, origin: str) -> None:
-    held = None if op is None else op.attributes.get(SHARDING_ORIGINS)
-    if op is not None and isinstance(held, DictAttr):
-        op.attributes[SHARDING_ORIGINS] = _renamed(held, origin)
+    stored = None if op is None else op.attributes.get(SHARDING_ORIGINS)
+    if op is not None and isinstance(stored, DictAttr):
+        op.attributes[SHARDING_ORIGINS] = _renamed(stored, origin)
 
 
-def _renamed(held: DictAttr, origin: str) -> DictAttr:
+def _renamed(stored: DictAttr, origin: str) -> DictAttr:
     own = StringAttr(origin)
-    return DictAttr(tuple((key, _SELF if value == own else value) for key, value in held.entries))
+    return DictAttr(tuple((key, _SELF if value == own else value) for key, value in stored.entries))
 
 
 # Edges of a step
 
 
-def _moved_axes(move: Move, step: int) -> list[dict[AxisRef, _Edge]]:
-    """By tensor, the axes that came to it, and from where."""
+def _edges_of_move(move: Move, step: int) -> list[dict[AxisRef, _Edge]]:
+    """Return, for each tensor, the axes that came to it, with their edges."""
     count = len(move.rule.operands)
     mappings = move.rule.operands + move.rule.results
     tensors = zip(mappings, move.before.tensors, move.after.tensors, strict=True)
     return [
-        _moved_to(_Target(_reference(index, count), *tensor), move, step)
+        _edges_to(_Target(_reference(index, count), *tensor), move, step)
         for index, tensor in enumerate(tensors)
     ]
 
@@ -361,7 +362,7 @@ class _Target:
     new: TensorFactors
 
 
-def _moved_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
+def _edges_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
     moved: dict[AxisRef, _Edge] = {}
     for dim in target.mapping.dims:
         previous: AxisRef | None = None
@@ -385,7 +386,7 @@ def _moved_to(target: _Target, move: Move, step: int) -> dict[AxisRef, _Edge]:
 def _merged_at_seam(
     previous: AxisRef | None, axes: Axes, moved: dict[AxisRef, _Edge], mesh: Mesh
 ) -> tuple[AxisRef, Axes]:
-    """The axes of a factor, the last one merged with the last one of the factor before."""
+    """Return the axes of a factor, the last one merged with the last one of the factor before."""
     last = axes[-1]
     if previous is not None and can_merge(previous, last):
         moved.pop(previous, None)
@@ -394,7 +395,7 @@ def _merged_at_seam(
 
 
 def _source_of(axes: Axes, factor: int, before: Projection) -> EdgeValueRef | None:
-    """The first tensor, operands first, that had the axes."""
+    """Return the first tensor, operands first, that had the axes."""
     count = len(before.operands)
     for index, tensor in enumerate(before.tensors):
         sharding = tensor.factors.get(factor)
@@ -404,7 +405,7 @@ def _source_of(axes: Axes, factor: int, before: Projection) -> EdgeValueRef | No
 
 
 def _edges_attribute(edges: Mapping[AxisRef, list[_Edge]]) -> PropagationEdges:
-    """All edges of an operation; of equal ones the first step counts."""
+    """Return the attribute with all edges of an operation; of equal ones, the first step counts."""
     first: dict[tuple[AxisRef, EdgeValueRef, EdgeValueRef], int] = {}
     for axis, found in edges.items():
         for edge in found:

@@ -1,20 +1,21 @@
-"""What goes first: rounds by kind of operation, rounds by user's priorities.
+"""Priorities of propagation: rounds by kind of operation, and by user priority.
 
 Operation priorities
-    Propagation runs to its end five times, and each round lets more through:
-    first operations that pass elements on unchanged, whose operands have no
-    other user; then with other users; then every operation, but along factors
-    only that go through; then along any factor; and last also forward through
-    broadcasts. What an earlier round decided, a later one cannot undo.
+    Propagation runs to a fixpoint five times, and each round allows more: first
+    operations that pass elements on unchanged and whose operands have no other
+    user; then also those with other users; then every operation, but only along
+    pass-through factors; then along any factor; and last also forward through
+    broadcasts. A later round cannot undo the decisions of an earlier one.
 
 User priorities
-    A dimension ``{"x"}p1`` is hidden at first: it reads as closed, and its axes
-    as replicated, so that nobody else takes them. Once all is done without it,
-    the dimensions of the next priority are put back, and all starts again.
+    A dimension ``{"x"}p1`` is hidden at first: it is closed and empty, and its
+    axes are replicated, so that no other dimension takes them. Once propagation
+    without it is done, the dimensions of the next priority are restored, and all
+    rounds run again.
 
-Where an operation lets axes through is a *code*: four times the direction along
-factors that go through, plus that along the others. Small integers are cheap to
-compare, and a step is looked up by them.
+The directions allowed for an operation are a *code*: four times the direction
+along pass-through factors, plus the direction along the others. Small integers
+are cheap to compare, and steps are looked up by them.
 """
 
 from __future__ import annotations
@@ -53,29 +54,29 @@ __all__ = [
 _NONE, _FORWARD, _BACKWARD, _BOTH = PropagationDirection
 
 DirectionOf = Callable[[Operation, bool], int]
-"""Gives the code for an operation, told whether it is elementwise."""
+"""A function from an operation, and whether it is elementwise, to its code."""
 
 
 def union(first: PropagationDirection, second: PropagationDirection) -> PropagationDirection:
-    """What either lets through."""
+    """Return the direction that allows what either of two allows."""
     return PropagationDirection(first | second)
 
 
 def code(through: PropagationDirection, other: PropagationDirection) -> int:
-    """The code for a direction along factors that go through, and along others."""
+    """Return the code of the directions along pass-through factors and along others."""
     return 4 * through + other
 
 
 def directions(
     direction_code: int, rule: OpShardingRule, *, has_kinds: bool
 ) -> tuple[PropagationDirection, ...]:
-    """By factor, where axes may go.
+    """Return the allowed direction of each factor.
 
     Args:
-        direction_code: What the round says.
+        direction_code: The code of the round.
         rule: The rule.
-        has_kinds: Whether the factors have kinds; along those of an edge all
-            go through.
+        has_kinds: Whether the kinds of factors matter; those of an edge all
+            count as pass-through factors.
     """
     through, other = map(PropagationDirection, divmod(direction_code, 4))
     blocked = rule.blocked_propagation
@@ -105,7 +106,7 @@ _OFFLOADS = frozenset({"MoveToDevice", "MoveToHost"})
 
 
 def _pass_through(op: Operation, elementwise: bool) -> PropagationDirection:
-    """Where an operation passes elements on unchanged."""
+    """Return the directions in which an operation passes elements on unchanged."""
     name = op.name
     if elementwise or name in _PASS_THROUGH:
         return _BOTH
@@ -122,8 +123,8 @@ def _single_use(op: Operation, elementwise: bool) -> int:
     direction = _pass_through(op, elementwise)
     if direction is _NONE:
         return 0
-    # Forward, every use of an operand would meet a conflict of its own;
-    # backward, the uses might not agree.
+    # Forward, every use of the operand could meet a conflict of its own; backward,
+    # the uses might disagree.
     if all(value.has_one_use or is_scalar(value) for value in op.operands):
         return code(direction, direction)
     return 0
@@ -147,7 +148,7 @@ def _broadcast_backward(op: Operation, elementwise: bool) -> int:
 
 
 def everywhere(op: Operation, elementwise: bool) -> int:
-    """Any axis may go anywhere."""
+    """Return the code that allows every axis in both directions."""
     return EVERYWHERE
 
 
@@ -158,7 +159,7 @@ ROUNDS: tuple[DirectionOf, ...] = (
     _broadcast_backward,
     everywhere,
 )
-"""By operation priority; each lets through what the ones before do, and more."""
+"""Rounds by operation priority; each allows at least as much as the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +169,10 @@ class _Hidden:
 
 
 class UserPriorities:
-    """Hides the dimensions of priorities above 0, and puts them back in turn.
+    """Dimensions with priorities above 0, hidden at first and restored one priority at a time.
 
     Attributes:
-        changed: Where there were priorities, and what is there without them.
+        changed: Places with priorities, and their shardings without them.
     """
 
     def __init__(self, module: Operation, table: SymbolTable) -> None:
@@ -181,7 +182,7 @@ class UserPriorities:
         transform_shardings(module, self._hide)
 
     def __iter__(self) -> Iterator[int]:
-        """The priorities above 0, ascending."""
+        """Iterate over the priorities above 0, ascending."""
         return iter(sorted(self._hidden))
 
     def _hide(self, sharding: TensorSharding, place: Place) -> TensorSharding:
@@ -219,10 +220,10 @@ class UserPriorities:
         )
 
     def restore(self, priority: int) -> list[tuple[Value | FunctionResult, TensorSharding]]:
-        """Put the dimensions of a priority back.
+        """Restore the dimensions of a priority.
 
         Returns:
-            The places that are changed, with what is there now.
+            The places that changed, with their shardings now.
         """
         restored = []
         for hidden in self._hidden[priority]:

@@ -1,21 +1,21 @@
-"""Dimensions and factors: how tensors are sharded, as a sharding rule sees them.
+"""Projections: shardings of dimensions converted to shardings of factors, and back.
 
-A sharding says along which axes each *dimension* is cut; a sharding rule
-relates tensors by *factors*. A dimension that consists of several factors,
-``[ij]`` with sizes 2 and 4, is cut from the major end: its axes belong to the
-first factor until that is cut up completely, then to the next. An axis that is
-larger than what is left of a factor is split, so that ``"x"`` of size 4 on
-``[ij]`` reads ``i: "x":(1)2, j: "x":(2)2``.
+A sharding lists the axes of each *dimension*; a sharding rule relates tensors by
+*factors*. A dimension that consists of several factors, ``[ij]`` with sizes 2
+and 4, is sharded from the major end: its axes belong to the first factor until
+that is fully sharded, then to the next. An axis larger than the rest of a factor
+is split, so that ``"x"`` of size 4 on ``[ij]`` becomes
+``i: "x":(1)2, j: "x":(2)2``.
 
-Not every cut falls on the border of two factors. Axes that do not divide what
-is left of a factor become its *overflow axes*: they take part in no
-propagation and come back where they were when factors become dimensions again.
-The last factor of a dimension, the minor-most, takes whatever is left, dividing
-or not (which will mean padding).
+Not every split falls on the border of two factors. Axes that do not divide the
+rest of a factor become its *overflow axes*: they do not propagate, and they
+return to their place when factors are converted back to dimensions. The last
+factor of a dimension, the minor-most one, takes all remaining axes, whether they
+divide it or not (in which case the tensor needs padding).
 
-The way back has a limit, too. A factor can hold axes only if all factors before
-it in the dimension are cut completely, since otherwise a shard would be no
-contiguous piece; what lies behind the first incomplete factor is dropped.
+The conversion back has a limit, too. A factor can have axes only if all factors
+before it in the dimension are fully sharded, since otherwise a shard would not be
+contiguous; axes after the first incomplete factor are dropped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ __all__ = [
     "distribute_axes",
     "list_prefix",
     "project",
-    "project_common_axes",
 ]
 
 Axes = tuple[AxisRef, ...]
@@ -53,7 +52,7 @@ Axes = tuple[AxisRef, ...]
 
 
 class Prefix(Enum):
-    """How one list of axes relates to another."""
+    """Relations of a list of axes to another."""
 
     EQUAL = "equal"
     STRICT = "the first is a strict prefix of the second"
@@ -61,7 +60,7 @@ class Prefix(Enum):
 
 
 def list_prefix(first: Sequence[AxisRef], second: Sequence[AxisRef]) -> Prefix:
-    """Whether a list of axes is a prefix of another.
+    """Return whether a list of axes is no, a strict or the same prefix of another.
 
     The last axis of ``first`` may itself be a prefix of its counterpart:
     ``["x", "y":(1)2]`` is a strict prefix of ``["x", "y"]``.
@@ -78,12 +77,12 @@ def list_prefix(first: Sequence[AxisRef], second: Sequence[AxisRef]) -> Prefix:
 
 @dataclass(frozen=True, slots=True)
 class FactorSharding:
-    """How a tensor is sharded along a factor.
+    """The sharding of a tensor along a factor.
 
     Attributes:
-        axes: Major to minor.
-        is_closed: No axis may be added.
-        is_minor_most: It is the last factor of its dimension.
+        axes: The axes, major to minor.
+        is_closed: Whether no axis may be added.
+        is_minor_most: Whether it is the last factor of its dimension.
         overflow_axes: Axes of the dimension that do not divide the factor.
     """
 
@@ -98,12 +97,12 @@ _UNKNOWN = FactorSharding()
 
 @dataclass(slots=True)
 class TensorFactors:
-    """How a tensor is sharded, by factor.
+    """The sharding of a tensor by factor.
 
     Attributes:
-        factors: By index, the factors that the tensor has.
+        factors: Shardings of the tensor's factors, by the factor's index.
         replicated_axes: Axes along which it must stay replicated.
-        unreduced_axes: Axes along which it is yet to be reduced.
+        unreduced_axes: Axes along which it is still to be reduced.
     """
 
     factors: dict[int, FactorSharding] = field(default_factory=dict)
@@ -111,7 +110,7 @@ class TensorFactors:
     unreduced_axes: Axes = ()
 
     def expand(self, factor: int, axes: Axes) -> bool:
-        """Take ``axes`` for a factor if they extend those that it has.
+        """Set the axes of a factor if they extend its current ones.
 
         Returns:
             Whether they did.
@@ -123,7 +122,7 @@ class TensorFactors:
         return True
 
     def update(self, factor: int, axes: Axes, overflow_axes: Axes = ()) -> bool:
-        """Take ``axes`` for a factor, whatever it has.
+        """Set the axes of a factor, whatever it has.
 
         Returns:
             Whether that changed anything.
@@ -140,7 +139,7 @@ class TensorFactors:
         return any(factor.overflow_axes for factor in self.factors.values())
 
     def sharded_size(self, mesh: Mesh) -> int:
-        """In how many shards the tensor is cut."""
+        """Return the number of shards of the tensor."""
         return math.prod(
             axis.size(mesh)
             for factor in self.factors.values()
@@ -150,14 +149,15 @@ class TensorFactors:
     def sharding(
         self, mapping: TensorMapping, factor_sizes: Sequence[int], mesh_name: str | Mesh, mesh: Mesh
     ) -> TensorSharding:
-        """The sharding of the dimensions, without priorities."""
+        """Return the sharding of the dimensions, without priorities."""
         dims = []
         for dim in mapping.dims:
             closed = False
             axes: list[AxisRef] = []
             for index in dim.factors:
-                # Behind a factor with overflow axes there may be unknown ones (in
-                # a reshape they end Shardy); they have no axes.
+                # After a factor with overflow axes there may be factors that the
+                # tensor does not have (Shardy crashes on those of a reshape); they
+                # have no axes.
                 factor = self.factors.get(index, _UNKNOWN)
                 closed = closed or factor.is_closed
                 _append_axes(axes, factor.axes, mesh)
@@ -165,13 +165,13 @@ class TensorFactors:
                     _append_axes(axes, factor.overflow_axes, mesh)
                     break
                 if math.prod(axis.size(mesh) for axis in factor.axes) < factor_sizes[index]:
-                    break  # what follows would need a strided view
+                    break  # axes of later factors would need a strided view
             dims.append(DimensionSharding(tuple(axes), closed))
         return TensorSharding(mesh_name, tuple(dims), self.replicated_axes, self.unreduced_axes)
 
 
 def _append_axes(axes: list[AxisRef], more: Axes, mesh: Mesh) -> None:
-    """Append the axes of a factor: at the seam, two sub-axes may become one."""
+    """Append the axes of a factor; two sub-axes that meet may become one."""
     if more:
         add_or_merge(axes, more[0], mesh)
         axes.extend(more[1:])
@@ -179,33 +179,33 @@ def _append_axes(axes: list[AxisRef], more: Axes, mesh: Mesh) -> None:
 
 @dataclass(slots=True)
 class Projection:
-    """How the operands and results of an operation are sharded, by factor."""
+    """The shardings of an operation's operands and results by factor."""
 
     operands: list[TensorFactors]
     results: list[TensorFactors]
 
     @property
     def tensors(self) -> list[TensorFactors]:
-        """The operands, then the results."""
+        """Operands, then the results."""
         return self.operands + self.results
 
     def copy(self) -> Projection:
-        """A copy that changes by itself."""
+        """Return an independent copy."""
         return Projection(
             [replace(tensor, factors=dict(tensor.factors)) for tensor in self.operands],
             [replace(tensor, factors=dict(tensor.factors)) for tensor in self.results],
         )
 
     def expand(self, factor: int, axes: Axes) -> list[bool]:
-        """`TensorFactors.expand` on every tensor, operands first."""
+        """Apply ``TensorFactors.expand`` to every tensor, operands first."""
         return [tensor.expand(factor, axes) for tensor in self.tensors]
 
     def update(self, factor: int, axes: Axes, overflow_axes: Axes = ()) -> list[bool]:
-        """`TensorFactors.update` on every tensor, operands first."""
+        """Apply ``TensorFactors.update`` to every tensor, operands first."""
         return [tensor.update(factor, axes, overflow_axes) for tensor in self.tensors]
 
     def common_prefix_axes(self, factor_count: int) -> list[Axes]:
-        """By factor, the longest list with which every tensor's list begins."""
+        """Return, for each factor, the longest common prefix of the tensors' lists."""
         common: list[Axes | None] = [None] * factor_count
         for tensor in self.tensors:
             for index, factor in tensor.factors.items():
@@ -219,7 +219,7 @@ class Projection:
 
 
 class _Axes:
-    """Axes that are handed out piece by piece, major to minor."""
+    """Axes that are taken piece by piece, major to minor."""
 
     __slots__ = ("_axes", "_index", "_mesh", "_pre_size", "size")
 
@@ -229,7 +229,7 @@ class _Axes:
         self._index = -1
         self._pre_size: int | None = None
         self.size = 0
-        """The size of what is left of the current axis; 0 at the end."""
+        """Size of the rest of the current axis; 0 at the end."""
         self._advance()
 
     def _advance(self) -> None:
@@ -242,21 +242,21 @@ class _Axes:
         self._pre_size = None if axis.sub_axis is None else axis.sub_axis.pre_size
 
     def take(self) -> AxisRef:
-        """What is left of the current axis."""
+        """Take the rest of the current axis."""
         sub = None if self._pre_size is None else SubAxisInfo(self._pre_size, self.size)
         taken = AxisRef(self._axes[self._index].name, sub)
         self._advance()
         return taken
 
     def split(self, size: int) -> AxisRef:
-        """The major part, of that size, of what is left of the current axis."""
+        """Take the major part, of that size, of the rest of the current axis."""
         sub = SubAxisInfo(self._pre_size or 1, size)
         self._pre_size = sub.next_pre_size
         self.size //= size
         return AxisRef(self._axes[self._index].name, sub)
 
     def take_all(self, into: Iterable[AxisRef] = ()) -> Axes:
-        """All that is left, behind ``into``."""
+        """Take all remaining axes, and return them after ``into``."""
         taken = list(into)
         while self.size:
             add_or_merge(taken, self.take(), self._mesh)
@@ -292,10 +292,10 @@ def _project_dim(
 
 
 def _close_next(factors: Sequence[int], index: int, into: dict[int, FactorSharding]) -> None:
-    """Behind a factor with overflow axes, nothing may be added.
+    """Close the factor after one with overflow axes, where nothing may be added.
 
-    The factor that follows is closed; those behind it the tensor does not have
-    at all, as far as propagation is concerned.
+    The tensor does not have the factors after that one at all, as far as propagation
+    is concerned.
     """
     following = factors[factors.index(index) + 1]
     into[following] = FactorSharding((), True, following == factors[-1])
@@ -327,14 +327,14 @@ def project(
     *,
     closed_if_missing: bool = False,
 ) -> Projection:
-    """Shardings of dimensions as shardings of factors.
+    """Return the shardings of dimensions as shardings of factors.
 
     Args:
         rule: The sharding rule.
         operands: A sharding for each operand of the rule.
         results: A sharding for each result of the rule.
         mesh: The mesh of all of them.
-        closed_if_missing: Where there is none, read it as closed, not as open.
+        closed_if_missing: Treat a missing sharding as closed instead of open.
     """
     return Projection(
         [
@@ -348,34 +348,19 @@ def project(
     )
 
 
-def project_common_axes(rule: OpShardingRule, axes_per_factor: Sequence[Axes]) -> Projection:
-    """The projection in which every tensor has the same axes for a factor."""
-
-    def tensor(mapping: TensorMapping) -> TensorFactors:
-        return TensorFactors(
-            {
-                index: FactorSharding(axes_per_factor[index], True, index == dim.factors[-1])
-                for dim in mapping.dims
-                for index in dim.factors
-            }
-        )
-
-    return Projection([tensor(m) for m in rule.operands], [tensor(m) for m in rule.results])
-
-
 def distribute_axes(
     factors: Sequence[FactorSharding], factor_sizes: Sequence[int], axes: Axes, mesh: Mesh
 ) -> list[FactorSharding]:
-    """Hand out axes to the factors of a dimension, wherever they fit.
+    """Distribute axes over the factors of a dimension, wherever they fit.
 
-    Unlike `project`, an axis may pass a factor that it does not divide, and
-    several factors may share one. What fits nowhere becomes overflow of the last
-    factor.
+    Unlike in ``project``, an axis may skip a factor that it does not divide, and
+    several factors may share one. Axes that fit nowhere become overflow axes of the
+    last factor.
 
     Args:
         factors: The factors, major to minor.
         factor_sizes: Their sizes.
-        axes: The axes to hand out, major to minor.
+        axes: The axes to distribute, major to minor.
         mesh: The mesh of the axes.
     """
     taken = [list(factor.axes) for factor in factors]

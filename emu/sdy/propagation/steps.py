@@ -1,15 +1,13 @@
-"""One step of propagation, as a function of data.
+"""Memoized steps of propagation.
 
-What a step does depends on nothing but the rule, the shardings of the tensors,
-where axes may go, and the strategy. All of these are plain values, and a model
-asks for the same few steps over and over: each layer is like the one before,
-and each round visits all operations again. So a step is computed once and
-looked up after that.
+A step depends on nothing but the rule, the shardings of the tensors, the allowed
+directions and the strategy. All of these are plain values, and a model needs the
+same few steps over and over: each layer is like the one before, and each round
+visits all operations again. So a step is computed once and looked up afterwards.
 
-The key of that table is made of small integers, since hashing a sharding means
-hashing every axis in it. `Steps` numbers the shardings and rules that it meets;
-the number of an object that it has met before is found by the object's
-identity, which costs no look at its contents.
+The keys of that table consist of small integers, since hashing a sharding means
+hashing every axis in it. ``Steps`` numbers the shardings and rules that it sees;
+an object seen before is recognised by its identity, without reading its contents.
 """
 
 from __future__ import annotations
@@ -34,30 +32,30 @@ from emu.sdy.propagation.projection import Projection, project
 __all__ = ["Change", "Outcome", "Setting", "Steps", "StrategyName", "run_step"]
 
 Change = tuple[int, TensorSharding]
-"""Index of a tensor (operands first) and what its sharding becomes."""
+"""Index of a tensor (operands first) and its new sharding."""
 
 
 class StrategyName(Enum):
-    """How axes go along factors."""
+    """Names of the strategies along factors."""
 
     BASIC = "basic"
     AGGRESSIVE = "aggressive"
 
     @property
     def function(self) -> Strategy:
-        """What does it."""
+        """Function that implements the strategy."""
         return propagate_basic if self is StrategyName.BASIC else propagate_aggressive
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a step depends on besides rule, shardings and directions.
+    """Inputs of a step besides rule, shardings and directions.
 
     Attributes:
-        strategy: How axes go along factors.
-        conservative: No sub-axis may be made.
-        elementwise: The operation is elementwise.
-        has_kinds: The kinds of the rule's factors matter for directions.
+        strategy: The strategy along factors.
+        conservative: Whether axes must not be split into sub-axes.
+        elementwise: Whether the operation is elementwise.
+        has_kinds: Whether the kinds of the rule's factors matter for directions.
     """
 
     strategy: StrategyName
@@ -68,13 +66,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A step with all that leads to its changes.
+    """A step with its intermediate results.
 
     Attributes:
         context: Mesh, directions, and so on.
         before: The shardings by factor before the step.
-        after: What the strategy made of them.
-        changes: What changes.
+        after: The shardings by factor after the strategy ran.
+        changes: The changes.
     """
 
     context: StepContext
@@ -93,11 +91,11 @@ def run_step(
     """Propagate between the tensors of a rule.
 
     Args:
-        strategy: How axes go along factors.
+        strategy: The strategy along factors.
         rule: The rule.
-        shardings: Of the operands, then the results.
+        shardings: Shardings of the operands, then of the results.
         context: Mesh, directions, and so on.
-        mesh: The mesh as new shardings write it.
+        mesh: The mesh or name that new shardings get.
     """
     count = len(rule.operands)
     before = project(rule, shardings[:count], shardings[count:], context.mesh)
@@ -110,14 +108,14 @@ def run_step(
             continue
         new = tensor.sharding(mappings[index], rule.factor_sizes, mesh, context.mesh)
         old = shardings[index]
-        # What would need a strided view was dropped on the way back.
+        # Axes that would need a strided view were dropped in the conversion back.
         if new != old and (old is not None or not new.is_fully_replicated):
             changes.append((index, new))
     return Outcome(context, before, after, tuple(changes))
 
 
 class Steps:
-    """Steps on one module's meshes; each is computed once."""
+    """A table of the steps on one module's meshes; each is computed once."""
 
     def __init__(self, table: SymbolTable) -> None:
         self._table = table
@@ -127,13 +125,13 @@ class Steps:
         self._alive: list[SdyAttribute | Setting] = []
         self._known: dict[tuple[int, ...], tuple[Change, ...]] = {}
 
-    def number(self, thing: SdyAttribute | Setting) -> int:
-        """A small integer, the same for equal things."""
-        found = self._numbers.get(id(thing))
+    def number(self, item: SdyAttribute | Setting) -> int:
+        """Return a small integer that is the same for equal objects."""
+        found = self._numbers.get(id(item))
         if found is None:
-            found = self._number_of.setdefault(thing, len(self._number_of))
-            self._numbers[id(thing)] = found
-            self._alive.append(thing)  # so that nothing else gets its identity
+            found = self._number_of.setdefault(item, len(self._number_of))
+            self._numbers[id(item)] = found
+            self._alive.append(item)  # so that nothing else gets its identity
         return found
 
     def key(
@@ -143,7 +141,7 @@ class Steps:
         code: int,
         shardings: Sequence[TensorSharding | None],
     ) -> tuple[int, ...]:
-        """What is equal for equal steps."""
+        """Return a key that is equal for equal steps."""
         number = self.number
         return (
             code,
@@ -159,13 +157,13 @@ class Steps:
         code: int,
         shardings: Sequence[TensorSharding | None],
     ) -> tuple[Change, ...]:
-        """What propagation between the tensors of a rule changes.
+        """Return the changes of propagation between the tensors of a rule.
 
         Args:
             setting: The strategy and its options.
             rule: The rule.
-            code: Where axes may go (see `emu.sdy.propagation.priorities`).
-            shardings: Of the operands, then the results.
+            code: Allowed directions (see ``emu.sdy.propagation.priorities``).
+            shardings: Shardings of the operands, then of the results.
         """
         key = self.key(setting, rule, code, shardings)
         known = self._known.get(key)
@@ -174,10 +172,10 @@ class Steps:
         return known
 
     def _mesh(self, shardings: Sequence[TensorSharding | None]) -> str | Mesh | None:
-        """The common mesh as shardings write it, or None where there is no propagation.
+        """Return the common mesh in the form of the shardings, or None without propagation.
 
-        That is where no tensor has a sharding, or they have different meshes,
-        or the mesh is a single device.
+        There is none if no tensor has a sharding, if they have different meshes, or if
+        the mesh is a single device.
         """
         mesh = common_mesh_or_name(shardings, self._table)
         return None if mesh is None or get_mesh(self._table, mesh).is_maximal else mesh
@@ -189,7 +187,7 @@ class Steps:
         code: int,
         shardings: Sequence[TensorSharding | None],
     ) -> Outcome | None:
-        """The whole step of `changes`; None where there is no propagation."""
+        """Return the step behind ``changes``; None if there is no propagation."""
         mesh = self._mesh(shardings)
         if mesh is None:
             return None
@@ -212,6 +210,6 @@ class Steps:
         outcome = self.outcome(setting, rule, code, shardings)
         if outcome is None:
             return ()
-        # One object for all equal shardings, which then have their number at once.
+        # Equal shardings share one object, whose number is found by its identity.
         same = self._shardings.setdefault
         return tuple((index, same(sharding, sharding)) for index, sharding in outcome.changes)

@@ -1,17 +1,20 @@
-"""Why a value is sharded as it is: the steps that brought each axis, and the cuts.
+"""Explanations of shardings: the steps that brought each axis, and the conflicts that stopped one.
 
-Propagation tells a listener of each step (`emu.sdy.propagation.events`). A
-recorder keeps them; from the kept steps the history of each axis of each value
-is read backwards, to the text that first named it.
+Propagation reports each step to a listener (``emu.sdy.propagation.events``). A
+recorder keeps the steps; from them the history of each axis of each value is
+followed backwards, to the text that first named it.
 
-Values are spoken of by the names they have in the text. Passes copy, split and
-replace operations before propagation starts, but all that they make carries
+Values are called by their names in the text. Passes copy, split and replace
+operations before propagation starts, but everything that they create carries
 the location of what it is made from: so the names travel in the locations.
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations
 
-from emu.sdy.provenance.explanation import Explanation, ValueReport, explain
-from emu.sdy.provenance.history import Link, Rejection
+from emu.sdy.provenance.explanation import Explanation, explain
+from emu.sdy.provenance.history import PathStep, Rejection
+from emu.sdy.provenance.report import ValueReport
 
-__all__ = ["Explanation", "Link", "Rejection", "ValueReport", "explain"]
+__all__ = ["Explanation", "PathStep", "Rejection", "ValueReport", "explain"]

@@ -1,106 +1,46 @@
-"""``explain``: run propagation, keep its steps, and answer "why" for each value."""
+"""``explain``: runs propagation, records its steps, and answers "why" for each value."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from emu.mlir import parse
-from emu.mlir.arguments import ArgumentError, check, check_module, check_text
+from emu.mlir.arguments import ArgumentError, check_module, check_text
 from emu.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.mlir.text.naming import Names
-from emu.mlir.types import TensorType, Type
-from emu.sdy.dialect.attributes import AxisRef, TensorSharding
+from emu.mlir.types import TensorType
+from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import passes_of
 from emu.sdy.provenance import names as names_
-from emu.sdy.provenance.history import Holder, Link, Recorder, Rejection
+from emu.sdy.provenance.history import Recorder
+from emu.sdy.provenance.html import to_html
 from emu.sdy.provenance.names import ValueName
+from emu.sdy.provenance.report import ValueReport, sharding_text
 
-__all__ = ["Explanation", "ValueReport", "explain"]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueReport:
-    """What became of a value.
-
-    Attributes:
-        name: What it is called in the text.
-        value: The value that propagation saw (a copy where passes copied it),
-            or the function's result.
-        type: Its type.
-        place: ``file:line`` of what defines it.
-        operation: The name of the operation that defines it, or "argument", or
-            "result".
-        before: The sharding it had before propagation.
-        after: The sharding it had after propagation.
-        exported: The sharding in the module at the end; None where the value
-            is not there any more.
-        rejections: The axes it was refused.
-        recorder: The steps.
-    """
-
-    name: ValueName
-    value: Holder
-    type: Type
-    place: str
-    operation: str
-    before: TensorSharding | None
-    after: TensorSharding | None
-    exported: TensorSharding | None
-    rejections: tuple[Rejection, ...]
-    recorder: Recorder = field(repr=False, compare=False)
-
-    @property
-    def axes(self) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
-        """By dimension: each axis with the way it took."""
-        return self.ways()
-
-    def ways(
-        self, most: int | None = None
-    ) -> tuple[tuple[tuple[AxisRef, tuple[Link, ...]], ...], ...]:
-        """`axes`, of each way the last places only.
-
-        Ways are followed when they are asked for: one can be as long as the program.
-
-        Args:
-            most: How many places. Default: all.
-
-        Raises:
-            ArgumentError: ``most`` is neither None nor a number of at least 1.
-        """
-        if most is not None and check("most", most, int, "a whole number or None") < 1:
-            raise ArgumentError(f"most must be at least 1, but got {most}")
-        follow = self.recorder.way
-        return tuple(
-            tuple((axis, tuple(follow(self.value, d, axis, most))) for axis in dim.axes)
-            for d, dim in enumerate(self.after.dims if self.after is not None else ())
-        )
-
-    def __str__(self) -> str:
-        from emu.sdy.provenance.text import value_text
-
-        return value_text(self)
+__all__ = ["Explanation", "explain"]
 
 
 @dataclass(slots=True)
 class Explanation:
-    """The propagation of a module, step by step.
+    """Propagation of a module, step by step.
 
     Iterating gives a report for each value that has a sharding or was
     considered for one, in the order of the text.
 
     Attributes:
-        module: The module at the end.
-        original: The module as it was.
-        recorder: The steps.
-        diagnostics: What the passes emitted.
-        failure: The failure that ended the passes, if one did; what had
-            happened until then is explained all the same.
+        module: The module after the passes.
+        original: The module before the passes.
+        recorder: The recorded steps.
+        diagnostics: Diagnostics that the passes emitted.
+        failure: The failure that ended the passes, if one did; the steps up to
+            it are explained nevertheless.
     """
 
     module: Operation
@@ -116,25 +56,25 @@ class Explanation:
 
     @property
     def names(self) -> list[ValueName]:
-        """The names of the values there are reports of."""
+        """Names of the values that have a report, in the order of the text."""
         return list(self._reports)
 
     def value(self, name: str, function: str | None = None) -> list[ValueReport]:
-        """The reports of a value.
+        """Return the reports of a value.
 
         Args:
             name: Its name in the text, with or without "%"; "result#0" is the
                 first result of the function.
-            function: In which function, if several have the name. Default: the
-                main function, else the first that has it.
+            function: Name of its function, if several functions have a value of
+                that name. Default: the main function, else the first that has it.
 
         Returns:
             One report, or several where the passes made copies of the value
             (a function that is called twice, a constant that is used twice),
-            or regions beside each other have values of that name.
+            or where sibling regions have values of that name.
 
         Raises:
-            ArgumentError: No value has the name, or an argument is no text.
+            ArgumentError: No value has the name, or an argument is not a string.
         """
         check_text("name", name, "the name of a value")
         if function is not None:
@@ -152,37 +92,47 @@ class Explanation:
         return [report for key in chosen for report in self._reports[key]]
 
     def __str__(self) -> str:
-        from emu.sdy.provenance.text import explanation_text
-
-        return explanation_text(self)
+        # Copies of a value with the same outcome share a line.
+        found: Counter[tuple[ValueName, str, str, str]] = Counter()
+        for report in self:
+            count = len(report.rejections)
+            rejected = f"{count} not taken" if count else ""
+            found[report.name, report.operation, sharding_text(report.after), rejected] += 1
+        rows = [((str(name), *cells), copies) for (name, *cells), copies in found.items()]
+        widths = [max((len(row[i]) for row, _ in rows), default=0) for i in range(3)]
+        lines = []
+        for row, copies in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+            many = f"({copies} copies)" if copies > 1 else ""
+            lines.append("  ".join([*cells, row[3], many]).rstrip())
+        steps = len(self.recorder.steps)
+        return "\n".join([*lines, f"{len(self.names)} values, {steps} steps"]) + "\n"
 
     def html(self) -> str:
-        """A page of its own: the module with its shardings, steppable."""
-        from emu.sdy.provenance.html import page
-
-        return page(self)
+        """Return a self-contained HTML page: the module with its shardings, step by step."""
+        return to_html(list(self), self.recorder, self.original)
 
 
 @paused_collection()
 def explain(
     module: Operation | str, passes: str | Pass | Sequence[Pass] | None = None, *, file: str = "-"
 ) -> Explanation:
-    """Propagate shardings through a module and keep what happened.
+    """Propagate shardings through a module and record every step.
 
     Args:
-        module: A module, which stays as it is and whose values are called as
-            they are printed, or a text, in which values keep their names.
-        passes: What to run, as for `emu.sdy.run`. Default: the whole of
+        module: A module, which is not changed and whose values have the names
+            that the printer gives them, or a text, in which values keep their names.
+        passes: The passes to run, as for ``emu.sdy.run``. Default: the whole of
             Shardy's propagation, ``sdy-propagation-pipeline``.
-        file: The name of the text in places. Default: "-".
+        file: Name of the text in reported locations. Default: "-".
 
     Returns:
         The steps, and for each value how its sharding came about.
 
     Raises:
-        MlirError: The text cannot be read.
-        ArgumentError: An argument has another type, or names a pass or an
-            option that is not there.
+        MlirError: The text cannot be parsed.
+        ArgumentError: An argument has the wrong type, or names an unknown pass
+            or option.
     """
     chosen = passes_of("sdy-propagation-pipeline" if passes is None else passes)
     check_text("file", file, "the name of a file")
@@ -196,7 +146,7 @@ def explain(
     called = names_.value_names(original, names)
     mapping: dict[Value, Value] = {}
     copy = original.clone(mapping)
-    names_.mark(copy, {mapping[value]: name for value, name in called.items()})
+    names_.add_names(copy, {mapping[value]: name for value, name in called.items()})
     recorder = Recorder()
     session = Session(listener=recorder, verify_each=False)
     failure = None
@@ -206,20 +156,22 @@ def explain(
     except PassFailed as error:
         failure = error
     for diagnostic in session.diagnostics.emitted:
-        diagnostic.location = names_.unmarked(diagnostic.location)
+        diagnostic.location = names_.without_name(diagnostic.location)
     reports = _reports(called, recorder, copy)
     for report in _result_reports(original, recorder, copy):
         reports[report.name] = [report]
-    end = copy.clone()  # the values of the steps keep their names, what is printed has none
-    names_.unmark(end)
+    # The recorded steps refer to the values of ``copy`` by their names; the printed module
+    # is a clone without names.
+    end = copy.clone()
+    names_.remove_names(end)
     return Explanation(end, original, recorder, session.diagnostics.emitted, failure, reports)
 
 
 def _reports(
     called: Mapping[Value, ValueName], recorder: Recorder, final: Operation
 ) -> dict[ValueName, list[ValueReport]]:
-    """Reports by name, in the order of the original text."""
-    seen = _by_name(v for v in recorder.homes if isinstance(v, Value))
+    """Return the reports by name, in the order of the original text."""
+    seen = _by_name(v for v in recorder.owners if isinstance(v, Value))
     exported = _by_name(_values(final))
     reports: dict[ValueName, list[ValueReport]] = {}
     for value, name in called.items():
@@ -236,7 +188,7 @@ def _reports(
 def _report(
     name: ValueName, value: Value, copy: Value, end: TensorSharding | None, recorder: Recorder
 ) -> ValueReport:
-    history = recorder.histories.get(recorder.home(copy))
+    history = recorder.histories.get(recorder.owner(copy))
     after = history.final if history is not None else get_sharding(value)
     defining = value.defining_op
     location = value.location if isinstance(value, BlockArgument) else _location(value)
@@ -257,7 +209,7 @@ def _report(
 def _result_reports(
     original: Operation, recorder: Recorder, final: Operation
 ) -> Iterator[ValueReport]:
-    """Reports of the results of functions, which are places and no values."""
+    """Yield the reports of the results of functions, which are not values."""
     before = {op.symbol_name: op for op in original.body() if op.name == "func.func"}
     after = {op.symbol_name: op for op in final.body() if op.name == "func.func"}
     for place in sorted(recorder.results(), key=lambda place: place.index):

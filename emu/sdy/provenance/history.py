@@ -1,9 +1,9 @@
-"""From recorded steps to histories: which step brought an axis, and from where.
+"""Histories of shardings, derived from recorded steps: which step brought an axis, and from where.
 
-A step is one visit of an operation by propagation. What it changed is read by
-comparing shardings before and after; where an axis came from is read from the
-rule: another tensor of the operation had the axis, before the step, on a
-dimension of the same factor.
+A step is one visit of an operation by propagation. Comparing shardings before
+and after shows what it changed; the rule shows where an axis came from: another
+tensor of the operation had the axis, before the step, on a dimension of the
+same factor.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from emu.sdy.dialect import axes as axes_
 from emu.sdy.dialect.attributes import AxisRef, DimMapping, TensorMapping, TensorSharding
 from emu.sdy.dialect.shardings import shardable_value
 from emu.sdy.dialect.walker import FunctionResult
-from emu.sdy.propagation.events import Cut, SeedEvent, StepEvent
+from emu.sdy.propagation.events import Conflict, SeedEvent, StepEvent
 
-__all__ = ["Gain", "Holder", "Link", "Recorder", "Rejection", "what"]
+__all__ = ["Gain", "PathStep", "Recorder", "Rejection", "ShardingOwner", "cause_of"]
 
-Holder = Value | FunctionResult
-"""What has a sharding: a value, or a result of a function."""
+ShardingOwner = Value | FunctionResult
+"""An owner of a sharding: a value, or a result of a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +28,37 @@ class Gain:
     """An axis that a step brought to a dimension of a value.
 
     Attributes:
-        step: The number of the step.
+        step: Number of the step.
         dim: The dimension that got it.
         axis: The axis.
         factor: The factor of the operation's rule along which it went; None
             where a group or a constraint gave the whole sharding.
-        source: The value that had it, if one did.
-        source_dim: On which dimension.
+        source: The value it came from, if there is one.
+        source_dim: The dimension of the source that had it.
     """
 
     step: int
     dim: int
     axis: AxisRef
     factor: int | None
-    source: Holder | None
+    source: ShardingOwner | None
     source_dim: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One place of the way that an axis took.
+class PathStep:
+    """One step of the path that an axis took.
 
     Attributes:
-        value: The value (or function's result) that has the axis here.
-        dim: On which dimension.
-        step: The step that brought it; None: it had it from the start.
-        cause: What did: an operation's name, "group 3", "given".
+        value: The value (or function's result) that the axis reached.
+        dim: The dimension of the value that the axis shards.
+        step: Number of the step that brought it; None if it was there from the start.
+        cause: The cause: an operation's name, "group 3", "given".
         op: The operation of the step.
-        factor: The factor along which it went.
+        factor: The factor along which the axis went.
     """
 
-    value: Holder
+    value: ShardingOwner
     dim: int
     step: int | None
     cause: str
@@ -74,75 +74,76 @@ class Rejection:
         dim: The dimension it would have sharded.
         axis: The axis.
         op: The operation that would have brought it.
-        kind: What kind of step it was.
-        cut: Why it did not.
-        step: The last step at which it was cut.
-        other: On which value the conflict lies, if there is one.
+        kind: Kind of the step, as in ``StepEvent``.
+        conflict: The conflict that stopped it.
+        step: Number of the last step at which it was stopped.
+        other: The value on which the conflict lies, if there is one.
     """
 
     dim: int
     axis: AxisRef
     op: Operation
     kind: str
-    cut: Cut
+    conflict: Conflict
     step: int
-    other: Holder | None
+    other: ShardingOwner | None
 
 
 @dataclass(slots=True)
 class ValueHistory:
-    """What happened to a value.
+    """History of one sharding.
 
     Attributes:
-        initial: Its sharding when it was first seen, before that step.
-        final: Its sharding after the last step.
-        gains: What steps brought it, in order.
-        cuts: What it was refused, by (dimension, axis, operation).
-        causes: Causes of what no step brought.
+        initial: The sharding when its owner was first seen, before that step.
+        final: The sharding after the last step.
+        gains: Axes that steps brought, in order.
+        rejections: Axes that were not taken, by (dimension, axis, operation).
+        causes: Causes of shardings that no step brought.
     """
 
     initial: TensorSharding | None = None
     final: TensorSharding | None = None
     gains: list[Gain] = field(default_factory=list)
-    cuts: dict[tuple[int, AxisRef, Operation], Rejection] = field(default_factory=dict)
+    rejections: dict[tuple[int, AxisRef, Operation], Rejection] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
 
 
 class Recorder:
-    """A listener that keeps all steps and reads histories from them.
+    """A listener that records all steps and derives histories from them.
 
-    What a data-flow edge ties together (the result of a loop, its arguments
-    inside) has one sharding, and so one history: that of the edge's owner.
+    Values that a data-flow edge ties together (the result of a loop, its
+    arguments inside) share one sharding, and so one history: that of the edge's
+    owner.
     """
 
     def __init__(self) -> None:
         self.steps: list[StepEvent | SeedEvent] = []
-        self.histories: dict[Holder, ValueHistory] = {}
-        self.homes: dict[Holder, Holder] = {}
+        self.histories: dict[ShardingOwner, ValueHistory] = {}
+        self.owners: dict[ShardingOwner, ShardingOwner] = {}
 
-    # What propagation calls
+    # The listener, called by propagation
 
     def step(self, event: StepEvent) -> None:
-        """Keep a step, its gains and its cuts."""
+        """Record a step, its gains and its conflicts."""
         number = len(self.steps)
         self.steps.append(event)
-        holders = self.holders(event)
-        for index, holder in enumerate(holders):
-            history = self._history(holder, event.before[index])
+        owners = self.tensor_owners(event)
+        for index, owner in enumerate(owners):
+            history = self._history(owner, event.before[index])
             history.final = event.after[index]
             if event.before[index] != event.after[index]:
-                history.gains += _gains(number, index, holders, event)
-        for cut in event.cuts:
-            self._cut(number, cut, holders, event)
+                history.gains += _gains(number, index, owners, event)
+        for conflict in event.conflicts:
+            self._reject(number, conflict, owners, event)
 
     def seed(self, event: SeedEvent) -> None:
-        """Keep a sharding that no step brought."""
+        """Record a sharding that no step brought."""
         number = len(self.steps)
         self.steps.append(event)
-        (holder,) = self.holders(event)
-        known = holder in self.histories
-        source = self.home(event.source) if event.source is not None else None
-        history = self._history(holder, event.sharding if source is None else None)
+        (owner,) = self.tensor_owners(event)
+        known = owner in self.histories
+        source = self.owner(event.source) if event.source is not None else None
+        history = self._history(owner, event.sharding if source is None else None)
         before, history.final = history.final, event.sharding
         history.causes.append(event.cause)
         if known or source is not None:
@@ -151,62 +152,65 @@ class Recorder:
                 for dim, axis in _new_axes(before, event.sharding)
             ]
 
-    # What explanations ask
+    # Queries of explanations
 
-    def home(self, holder: Holder) -> Holder:
-        """The holder that has the history of a value."""
-        found = self.homes.get(holder)
+    def owner(self, place: ShardingOwner) -> ShardingOwner:
+        """Return the owner of the sharding, and so of the history, of a value."""
+        found = self.owners.get(place)
         if found is None:
-            found = self.homes[holder] = _home(holder)
-            self.homes[found] = found
+            found = self.owners[place] = _owner(place)
+            self.owners[found] = found
         return found
 
-    def way(self, holder: Holder, dim: int, axis: AxisRef, most: int | None = None) -> list[Link]:
-        """How an axis came to a dimension of a value, from its origin on.
+    def path(
+        self, value: ShardingOwner, dim: int, axis: AxisRef, limit: int | None = None
+    ) -> list[PathStep]:
+        """Return the path on which an axis came to a dimension of a value, origin first.
 
         Args:
-            holder: The value.
+            value: The value.
             dim: The dimension.
             axis: The axis.
-            most: How many places; the last ones. Default: all.
+            limit: Number of steps, the last ones of the path. Default: all.
         """
-        links: list[Link] = []
+        path: list[PathStep] = []
         before = len(self.steps)
-        place: Holder | None = self.home(holder)
-        while place is not None and len(links) != most:
-            gain = self._gain(place, dim, axis, before)
+        owner: ShardingOwner | None = self.owner(value)
+        # Backwards: the number of the gain falls with each turn, so the loop ends.
+        while owner is not None and len(path) != limit:
+            gain = self._last_gain(owner, dim, axis, before)
             if gain is None:
-                links.append(Link(place, dim, None, self._origin(place)))
+                path.append(PathStep(owner, dim, None, self._origin(owner)))
                 break
-            links.append(self._link(place, gain))
-            place, before = gain.source, gain.step
+            path.append(self._path_step(owner, gain))
+            owner, before = gain.source, gain.step
             dim = dim if gain.source_dim is None else gain.source_dim
-        return links[::-1]
+        return path[::-1]
 
-    def _gain(self, holder: Holder, dim: int, axis: AxisRef, before: int) -> Gain | None:
-        history = self.histories.get(holder)
+    def _last_gain(self, owner: ShardingOwner, dim: int, axis: AxisRef, before: int) -> Gain | None:
+        history = self.histories.get(owner)
         for gain in reversed(history.gains if history is not None else ()):
             if gain.step < before and gain.dim == dim and axes_.overlaps(gain.axis, axis):
                 return gain
         return None
 
-    def _link(self, holder: Holder, gain: Gain) -> Link:
+    def _path_step(self, owner: ShardingOwner, gain: Gain) -> PathStep:
         event = self.steps[gain.step]
         if isinstance(event, SeedEvent):
-            return Link(holder, gain.dim, gain.step, what(event))
-        return Link(holder, gain.dim, gain.step, what(event), event.op, gain.factor)
+            return PathStep(owner, gain.dim, gain.step, cause_of(event))
+        return PathStep(owner, gain.dim, gain.step, cause_of(event), event.op, gain.factor)
 
-    def _origin(self, holder: Holder) -> str:
-        history = self.histories.get(holder)
+    def _origin(self, owner: ShardingOwner) -> str:
+        history = self.histories.get(owner)
         return history.causes[0] if history is not None and history.causes else "given"
 
-    def rejections(self, holder: Holder) -> list[Rejection]:
-        """The axes that a value was refused and does not have at the end."""
-        history = self.histories.get(self.home(holder))
+    def rejections(self, owner: ShardingOwner) -> list[Rejection]:
+        """Return the axes that a value did not take and does not have at the end."""
+        history = self.histories.get(self.owner(owner))
         if history is None:
             return []
         found = []
-        for rejection in history.cuts.values():
+        for rejection in history.rejections.values():
             final = history.final
             has = final.dims[rejection.dim].axes if final is not None else ()
             if not any(axes_.contains(own, rejection.axis) for own in has):
@@ -214,43 +218,45 @@ class Recorder:
         return found
 
     def results(self) -> list[FunctionResult]:
-        """The results of functions that propagation met."""
+        """Return the results of functions that propagation met."""
         return [place for place in self.histories if isinstance(place, FunctionResult)]
 
-    def holders(self, event: StepEvent | SeedEvent) -> list[Holder]:
-        """Who holds the sharding of each tensor of a step, operands first."""
+    def tensor_owners(self, event: StepEvent | SeedEvent) -> list[ShardingOwner]:
+        """Return the owner of the sharding of each tensor of a step, operands first."""
         if isinstance(event, SeedEvent):
             if event.result_index is None:
-                return [self.home(event.value)]
+                return [self.owner(event.value)]
             block = event.value.parent_block
             function = _function(block.parent_op if block is not None else None)
             if function is None:
-                return [self.home(event.value)]
-            return [self.home(FunctionResult(function, event.result_index))]
+                return [self.owner(event.value)]
+            return [self.owner(FunctionResult(function, event.result_index))]
         if event.result_index is not None:
             result = FunctionResult(event.op, event.result_index)
-            return [self.home(event.operands[0]), self.home(result)]
-        return [self.home(value) for value in (*event.operands, *event.results)]
+            return [self.owner(event.operands[0]), self.owner(result)]
+        return [self.owner(value) for value in (*event.operands, *event.results)]
 
-    def _history(self, holder: Holder, sharding: TensorSharding | None) -> ValueHistory:
-        history = self.histories.get(holder)
+    def _history(self, owner: ShardingOwner, sharding: TensorSharding | None) -> ValueHistory:
+        history = self.histories.get(owner)
         if history is None:
-            history = self.histories[holder] = ValueHistory(sharding, sharding)
+            history = self.histories[owner] = ValueHistory(sharding, sharding)
         return history
 
-    def _cut(self, number: int, cut: Cut, holders: list[Holder], event: StepEvent) -> None:
+    def _reject(
+        self, number: int, conflict: Conflict, owners: list[ShardingOwner], event: StepEvent
+    ) -> None:
         mappings = (*event.rule.operands, *event.rule.results)
-        dim = _dim_of(mappings[cut.tensor], cut.factor)
+        dim = _dim_of(mappings[conflict.tensor], conflict.factor)
         if dim is None:
             return
-        other = holders[cut.other_tensor] if cut.other_tensor is not None else None
-        rejection = Rejection(dim, cut.axis, event.op, event.kind, cut, number, other)
-        history = self._history(holders[cut.tensor], event.before[cut.tensor])
-        history.cuts[dim, cut.axis, event.op] = rejection
+        other = owners[conflict.other_tensor] if conflict.other_tensor is not None else None
+        rejection = Rejection(dim, conflict.axis, event.op, event.kind, conflict, number, other)
+        history = self._history(owners[conflict.tensor], event.before[conflict.tensor])
+        history.rejections[dim, conflict.axis, event.op] = rejection
 
 
-def what(event: StepEvent | SeedEvent) -> str:
-    """What happened at a step: an operation's name, or what stands for one."""
+def cause_of(event: StepEvent | SeedEvent) -> str:
+    """Return the cause of a step: an operation's name, or the name of its kind."""
     if isinstance(event, SeedEvent):
         return event.cause
     return event.op.name if event.kind == "op" else _KINDS[event.kind]
@@ -265,10 +271,10 @@ _KINDS = {
 }
 
 
-def _home(holder: Holder) -> Holder:
-    if isinstance(holder, FunctionResult):
-        return holder
-    value = shardable_value(holder) or holder
+def _owner(owner: ShardingOwner) -> ShardingOwner:
+    if isinstance(owner, FunctionResult):
+        return owner
+    value = shardable_value(owner) or owner
     definer = value.defining_op
     while definer is not None and definer.name in {"sdy.data_flow_edge", "sdy.func_data_flow_edge"}:
         value = definer.operands[0]
@@ -290,7 +296,7 @@ def _new_axes(before: TensorSharding | None, after: TensorSharding) -> list[tupl
     return found
 
 
-def _gains(number: int, index: int, holders: list[Holder], event: StepEvent) -> list[Gain]:
+def _gains(number: int, index: int, owners: list[ShardingOwner], event: StepEvent) -> list[Gain]:
     after = event.after[index]
     if after is None:
         return []
@@ -303,7 +309,7 @@ def _gains(number: int, index: int, holders: list[Holder], event: StepEvent) -> 
             found.append(Gain(number, dim, axis, None, None, None))
         else:
             tensor, source_dim, factor = source
-            found.append(Gain(number, dim, axis, factor, holders[tensor], source_dim))
+            found.append(Gain(number, dim, axis, factor, owners[tensor], source_dim))
     return found
 
 
@@ -314,9 +320,9 @@ def _source(
     mappings: tuple[TensorMapping, ...],
     before: tuple[TensorSharding | None, ...],
 ) -> tuple[int, int, int] | None:
-    """The tensor, dimension and factor from which an axis came.
+    """Return the tensor, dimension and factor from which an axis came.
 
-    A tensor that has the whole axis comes before one that has a part.
+    A tensor that has the whole axis is preferred to one that has a part.
     """
     for fits in (axes_.contains, axes_.overlaps):
         for factor in factors.factors:

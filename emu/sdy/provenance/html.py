@@ -1,40 +1,53 @@
-"""Explanations as a page: the module with its shardings, drawn and steppable."""
+"""Explanations as an HTML page: the module with its shardings, drawn step by step."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
+from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
 from emu.sdy.dialect.meshes import find_mesh
-from emu.sdy.dialect.printing import stripped
 from emu.sdy.propagation.events import StepEvent
-from emu.sdy.provenance.history import Holder, what
+from emu.sdy.provenance.history import Recorder, ShardingOwner, cause_of
 from emu.sdy.provenance.names import place_of
-from emu.sdy.provenance.page import PAGE
-from emu.sdy.provenance.text import value_text
+from emu.sdy.provenance.report import ValueReport
 
-if TYPE_CHECKING:
-    from emu.mlir.ir import Operation
-    from emu.sdy.provenance.explanation import Explanation, ValueReport
+__all__ = ["to_html"]
 
-__all__ = ["page"]
+_PATH_STEPS = 12
+"""Number of steps shown per path; earlier ones are elided."""
 
-_PLACES = 12
-"""Of a way that are told: those before are told of the value that comes first."""
+_DATA = "/*DATA*/null"
+"""The expression in ``page.html`` that the page's data replaces."""
 
 
-def page(explanation: Explanation) -> str:
-    """An HTML page that needs nothing else."""
+def to_html(reports: Sequence[ValueReport], recorder: Recorder, module: Operation) -> str:
+    """Return a self-contained HTML page.
+
+    Args:
+        reports: Reports of the values to show.
+        recorder: The recorded steps.
+        module: The module before propagation, where the meshes are defined.
+    """
     data = {
-        "values": [_value(report, explanation.original) for report in explanation],
-        "steps": _steps(explanation),
+        "values": [_value(report, module) for report in reports],
+        "steps": _steps(reports, recorder, module),
     }
+    # "</script>" in a string of the module must not end the page's script.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return PAGE.replace("/*DATA*/null", text)
+    return _template().replace(_DATA, text)
+
+
+@cache
+def _template() -> str:
+    return files("emu.sdy.provenance").joinpath("page.html").read_text("utf-8")
 
 
 def _value(report: ValueReport, scope: Operation) -> dict[str, Any]:
@@ -48,30 +61,31 @@ def _value(report: ValueReport, scope: Operation) -> dict[str, Any]:
         "before": _sharding(report.before, scope),
         "after": _sharding(report.after, scope),
         "refused": len(report.rejections),
-        "why": value_text(report, _PLACES),
+        "why": report.text(_PATH_STEPS),
     }
 
 
-def _steps(explanation: Explanation) -> list[dict[str, Any]]:
-    """The steps that changed a value of the text, with what they changed."""
-    recorder = explanation.recorder
-    numbers: dict[Holder, list[int]] = {}
-    now: dict[Holder, TensorSharding | None] = {}
-    for number, report in enumerate(explanation):
-        home = recorder.home(report.value)
-        numbers.setdefault(home, []).append(number)
-        now.setdefault(home, report.before)
+def _steps(
+    reports: Sequence[ValueReport], recorder: Recorder, module: Operation
+) -> list[dict[str, Any]]:
+    """Return the steps that changed a reported value, with their changes."""
+    numbers: dict[ShardingOwner, list[int]] = {}
+    now: dict[ShardingOwner, TensorSharding | None] = {}
+    for number, report in enumerate(reports):
+        owner = recorder.owner(report.value)
+        numbers.setdefault(owner, []).append(number)
+        now.setdefault(owner, report.before)
     found = []
     for number, event in enumerate(recorder.steps):
         after = event.after if isinstance(event, StepEvent) else (event.sharding,)
         changes = []
-        for holder, sharding in zip(recorder.holders(event), after, strict=True):
-            if holder in numbers and now[holder] != sharding:
-                now[holder] = sharding
-                drawn = _sharding(sharding, explanation.original)
-                changes += [[each, drawn] for each in numbers[holder]]
+        for owner, sharding in zip(recorder.tensor_owners(event), after, strict=True):
+            if owner in numbers and now[owner] != sharding:
+                now[owner] = sharding
+                drawn = _sharding(sharding, module)
+                changes += [[each, drawn] for each in numbers[owner]]
         if changes:
-            step: dict[str, Any] = {"n": number, "what": what(event), "place": "", "round": []}
+            step: dict[str, Any] = {"n": number, "what": cause_of(event), "place": "", "round": []}
             if isinstance(event, StepEvent):
                 step |= {"place": place_of(event.op.location), "round": list(event.round)}
             found.append({**step, "changes": changes})
@@ -79,10 +93,10 @@ def _steps(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def _sharding(sharding: TensorSharding | None, scope: Operation) -> dict[str, Any] | None:
-    """What the page draws: for each dimension, how a device's number gives its shard.
+    """Return the page's data of a sharding: per dimension, the digits that select the shard.
 
     An axis is ``[stride, size]``: the digit ``device // stride % size``, where
-    the device is counted by its position in the mesh.
+    ``device`` is the device's position in the mesh.
     """
     if sharding is None:
         return None
@@ -90,7 +104,7 @@ def _sharding(sharding: TensorSharding | None, scope: Operation) -> dict[str, An
     if mesh is None:  # a module that propagation refused
         return None
     return {
-        "text": stripped(sharding),
+        "text": sharding.stripped_text(),
         "devices": mesh.total_size,
         "ids": list(mesh.device_ids),
         "dims": [_digits(dim, mesh) for dim in sharding.dims],
@@ -103,6 +117,7 @@ def _digits(dim: DimensionSharding, mesh: Mesh) -> list[list[int]]:
         index = mesh.axis_index(axis.name)
         behind = math.prod(a.size for a in mesh.axes[index + 1 :])
         size = axis.size(mesh)
+        # A sub-axis is a digit of the axis: ``inside`` values of it are minor to that digit.
         inside = mesh.axes[index].size // (pre_size(axis) * size)
         digits.append([behind * inside, size])
     return digits

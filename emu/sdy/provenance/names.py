@@ -1,4 +1,10 @@
-"""The names that values have in the text, carried through passes in locations."""
+"""Names of values in the text, carried through passes in locations.
+
+Everything that a pass creates has the location of what it is made from, and
+nothing compares locations. So a ``NameLoc`` around each location survives
+copies, splits and clones without any pass knowing of it. Its name starts with
+a NUL character, which no name in a text has.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,13 @@ from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
 __all__ = [
     "ValueName",
+    "add_names",
     "function_of",
-    "mark",
     "name_of",
     "place_of",
-    "unmark",
-    "unmarked",
+    "remove_names",
     "value_names",
+    "without_name",
 ]
 
 _MARK = "\0"
@@ -25,13 +31,13 @@ _MARK = "\0"
 
 @dataclass(frozen=True, slots=True)
 class ValueName:
-    """What a value is called.
+    """Name of a value.
 
     Attributes:
-        function: The function in whose text it is, without "@".
+        function: Name of the function in whose text it is, without "@".
         name: ``%5``, ``%arg0``, ``%3#1``.
-        number: Regions beside each other use the same names: the how many-th
-            of that name in the function it is.
+        number: Index among the values of that name in the function, since
+            sibling regions use the same names.
     """
 
     function: str
@@ -43,7 +49,7 @@ class ValueName:
 
 
 def value_names(module: Operation, names: Mapping[Value, str]) -> dict[Value, ValueName]:
-    """What each value of a module that has a name is called, in the order of the text."""
+    """Return the name of each named value of a module, in the order of the text."""
     counts: Counter[tuple[str, str]] = Counter()
     found: dict[Value, ValueName] = {}
 
@@ -63,52 +69,51 @@ def value_names(module: Operation, names: Mapping[Value, str]) -> dict[Value, Va
     return found
 
 
-def mark(module: Operation, names: Mapping[Value, ValueName]) -> None:
-    """Put the names of all values into the locations of what defines them."""
+def add_names(module: Operation, names: Mapping[Value, ValueName]) -> None:
+    """Add the names of all values to the locations of their definitions."""
     for op in module.walk():
         op.location = NameLoc(
-            _marked(names.get(op.results[0]) if op.results else None), op.location
+            _encoded(names.get(op.results[0]) if op.results else None), op.location
         )
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.arguments:
-                    argument.location = NameLoc(_marked(names.get(argument)), argument.location)
+                    argument.location = NameLoc(_encoded(names.get(argument)), argument.location)
 
 
-def _marked(name: ValueName | None) -> str:
+def _encoded(name: ValueName | None) -> str:
     if name is None:
         return _MARK * 3
     return _MARK + _MARK.join((name.function, str(name.number), name.name.partition("#")[0]))
 
 
-def unmark(module: Operation) -> None:
-    """Take the names out of the locations again."""
+def remove_names(module: Operation) -> None:
+    """Remove the names from all locations again."""
     for op in module.walk():
-        op.location = unmarked(op.location)
+        op.location = without_name(op.location)
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.arguments:
-                    argument.location = unmarked(argument.location)
+                    argument.location = without_name(argument.location)
 
 
-def unmarked(location: Location) -> Location:
-    """A location without the name that `mark` put there."""
+def without_name(location: Location) -> Location:
+    """Return a location without the name that ``add_names`` put there."""
     while isinstance(location, NameLoc) and location.name.startswith(_MARK):
         location = location.child
     return location
 
 
 def function_of(op: Operation) -> str:
-    """The function that holds an operation, without "@"."""
-    holder = op if op.name == "func.func" else op.ancestor("func.func")
-    return (holder.symbol_name or "") if holder is not None else ""
+    """Return the name of the function that contains an operation, without "@"."""
+    function = op if op.name == "func.func" else op.ancestor("func.func")
+    return (function.symbol_name or "") if function is not None else ""
 
 
 def name_of(value: Value) -> ValueName | None:
-    """The name of a value, or of that from which it was made."""
+    """Return the name of a value, or of the value it was made from; None if it has none."""
     if isinstance(value, BlockArgument):
-        found = _find(value.location) or _from_holder(value.owner)
-        return found
+        return _find(value.location) or _from_parent(value.owner)
     if not isinstance(value, OpResult):
         return None
     found = _find(value.owner.location)
@@ -117,9 +122,9 @@ def name_of(value: Value) -> ValueName | None:
     return ValueName(found.function, f"{found.name}#{value.index}", found.number)
 
 
-def _from_holder(block: Block) -> ValueName | None:
-    holder = block.parent_op
-    return _find(holder.location) if holder is not None else None
+def _from_parent(block: Block) -> ValueName | None:
+    parent = block.parent_op
+    return _find(parent.location) if parent is not None else None
 
 
 def _find(location: Location) -> ValueName | None:
@@ -136,8 +141,8 @@ def _find(location: Location) -> ValueName | None:
 
 
 def place_of(location: Location) -> str:
-    """Where a reader finds it: ``file:line``, with the names JAX gives; "" if nowhere."""
-    location = unmarked(location)
+    """Return the place of a location: ``file:line``, with the names JAX gives; "" if unknown."""
+    location = without_name(location)
     if isinstance(location, FileLoc):
         return f"{location.file}:{location.line}"
     if isinstance(location, NameLoc):

@@ -1,4 +1,4 @@
-"""Sharding rules: which dimension of which tensor goes with which factor."""
+"""Sharding rules: the factors of each dimension of an operation's tensors."""
 
 from emu.sdy.rules.builder import Dims, RuleBuilder, identity_rule, pointwise_rule
 from emu.sdy.rules.notation import einsum_rule

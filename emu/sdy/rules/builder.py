@@ -1,13 +1,13 @@
-"""Builds sharding rules factor by factor.
+"""Builder of sharding rules, factor by factor.
 
 A rule gives every dimension of every operand and result a list of *factors*.
 Dimensions that share a factor are sharded alike. A factor has a size, a kind
-(`FactorType`), and may be blocked, so that no sharding moves along it.
+(``FactorType``), and may be blocked, so that no sharding propagates along it.
 
-Factors are numbered in the order in which they are added; dimensions that got
-none by the time of `RuleBuilder.build` get one of size 1 of their own, numbered
-after all others, operands before results. The numbers are part of what users
-see (``i``, ``j``, …), and the order in which propagation looks at factors.
+Factors are numbered in the order in which they are added; dimensions without a
+factor at the time of ``RuleBuilder.build`` get one of size 1 of their own,
+numbered after all others, operands before results. Users see the numbers (as
+``i``, ``j``, …), and propagation visits factors in their order.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from emu.sdy.rules.reading import rank, shape
 __all__ = ["Dims", "RuleBuilder", "RuleFunction", "identity_rule", "pointwise_rule"]
 
 Dims = Sequence[int | None]
-"""For each tensor the dimension that has a factor, None where it has not."""
+"""For each tensor, the dimension that has a factor; None if it has none."""
 
 RuleFunction = Callable[..., OpShardingRule | None]
-"""Takes an operation, and if it wants to the keyword ``conservative``."""
+"""A function of an operation, and optionally of the keyword ``conservative``."""
 
 _Tensors = list[list[list[int]]]
 
+# Equal mappings are one object: there are few, and rules of them compare faster.
 _dim_mapping = lru_cache(maxsize=None)(DimMapping)
 
 
 class RuleBuilder:
-    """Collects factors; every method gives the builder, so that calls chain.
+    """A builder of one rule; its methods return it, so that calls can be chained.
 
     Args:
-        operand_types: The types of the operands; what is no ranked tensor (a
-            token) counts as a scalar.
+        operand_types: The types of the operands; a type other than a ranked
+            tensor (a token) counts as a scalar.
         result_types: The types of the results.
     """
 
@@ -51,7 +52,7 @@ class RuleBuilder:
 
     @staticmethod
     def of(op: Operation) -> RuleBuilder:
-        """A builder for the operands and results of an operation."""
+        """Return a builder for the operands and results of an operation."""
         return RuleBuilder([v.type for v in op.operands], [v.type for v in op.results])
 
     def add(
@@ -63,17 +64,17 @@ class RuleBuilder:
         *,
         blocked: bool = False,
     ) -> RuleBuilder:
-        """Add a factor and say which dimension of each tensor has it.
+        """Add a factor to one dimension of each tensor.
 
-        A dimension may get several factors, major to minor. A factor of size 1
-        is left out of a dimension that has one already.
+        A dimension may get several factors, major to minor. A factor of size 1 is
+        not added to a dimension that has a factor already.
 
         Args:
-            operand_dims: One dimension an operand, or None.
-            result_dims: One dimension a result, or None.
-            size: The size of the factor.
-            kind: What becomes of a sharding along it.
-            blocked: No sharding moves along it.
+            operand_dims: One dimension per operand, or None.
+            result_dims: One dimension per result, or None.
+            size: Size of the factor.
+            kind: Kind of the factor. Default: pass-through.
+            blocked: Whether no sharding propagates along it. Default: no.
         """
         factor = self._number(size, kind, blocked)
         for what, tensors, dims in (
@@ -93,6 +94,7 @@ class RuleBuilder:
                         f"{what} {index} has rank {len(tensor)}, but {what}_dims names its "
                         f"dimension {dim}"
                     )
+                # The verifier rejects a factor of size 1 beside another one in a dimension.
                 if size != 1 or not tensor[dim]:
                     tensor[dim].append(factor)
         return self
@@ -105,7 +107,7 @@ class RuleBuilder:
         *,
         blocked: bool = False,
     ) -> RuleBuilder:
-        """Add a factor for the same dimension of all tensors but scalars."""
+        """Add a factor to the same dimension of all tensors except scalars."""
         self._add_same((*self._operands, *self._results), dim, size, kind, blocked)
         return self
 
@@ -117,7 +119,7 @@ class RuleBuilder:
         *,
         blocked: bool = False,
     ) -> RuleBuilder:
-        """Add a factor for the same dimension of all operands but scalars."""
+        """Add a factor to the same dimension of all operands except scalars."""
         self._add_same(self._operands, dim, size, kind, blocked)
         return self
 
@@ -129,7 +131,7 @@ class RuleBuilder:
         *,
         blocked: bool = False,
     ) -> RuleBuilder:
-        """Add a factor for the same dimension of all results but scalars."""
+        """Add a factor to the same dimension of all results except scalars."""
         self._add_same(self._results, dim, size, kind, blocked)
         return self
 
@@ -140,12 +142,12 @@ class RuleBuilder:
         *,
         blocked: Callable[[FactorType], bool] = lambda _: False,
     ) -> RuleBuilder:
-        """Add a factor a dimension, the same in all tensors but scalars.
+        """Add one factor per dimension, shared by all tensors except scalars.
 
         Args:
-            sizes: The sizes of the factors, one a dimension.
-            kind_of: Gives the kind for a dimension; None leaves it out.
-            blocked: Says for a kind whether such factors are blocked.
+            sizes: Sizes of the factors, one per dimension.
+            kind_of: Returns the kind of a dimension's factor; None for no factor.
+            blocked: Returns whether factors of a kind are blocked.
         """
         for dim, size in enumerate(sizes):
             kind = kind_of(dim)
@@ -161,13 +163,13 @@ class RuleBuilder:
         *,
         blocked: bool = False,
     ) -> RuleBuilder:
-        """Add a factor of the input's size a dimension, in all tensors but scalars.
+        """Add one factor of the input's size per dimension, in all tensors except scalars.
 
         Args:
             in_sizes: The shape of the input.
             out_sizes: The shape of the output.
-            mismatch: The kind of the factors where the shapes differ.
-            blocked: Whether those are blocked.
+            mismatch: Kind of the factors of dimensions in which the shapes differ.
+            blocked: Whether those factors are blocked.
         """
         if len(in_sizes) != len(out_sizes):
             raise ValueError(
@@ -182,12 +184,13 @@ class RuleBuilder:
         return self
 
     def build(self, *, custom: bool = False) -> OpShardingRule:
-        """The rule; the builder stays as it is.
+        """Return the rule; the builder is not changed.
 
         Args:
-            custom: Mark it as a user's own: passes that drop rules keep it, and
-                those that bring explicit reshards leave the operation alone.
+            custom: Mark it as the user's own rule: passes that drop rules keep it,
+                and those that insert explicit reshards leave the operation alone.
         """
+        # Both calls append the missing factors' sizes: operands before results.
         sizes = list(self._sizes)
         operands = _tensor_mappings(self._operands, sizes)
         results = _tensor_mappings(self._results, sizes)
@@ -229,7 +232,7 @@ class RuleBuilder:
 
 
 def _tensor_mappings(tensors: _Tensors, sizes: list[int]) -> tuple[TensorMapping, ...]:
-    """The mappings; a dimension without a factor gets one of size 1."""
+    """Return the mappings; a dimension without a factor gets one of size 1."""
     mappings = []
     for tensor in tensors:
         dims = []
@@ -244,10 +247,10 @@ def _tensor_mappings(tensors: _Tensors, sizes: list[int]) -> tuple[TensorMapping
 
 
 def pointwise_rule(op: Operation) -> OpShardingRule | None:
-    """The rule of an operation that works element by element.
+    """Return the rule of an elementwise operation.
 
-    The first result decides the sizes. None where there is no result, or it is
-    no tensor.
+    The first result determines the sizes. None if there is no result, or if it is
+    not a tensor.
     """
     if not op.results or not isinstance(op.results[0].type, TensorType):
         return None
@@ -257,12 +260,12 @@ def pointwise_rule(op: Operation) -> OpShardingRule | None:
 
 
 def identity_rule(sizes: Sequence[int], operands: int = 1, results: int = 1) -> OpShardingRule:
-    """The rule by which tensors of one shape are all sharded alike.
+    """Return the rule by which all tensors of one shape are sharded alike.
 
     Args:
         sizes: The shape.
-        operands: The number of operands.
-        results: The number of results.
+        operands: Number of operands.
+        results: Number of results.
     """
     rank_ = len(sizes)
     return _identity(tuple(sizes), (rank_,) * operands, (rank_,) * results)

@@ -1,8 +1,8 @@
 """Rules of StableHLO's collectives that change shapes.
 
-Those that do not (all_reduce, collective_permute …) are pointwise, in
-`emu.sdy.rules.elementwise`. The dimensions along which devices exchange parts
-have a factor of their own in operands and results.
+The others (all_reduce, collective_permute …) are pointwise, in
+``emu.sdy.rules.elementwise``. Dimensions along which devices exchange parts have
+separate factors in operands and results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _all_to_all(op: Operation) -> OpShardingRule:
 
 
 def _exchange(op: Operation, *dims: int) -> OpShardingRule:
-    """Pointwise but for some dimensions, in which the shapes differ."""
+    """Return the rule of an operation that is pointwise except in some dimensions."""
     source, result = shape(op.operands[0]), shape(op.results[0])
     builder = RuleBuilder.of(op).add_pointwise(
         source, lambda dim: None if dim in dims else FactorType.PASS_THROUGH
@@ -44,4 +44,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.all_to_all": _all_to_all,
     "stablehlo.reduce_scatter": _reduce_scatter,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

@@ -12,7 +12,7 @@ __all__ = ["RULES"]
 
 
 def _dot(op: Operation) -> OpShardingRule:
-    """Matrices and vectors: the last dimension with the right side's first."""
+    """Return the rule of dot, which contracts the left side's last dimension."""
     lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
     builder = RuleBuilder.of(op)
     if len(lhs) == 2:
@@ -24,7 +24,7 @@ def _dot(op: Operation) -> OpShardingRule:
 
 
 def _dot_general(op: Operation) -> OpShardingRule:
-    """Batch dimensions, then each side's own, then those contracted."""
+    """Return the rule of dot_general: batch dimensions, then each side's, then contracted ones."""
     numbers = attribute(op, "dot_dimension_numbers", DotDimensionNumbers)
     lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
     builder = RuleBuilder.of(op)
@@ -34,6 +34,7 @@ def _dot_general(op: Operation) -> OpShardingRule:
     contracting = list(
         zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True)
     )
+    # The result has the batch dimensions, then the free ones of the left and right side.
     out_dim = 0
     for lhs_dim, rhs_dim in batching:
         builder.add([lhs_dim, rhs_dim], [out_dim], lhs[lhs_dim])
@@ -58,7 +59,7 @@ def _dot_general(op: Operation) -> OpShardingRule:
 
 
 def _convolution(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """Groups, batch, windows, features.
+    """Return the rule of a convolution: groups, batch, windows, features.
 
     With ``conservative``, spatial dimensions share no factor.
     """
@@ -69,6 +70,8 @@ def _convolution(op: Operation, *, conservative: bool) -> OpShardingRule:
     out_feature = numbers.output_feature_dimension
     kernel_out = numbers.kernel_output_feature_dimension
 
+    # Group factors are added before the other factors of the same dimensions, because they
+    # are the major ones: "batch" is [groups, batch], "features" is [groups, features].
     builder = RuleBuilder.of(op)
     if batch_groups > 1:
         builder.add([numbers.input_batch_dimension, kernel_out], [out_feature], batch_groups)
@@ -94,9 +97,9 @@ def _convolution(op: Operation, *, conservative: bool) -> OpShardingRule:
 def _add_windows(builder: RuleBuilder, op: Operation, numbers: ConvDimensionNumbers) -> None:
     """Add the factors of the spatial dimensions.
 
-    An input dimension can be cut by windows, as the output is, or within
-    windows, as the kernel is. It gets a factor for each, the larger one as the
-    major one, and neither larger than what is left of the input.
+    An input dimension can be sharded by windows, like the output, or within windows,
+    like the kernel. It gets a factor for each, the larger one as the major one, and
+    neither larger than the rest of the input.
     """
     lhs, rhs, out = shape(op.operands[0]), shape(op.operands[1]), shape(op.results[0])
     for lhs_dim, rhs_dim, out_dim in zip(
@@ -109,6 +112,7 @@ def _add_windows(builder: RuleBuilder, op: Operation, numbers: ConvDimensionNumb
         remaining = lhs[lhs_dim]
         for by_window in (True, False) if windows >= window else (False, True):
             size = min(remaining, windows if by_window else window)
+            # A factor of size 1 would only be noise in a dimension with another factor.
             if size <= 1:
                 continue
             if by_window:
@@ -123,4 +127,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.dot": _dot,
     "stablehlo.dot_general": _dot_general,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

@@ -32,7 +32,7 @@ _POINTWISE = (
 
 
 def _expect(op: Operation, operands: int, results: int) -> None:
-    """Raise ValueError unless the call has so many operands and results."""
+    """Raise ValueError unless the call has that many operands and results."""
     found = (len(op.operands), len(op.results))
     if found != (operands, results):
         raise ValueError(
@@ -42,7 +42,7 @@ def _expect(op: Operation, operands: int, results: int) -> None:
 
 
 def _matrix(op: Operation, operand: int = 0) -> tuple[int, ...]:
-    """The shape of an operand; raises ValueError below rank 2."""
+    """Return the shape of an operand; raise ValueError if its rank is below 2."""
     sizes = shape(op.operands[operand])
     if len(sizes) < 2:
         raise ValueError(f"operand {operand} must have at least rank 2, but has {len(sizes)}")
@@ -50,7 +50,7 @@ def _matrix(op: Operation, operand: int = 0) -> tuple[int, ...]:
 
 
 def _eigh(op: Operation) -> OpShardingRule:
-    """Matrix to eigenvectors and eigenvalues; these go with the last dimension."""
+    """Return the rule of eigh: eigenvalues go with the last dimension of eigenvectors."""
     _expect(op, 1, 2)
     sizes = _matrix(op)
     row, column = len(sizes) - 2, len(sizes) - 1
@@ -64,7 +64,7 @@ def _eigh(op: Operation) -> OpShardingRule:
 
 
 def _qr(op: Operation) -> OpShardingRule:
-    """Matrix to packed matrix and taus, which have a dimension of their own."""
+    """Return the rule of qr: packed matrix, and taus, which have a dimension of their own."""
     _expect(op, 1, 2)
     sizes = _matrix(op)
     row, column = len(sizes) - 2, len(sizes) - 1
@@ -80,7 +80,7 @@ def _qr(op: Operation) -> OpShardingRule:
 
 
 def _householder_product(op: Operation) -> OpShardingRule:
-    """Packed matrix and taus to matrix."""
+    """Return the rule of a product of Householder reflectors: packed matrix, taus to matrix."""
     _expect(op, 2, 1)
     sizes = _matrix(op)
     row, column = len(sizes) - 2, len(sizes) - 1
@@ -96,7 +96,7 @@ def _householder_product(op: Operation) -> OpShardingRule:
 
 
 def _top_k(op: Operation) -> OpShardingRule:
-    """Array to values and indices; nothing moves along the dimension searched."""
+    """Return the rule of top-k; nothing propagates along the dimension searched."""
     _expect(op, 1, 2)
     return (
         RuleBuilder.of(op)
@@ -108,7 +108,7 @@ def _top_k(op: Operation) -> OpShardingRule:
 
 
 def _approximate_top_k(op: Operation) -> OpShardingRule:
-    """Array, iota and two initial scalars to values and indices."""
+    """Return the rule of approximate top-k: array, iota, two scalars to values and indices."""
     _expect(op, 4, 2)
     builder = RuleBuilder.of(op)
     source, result = shape(op.operands[0]), shape(op.results[0])
@@ -116,18 +116,20 @@ def _approximate_top_k(op: Operation) -> OpShardingRule:
         if in_size == out_size:
             builder.add_everywhere(dim, in_size)
         else:
+            # The input may stay sharded along the dimension searched; the few results may not.
             builder.add([dim, dim, None, None], [None, None], in_size)
             builder.add([None] * 4, [dim, dim], out_size, FactorType.NEED_REPLICATION, blocked=True)
     return builder.build()
 
 
 def _x64_combine(op: Operation) -> OpShardingRule | None:
-    """Pointwise; a state of random numbers is kept replicated, and reshards apart."""
+    """Return the pointwise rule; the state of a random generator stays replicated."""
     is_state = any(
         user.name == "stablehlo.rng_bit_generator" for user in op.results[0].walk_users()
     )
     if not is_state:
         return pointwise_rule(op)
+    # The two halves are one generator's state, a vector that every device needs whole.
     (size,) = shape(op.results[0])
     return (
         RuleBuilder.of(op)
@@ -147,7 +149,7 @@ RULES: dict[str, RuleFunction] = {
     "X64Combine": _x64_combine,
     "mhlo.topk": _top_k,
 }
-"""By target."""
+"""Rule functions, by target of the custom call."""
 
 SILENT = frozenset(
     {
@@ -159,4 +161,4 @@ SILENT = frozenset(
         "xla_python_gpu_callback",
     }
 )
-"""Targets that have no rule, of which nobody is warned."""
+"""Targets without a rule for which no warning is emitted."""

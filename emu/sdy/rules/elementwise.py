@@ -1,4 +1,4 @@
-"""Rules of operations that work element by element, or move elements about."""
+"""Rules of elementwise operations, and of those that rearrange elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RULES"]
 
 
 def _bitcast_convert(op: Operation) -> OpShardingRule:
-    """All dimensions, but the innermost one that the narrower type has more."""
+    """Return the rule: all dimensions but the extra innermost one of the narrower type."""
     source, result = shape(op.operands[0]), shape(op.results[0])
     builder = RuleBuilder.of(op).add_pointwise(min(result, source, key=len))
     if len(source) < len(result):
@@ -26,7 +26,7 @@ def _bitcast_convert(op: Operation) -> OpShardingRule:
 
 
 def _batch_norm_inference(op: Operation) -> OpShardingRule:
-    """Like the operand; scale, offset, mean and variance have its feature dimension."""
+    """Return the rule: scale, offset, mean and variance have the feature dimension."""
     builder = RuleBuilder.of(op)
     feature = integer(op, "feature_index")
     for dim, size in enumerate(shape(op.operands[0])):
@@ -36,7 +36,7 @@ def _batch_norm_inference(op: Operation) -> OpShardingRule:
 
 
 def _broadcast_in_dim(op: Operation) -> OpShardingRule:
-    """A dimension goes with the one it becomes, unless it is stretched from 1."""
+    """Return the rule: each dimension shares a factor with its source unless that has size 1."""
     builder = RuleBuilder.of(op)
     source = shape(op.operands[0])
     come_from = {out: dim for dim, out in enumerate(integers(op, "broadcast_dimensions") or ())}
@@ -50,12 +50,12 @@ def _broadcast_in_dim(op: Operation) -> OpShardingRule:
 
 
 def _clamp(op: Operation) -> OpShardingRule:
-    """Pointwise; the bounds may be scalars."""
+    """Return the pointwise rule; the bounds may be scalars."""
     return RuleBuilder.of(op).add_pointwise(shape(op.operands[1])).build()
 
 
 def _select(op: Operation) -> OpShardingRule:
-    """Pointwise; the predicate may be a scalar."""
+    """Return the pointwise rule; the predicate may be a scalar."""
     return RuleBuilder.of(op).add_pointwise(shape(op.results[0])).build()
 
 
@@ -68,7 +68,7 @@ def _transpose(op: Operation) -> OpShardingRule:
 
 
 def _reshape(op: Operation) -> OpShardingRule | None:
-    """Factors that both shapes have in common, and such as only one of them has."""
+    """Return the rule: common factors of both shapes, and factors of only one of them."""
     source, result = op.operands[0].type, op.results[0].type
     if not is_static_tensor(source) or not is_static_tensor(result):
         return None
@@ -84,12 +84,12 @@ def _reshape(op: Operation) -> OpShardingRule | None:
 
 
 class _Side:
-    """How far a reshape's walk is in one of its two shapes.
+    """Position of a reshape's walk in one of its two shapes.
 
     Attributes:
         dim: The current dimension.
-        dims_product: The product of the dimensions begun.
-        factors_product: The product of the factors given to them.
+        dims_product: Product of the dimensions begun.
+        factors_product: Product of the factors given to them.
     """
 
     __slots__ = ("dim", "dims_product", "factors_product", "sizes")
@@ -102,7 +102,7 @@ class _Side:
 
     @property
     def open(self) -> bool:
-        """Whether a dimension is left."""
+        """Whether any dimension is left."""
         return self.dim < len(self.sizes)
 
     @property
@@ -111,13 +111,13 @@ class _Side:
         return self.open and self.sizes[self.dim] == 1
 
     def begin(self) -> None:
-        """Count the current dimension, where the one before is done."""
+        """Begin the current dimension if the one before it is done."""
         if self.open and self.dims_product == self.factors_product:
             self.dims_product *= self.sizes[self.dim]
 
     @property
     def remaining(self) -> int:
-        """What the factors so far leave of the dimensions begun."""
+        """Product of the rest of the dimensions begun, not yet covered by factors."""
         return self.dims_product // self.factors_product
 
     def take(self, size: int) -> None:
@@ -125,15 +125,15 @@ class _Side:
         self.factors_product *= size
 
     def end(self) -> None:
-        """Go to the next dimension, where this one is done."""
+        """Go to the next dimension if this one is done."""
         if self.open and self.dims_product == self.factors_product:
             self.dim += 1
 
     def catch_up(self, other: _Side, common: int) -> int:
-        """The factor to take on the way to where the other side is.
+        """Return the factor that brings this side closer to the other side.
 
-        One that gets there at once, else one after which the two sides still
-        have their greatest common divisor to share.
+        One that catches up at once, else one after which the two sides still have
+        their greatest common divisor to share.
         """
         remaining = self.remaining
         ratio, rest = divmod(other.factors_product, self.factors_product)
@@ -143,12 +143,12 @@ class _Side:
 
 
 class _ReshapeWalk:
-    """Goes through two shapes of one number of elements, major to minor.
+    """A walk through two shapes with the same number of elements, major to minor.
 
     While the products of the factors on both sides agree, the greatest common
-    divisor of what is left of both dimensions is a common factor. Where it is
-    1, each side gets a factor of its own; from then on the side that is behind
-    gets factors until the products agree again.
+    divisor of the rests of both dimensions is a common factor. If it is 1, each
+    side gets a factor of its own; from then on the side that is behind gets
+    factors until the products agree again.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class _ReshapeWalk:
         self.result = _Side(result)
 
     def step(self) -> bool:
-        """Add the next factor (or two); False at the end."""
+        """Add the next one or two factors; return False at the end."""
         source, result = self.source, self.result
         if not source.open and not result.open:
             return False
@@ -214,4 +214,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.select": _select,
     "stablehlo.transpose": _transpose,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

@@ -1,9 +1,9 @@
 """Rules of gather and scatter.
 
-Both pair an *input* (the tensor read or written), *indices*, and *slices* (what
-is gathered, or the updates). A dimension of the slices is either an offset into
-a window of the input, or it numbers the windows and comes from the indices; in
-the second case it may also be a batch dimension of the input.
+Both relate an *input* (the tensor read or written), *indices*, and *slices* (the
+gathered tensor, or the updates). A dimension of the slices is either an offset
+into a window of the input, or it numbers the windows and comes from the indices;
+in the second case it may also be a batch dimension of the input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["RULES", "scatter_reduction"]
 
 
 class _Add(Protocol):
-    """Adds a factor to a dimension of the input, the indices and the slices."""
+    """A function that adds a factor to a dimension of input, indices and slices."""
 
     def __call__(
         self,
@@ -39,12 +39,12 @@ class _Add(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """The dimensions of a gather or scatter, under one set of names.
+    """Dimensions of a gather or scatter, under one set of names.
 
     Attributes:
-        input: The shape of the input.
-        indices: The shape of the indices.
-        slices: The shape of the slices.
+        input: Shape of the input.
+        indices: Shape of the indices.
+        slices: Shape of the slices.
         offset_dims: Dimensions of the slices inside windows.
         collapsed_dims: Dimensions of the input of which a window has one
             element, and which the slices do not have.
@@ -63,12 +63,12 @@ class _Windows:
     index_vector_dim: int
 
     def window_dims(self) -> list[int]:
-        """The dimensions of the input that offsets count, in their order."""
+        """Return the dimensions of the input that offsets refer to, in their order."""
         left_out = {*self.collapsed_dims, *self.input_batching_dims}
         return [dim for dim in range(len(self.input)) if dim not in left_out]
 
     def batch(self, position: int) -> tuple[int | None, int]:
-        """The dimensions of input and indices of a batch dimension of the slices."""
+        """Return the dimensions of input and indices that match a batch dimension of the slices."""
         indices_dim = position if position < self.index_vector_dim else position + 1
         pairs = dict(zip(self.indices_batching_dims, self.input_batching_dims, strict=True))
         return pairs.get(indices_dim), indices_dim
@@ -79,9 +79,9 @@ def _add_factors(windows: _Windows, add: _Add, scatter: bool, implicit_batch: Fa
 
     Args:
         windows: The dimensions.
-        add: Adds one.
-        scatter: For a scatter, not a gather.
-        implicit_batch: The kind of batch dimensions that the input lacks.
+        add: Adds one factor.
+        scatter: Whether the operation is a scatter.
+        implicit_batch: Kind of the batch dimensions that the input lacks.
     """
     window_dims = iter(windows.window_dims())
     position = 0
@@ -101,7 +101,7 @@ def _add_factors(windows: _Windows, add: _Add, scatter: bool, implicit_batch: Fa
         elif size == 1:
             kind = FactorType.NEED_REPLICATION
         else:
-            # Each shard gathers what it has; adding the results gives the whole.
+            # Each shard gathers its own elements; the sum of the results is the whole.
             kind = FactorType.REDUCTION
         add(dim, None, None, size, kind)
     vector_dim = windows.index_vector_dim
@@ -181,7 +181,7 @@ def _scatter(op: Operation) -> OpShardingRule:
         numbers.scatter_indices_batching_dims,
         numbers.index_vector_dim,
     )
-    # Shards of the updates each give a partial result, if those can be combined.
+    # Each shard of the updates gives a partial result, if those can be combined.
     combines = scatter_reduction(op) is not None
     implicit = FactorType.REDUCTION if combines else FactorType.NEED_REPLICATION
     _add_factors(windows, add, scatter=True, implicit_batch=implicit)
@@ -193,7 +193,7 @@ _COMBINING_BOOLEANS = {"stablehlo.and", "stablehlo.or"}
 
 
 def scatter_reduction(op: Operation) -> Operation | None:
-    """The operation by which a scatter combines updates with what is there.
+    """Return the operation by which a scatter combines updates with old values.
 
     It must be one and the same for all inputs, associative and commutative
     (add, multiply, maximum, minimum; and, or for booleans), and take exactly the
@@ -223,7 +223,7 @@ def scatter_reduction(op: Operation) -> Operation | None:
 
 
 def _combiner(value: Value, expected: set[BlockArgument]) -> Operation | None:
-    """What makes a value of two arguments, in either order."""
+    """Return the operation that computes a value from two arguments, in either order."""
     op = value.defining_op
     if op is None or len(op.operands) != 2 or set(op.operands) != expected:
         return None
@@ -238,4 +238,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.gather": _gather,
     "stablehlo.scatter": _scatter,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

@@ -1,7 +1,7 @@
 """Rules of sort, fft, decompositions, solvers and random bits.
 
-Their last dimensions belong together and mostly need replication; those before
-are batch dimensions.
+Their last dimensions belong together and mostly need replication; the ones before
+them are batch dimensions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["RULES"]
 
 
 def _sort(op: Operation) -> OpShardingRule:
-    """The sorted dimension needs replication.
+    """Return the rule of sort: the sorted dimension needs replication.
 
-    Nothing moves along it if no other dimension could take over its axes.
+    Nothing propagates along it if no other dimension could take over its axes.
     """
-    # A negative dimension is compared as it is, as in Shardy: none is sorted.
+    # A negative dimension matches none, as in Shardy: no dimension counts as sorted.
     along = integer(op, "dimension") if "dimension" in op.properties else -1
     sizes = shape(op.operands[0])
     alone = all(dim == along or size == 1 for dim, size in enumerate(sizes))
@@ -34,7 +34,7 @@ def _sort(op: Operation) -> OpShardingRule:
 
 
 def _fft(op: Operation) -> OpShardingRule:
-    """Transformed dimensions need replication; a truncated last one is blocked."""
+    """Return the rule of fft: transformed dimensions are replicated, a truncated one is blocked."""
     source, result = shape(op.operands[0]), shape(op.results[0])
     batch_rank = len(source) - len(integers(op, "fft_length") or ())
     builder = RuleBuilder.of(op)
@@ -62,12 +62,12 @@ def _cholesky(op: Operation) -> OpShardingRule:
 
 
 def _triangular_solve(op: Operation) -> OpShardingRule:
-    """``op(a) @ x = b`` or ``x @ op(a) = b``."""
+    """Return the rule of ``op(a) @ x = b`` or ``x @ op(a) = b``."""
     a, b = shape(op.operands[0]), shape(op.operands[1])
     left = boolean(op, "left_side")
     transposed = attribute(op, "transpose_a", Transpose).value in {"TRANSPOSE", "ADJOINT"}
     row, column = len(a) - 2, len(a) - 1
-    # The dimension of b that is solved for, and the one of separate equations.
+    # The dimension of b that is solved for, and the one of independent equations.
     solved, free = (row, column) if left else (column, row)
     # Which dimension of a goes with the solved one of b, and which with x's.
     own, contracted = (row, column) if left != transposed else (column, row)
@@ -81,7 +81,7 @@ def _triangular_solve(op: Operation) -> OpShardingRule:
 
 
 def _rng_bit_generator(op: Operation) -> OpShardingRule:
-    """Output may be sharded; states are replicated and tell each other nothing."""
+    """Return the rule: the output may be sharded, the states are replicated and unrelated."""
     builder = RuleBuilder.of(op)
     for dim, size in enumerate(shape(op.operands[0])):
         builder.add([dim], [dim, None], size, FactorType.NEED_REPLICATION, blocked=True)
@@ -97,4 +97,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.sort": _sort,
     "stablehlo.triangular_solve": _triangular_solve,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

@@ -1,9 +1,9 @@
-"""Rules written as in einsum: ``"b i k, k j -> b i j"``.
+"""Sharding rules in einsum notation: ``"b i k, k j -> b i j"``.
 
 A letter (or word) is a factor. Tensors are separated by commas, dimensions by
-blanks; nothing between commas is a scalar. ``(i j)`` is a dimension of two
+blanks; an empty item between commas is a scalar. ``(i j)`` is a dimension of two
 factors, the major one first, and ``...`` stands for leading dimensions that all
-tensors with ``...`` have. Sizes come from the operation.
+tensors with ``...`` share. Sizes come from the operation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _TOKEN = re.compile(r"\s*(?:\(([^()]*)\)|(\.\.\.)|([A-Za-z_]\w*))\s*")
 
 _Names = tuple[str, ...]
 _Tensor = list[_Names]
+_Shape = tuple[int, ...]
 
 
 def einsum_rule(
@@ -35,62 +36,91 @@ def einsum_rule(
     sizes: Mapping[str, int] | None = None,
     custom: bool = False,
 ) -> OpShardingRule:
-    """The rule of an operation, from a text like ``"i k, k j -> i j"``.
+    """Return the rule of an operation, from a text like ``"i k, k j -> i j"``.
 
-    Factors are numbered as they first occur. One of size 1 is left out of
-    dimensions that have others.
+    Factors are numbered in the order of their first occurrence. A factor of size 1 is
+    left out of dimensions that have others.
 
     Args:
         op: The operation.
-        notation: The factors of each dimension of each operand and result.
-        reduction: Factors along which results are to be added up.
-        need_replication: Factors along which nothing may be sharded in the end.
+        notation: Factors of each dimension of each operand and result.
+        reduction: Factors along which results are partial sums. Like the next three, a
+            text with names separated by blanks, or several names. Default: none.
+        need_replication: Factors that must be replicated in the end.
         permutation: Factors along which shards must exchange parts.
-        blocked: Factors along which no sharding moves.
-        sizes: Sizes of factors that the shapes do not tell: of all but one in a
+        blocked: Factors along which no sharding propagates.
+        sizes: Sizes of factors that do not follow from the shapes: all but one in a
             dimension of several.
-        custom: See `RuleBuilder.build`.
+        custom: See ``RuleBuilder.build``.
+
+    Raises:
+        ValueError: The notation is invalid or does not fit the operation's shapes.
     """
-    left, arrow, right = notation.partition("->")
-    if not arrow:
-        raise ValueError(f"notation must have '->' before the results, but is {notation!r}")
-    operand_shapes = [shape(value) for value in op.operands]
-    result_shapes = [shape(value) for value in op.results]
-    operands = _side("operand", left, operand_shapes)
-    results = _side("result", right, result_shapes)
-    tensors, shapes = operands + results, operand_shapes + result_shapes
-    leading = {sum(dim[0].startswith("...") for dim in tensor) for tensor in tensors} - {0}
-    if len(leading) > 1:
-        raise ValueError(f"'...' stands for {sorted(leading)} dimensions in {notation!r}")
-    found = _sizes(tensors, shapes, dict(sizes or {}))
-    kept = [[_without_ones(dim, found) for dim in tensor] for tensor in tensors]
-    number = {name: i for i, name in enumerate(_in_order(kept))}
-    mappings = tuple(
-        TensorMapping(tuple(DimMapping(tuple(number[n] for n in dim)) for dim in tensor))
-        for tensor in kept
-    )
-
-    def factors(argument: str, chosen: str | Iterable[str]) -> tuple[int, ...]:
-        names = chosen.split() if isinstance(chosen, str) else list(chosen)
-        for name in names:
-            if name not in found:
-                raise ValueError(f"{argument} names {name!r}, which is not in {notation!r}")
-        return tuple(sorted({number[name] for name in names if name in number}))
-
+    factors = _Factors(op, notation, sizes or {})
     return OpShardingRule(
-        tuple(found[name] for name in number),
-        mappings[: len(operands)],
-        mappings[len(operands) :],
-        reduction=factors("reduction", reduction),
-        need_replication=factors("need_replication", need_replication),
-        permutation=factors("permutation", permutation),
-        blocked_propagation=factors("blocked", blocked),
+        factors.sizes,
+        factors.mappings[: len(op.operands)],
+        factors.mappings[len(op.operands) :],
+        reduction=factors.chosen("reduction", reduction),
+        need_replication=factors.chosen("need_replication", need_replication),
+        permutation=factors.chosen("permutation", permutation),
+        blocked_propagation=factors.chosen("blocked", blocked),
         is_custom=custom,
     )
 
 
+class _Factors:
+    """Factors of a notation for an operation.
+
+    Attributes:
+        sizes: Sizes of the factors, in the order of their numbers.
+        mappings: Factors of the operands, then of the results.
+    """
+
+    def __init__(self, op: Operation, notation: str, sizes: Mapping[str, int]) -> None:
+        self._notation = notation
+        operand_shapes = [shape(value) for value in op.operands]
+        result_shapes = [shape(value) for value in op.results]
+        tensors = _parse(notation, operand_shapes, result_shapes)
+        self._sizes = _sizes(tensors, operand_shapes + result_shapes, dict(sizes))
+        # Factors of size 1 are dropped before numbering, so a dropped one gets no number:
+        # ``chosen`` accepts its name nevertheless.
+        kept = [[_without_ones(dim, self._sizes) for dim in tensor] for tensor in tensors]
+        self._numbers = {name: number for number, name in enumerate(_in_order(kept))}
+        self.sizes = tuple(self._sizes[name] for name in self._numbers)
+        self.mappings = tuple(
+            TensorMapping(tuple(self._dim_mapping(dim) for dim in tensor)) for tensor in kept
+        )
+
+    def _dim_mapping(self, names: _Names) -> DimMapping:
+        return DimMapping(tuple(self._numbers[name] for name in names))
+
+    def chosen(self, argument: str, names: str | Iterable[str]) -> tuple[int, ...]:
+        """Return the numbers of the factors that an argument of ``einsum_rule`` names."""
+        listed = names.split() if isinstance(names, str) else list(names)
+        for name in listed:
+            if name not in self._sizes:
+                raise ValueError(f"{argument} names {name!r}, which is not in {self._notation!r}")
+        return tuple(sorted({self._numbers[name] for name in listed if name in self._numbers}))
+
+
+def _parse(
+    notation: str, operand_shapes: Sequence[_Shape], result_shapes: Sequence[_Shape]
+) -> list[_Tensor]:
+    """Return the factors of each operand, then of each result."""
+    left, arrow, right = notation.partition("->")
+    if not arrow:
+        raise ValueError(f"notation must have '->' before the results, but is {notation!r}")
+    tensors = _side("operand", left, operand_shapes) + _side("result", right, result_shapes)
+    # All tensors with "..." share its factors, so it must stand for equally many dimensions.
+    leading = {sum(dim[0].startswith("...") for dim in tensor) for tensor in tensors} - {0}
+    if len(leading) > 1:
+        raise ValueError(f"'...' stands for {sorted(leading)} dimensions in {notation!r}")
+    return tensors
+
+
 def _side(what: str, text: str, shapes: Sequence[Sequence[int]]) -> list[_Tensor]:
-    """The tensors on one side of the arrow."""
+    """Return the tensors on one side of the arrow."""
     parts = text.split(",") if shapes or text.strip() else []
     if len(parts) != len(shapes):
         raise ValueError(f"notation has {len(parts)} {what}s, but the operation {len(shapes)}")
@@ -101,7 +131,7 @@ def _side(what: str, text: str, shapes: Sequence[Sequence[int]]) -> list[_Tensor
 
 
 def _tensor(what: str, text: str, rank: int) -> _Tensor:
-    """The factors of each dimension of one tensor."""
+    """Return the factors of each dimension of one tensor."""
     dims: _Tensor = []
     ellipsis = None
     position = 0
@@ -127,12 +157,13 @@ def _tensor(what: str, text: str, rank: int) -> _Tensor:
 def _sizes(
     tensors: list[_Tensor], shapes: list[tuple[int, ...]], sizes: dict[str, int]
 ) -> dict[str, int]:
-    """The size of each factor; dimensions of one factor tell first."""
+    """Return the size of each factor."""
     dims = [
         (dim, size)
         for tensor, sizes_ in zip(tensors, shapes, strict=True)
         for dim, size in zip(tensor, sizes_, strict=True)
     ]
+    # Dimensions of one factor first: they give the sizes that compound ones need.
     for dim, size in sorted(dims, key=lambda pair: len(pair[0])):
         unknown = [name for name in dim if name not in sizes]
         known = math.prod(sizes[name] for name in dim if name in sizes)
@@ -147,10 +178,10 @@ def _sizes(
 
 
 def _without_ones(dim: _Names, sizes: Mapping[str, int]) -> _Names:
-    """A dimension without its factors of size 1, if it has others."""
+    """Return a dimension without its factors of size 1, if it has others."""
     return tuple(name for name in dim if sizes[name] != 1) or dim[-1:]
 
 
 def _in_order(tensors: list[_Tensor]) -> list[str]:
-    """All factors, as they first occur."""
+    """Return all factors in the order of their first occurrence."""
     return list(dict.fromkeys(name for tensor in tensors for dim in tensor for name in dim))

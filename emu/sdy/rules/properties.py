@@ -1,4 +1,4 @@
-"""What propagation asks of operations besides their rules."""
+"""Properties of operations, besides their rules, that propagation depends on."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from emu.sdy.rules.reading import shape
 
 __all__ = ["is_elementwise"]
 
-# They work on whole tensors, but in the schedule of propagation they count as
-# element by element.
+# They work on whole tensors, but the schedule of propagation treats them as
+# elementwise.
 _IDENTITIES = {"sdy.propagation_barrier", "sdy.reshard", "sdy.sharding_constraint"}
 
 
 def is_elementwise(op: Operation) -> bool:
-    """Whether each element of a result needs the operands' elements there only."""
+    """Return whether each result element depends only on the operands' elements at its index."""
     if op.name == "stablehlo.bitcast_convert":
-        # Equal shapes mean equal widths.
+        # Equal shapes imply equal element widths.
         return shape(op.operands[0]) == shape(op.results[0])
     return op.name in _IDENTITIES or definition(op.name).elementwise

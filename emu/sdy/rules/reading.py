@@ -1,4 +1,4 @@
-"""Reading shapes and attributes of operations for which a rule is made."""
+"""Access to shapes and attributes of operations, for rule functions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["DYNAMIC", "attribute", "boolean", "integer", "integers", "rank", "sh
 _A = TypeVar("_A", bound=Attribute)
 
 DYNAMIC = -(1 << 63)
-"""Stands for the size of a dynamic dimension, as in MLIR.
+"""The size of a dynamic dimension, as in MLIR.
 
-A rule with such a factor is refused by the verifier, which names the type.
+The verifier rejects a rule with such a factor, and names the type.
 """
 
 
 def rank(type_: Type) -> int:
-    """The number of dimensions; 0 for what is no ranked tensor (a token)."""
+    """Return the number of dimensions; 0 for a type other than a ranked tensor (a token)."""
     return len(type_.shape) if isinstance(type_, TensorType) else 0
 
 
 def shape(value: Value) -> tuple[int, ...]:
-    """The dimensions of a ranked tensor, `DYNAMIC` where one is not known."""
+    """Return the shape of a ranked tensor, with ``DYNAMIC`` for unknown dimensions."""
     type_ = value.type
     if isinstance(type_, TensorType):
         return tuple([DYNAMIC if size is None else size for size in type_.shape])
@@ -40,10 +40,9 @@ def shape(value: Value) -> tuple[int, ...]:
 
 
 def integers(op: Operation, name: str) -> tuple[int, ...] | None:
-    """A list of integers, written ``array<i64: …>`` or ``dense<…>``.
+    """Return an attribute that is a list of integers, ``array<i64: …>`` or ``dense<…>``.
 
-    Gives None where the attribute is absent; a ``dense`` of more dimensions is
-    flattened.
+    None if the attribute is absent; a ``dense`` of more dimensions is flattened.
     """
     found = op.properties.get(name)
     if found is None:
@@ -63,7 +62,7 @@ def integers(op: Operation, name: str) -> tuple[int, ...] | None:
 
 
 def attribute(op: Operation, name: str, kind: type[_A]) -> _A:
-    """An attribute of a certain kind, which the operation must have."""
+    """Return a required attribute of an operation, of a certain kind."""
     found = op.properties.get(name)
     if isinstance(found, kind):
         return found
@@ -72,15 +71,15 @@ def attribute(op: Operation, name: str, kind: type[_A]) -> _A:
 
 
 def integer(op: Operation, name: str) -> int:
-    """The value of an integer attribute."""
+    """Return the value of an integer attribute."""
     return attribute(op, name, IntegerAttr).value
 
 
 def boolean(op: Operation, name: str) -> bool:
-    """The value of a boolean attribute."""
+    """Return the value of a boolean attribute."""
     return attribute(op, name, BoolAttr).value
 
 
 def string(op: Operation, name: str) -> str:
-    """The value of a string attribute."""
+    """Return the value of a string attribute."""
     return attribute(op, name, StringAttr).value

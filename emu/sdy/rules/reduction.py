@@ -1,4 +1,4 @@
-"""Rules of reductions, and of windows moved over tensors."""
+"""Rules of reductions and of sliding windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RULES"]
 
 
 def _reduce(op: Operation) -> OpShardingRule:
-    """Inputs go with results along what is kept; initial values are scalars."""
+    """Return the rule of reduce: inputs and results share the kept dimensions."""
     count = len(op.results)
     reduced = integers(op, "dimensions") or ()
     builder = RuleBuilder.of(op)
@@ -27,9 +27,10 @@ def _reduce(op: Operation) -> OpShardingRule:
 
 
 def _reduce_window(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """Windows are counted by the results; the input can be cut between them.
+    """Return the rule of reduce_window: the input can be sharded between windows.
 
-    With ``conservative``, nothing moves along dimensions with true windows.
+    With ``conservative``, nothing propagates along dimensions with non-trivial
+    windows.
     """
     return (
         RuleBuilder.of(op)
@@ -43,7 +44,7 @@ def _reduce_window(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _select_and_scatter(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """The source's windows need replication, input and result go together."""
+    """Return the rule: the source's windows need replication, input and result go together."""
     source = shape(op.operands[1])
     builder = RuleBuilder.of(op)
     for dim, size in enumerate(shape(op.results[0])):
@@ -62,7 +63,7 @@ def _select_and_scatter(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _is_trivial(op: Operation, dim: int) -> bool:
-    """Whether windows along a dimension are its elements: size, step 1, no padding."""
+    """Return whether windows along a dimension are single elements: size, step 1, no padding."""
     padding = integers(op, "padding")
     if padding is not None and any(padding[2 * dim : 2 * dim + 2]):
         return False
@@ -75,4 +76,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.reduce_window": _reduce_window,
     "stablehlo.select_and_scatter": _select_and_scatter,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

@@ -1,13 +1,13 @@
-"""Which operation has which sharding rule, and how users add their own.
+"""The registry of sharding rules, to which users can add their own.
 
-Rules are functions from an operation to an `OpShardingRule`, by the name of
-the operation, or for custom calls by the target with a leading "@". Users'
-functions come before the built-in ones.
+Rule functions map an operation to its ``OpShardingRule``. They are found by the
+name of the operation, or for custom calls by the target with a leading "@".
+Users' functions take precedence over the built-in ones.
 
-Models repeat their layers, so most rules are asked for many times. A built-in
-rule that follows from types and properties alone is made once and shared:
-looking it up is cheaper than making it, and propagation, which looks up steps
-by their rule, recognises an object that it has met before.
+Models repeat their layers, so most rules are needed many times. A built-in rule
+that follows from types and properties alone is built once and shared: looking it
+up is cheaper than building it, and propagation, which looks up steps by their
+rule, recognises an object that it has seen before.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _F = TypeVar("_F", bound=RuleFunction)
 
 _CUSTOM_CALL = "stablehlo.custom_call"
 
-# Propagation handles them otherwise (data flow, functions, barriers), or there
-# is nothing to propagate (constants, tokens).
+# Propagation handles these in other ways (data flow, functions, barriers), or they
+# have nothing to propagate (constants, tokens).
 _SILENT = frozenset(
     {
         "builtin.module",
@@ -72,8 +72,8 @@ _SILENT = frozenset(
 )
 
 
-# Rules that look at other operations: those that define operands or use results,
-# or those inside.
+# Rules that depend on other operations: those that define operands, use results,
+# or are inside.
 _LOOKING_AROUND = frozenset(
     {
         "stablehlo.concatenate",
@@ -90,9 +90,9 @@ class _Entry:
 
     Attributes:
         function: The function.
-        takes_conservative: Whether it has the keyword.
-        by_user: Whether it is a user's; what it gives is verified.
-        shared: Whether equal operations have one rule.
+        takes_conservative: Whether it has the keyword ``conservative``.
+        by_user: Whether a user registered it; its rules are verified.
+        shared: Whether equal operations share one rule.
     """
 
     function: RuleFunction
@@ -104,7 +104,7 @@ class _Entry:
     def of(function: RuleFunction, *, by_user: bool = False, shared: bool = False) -> _Entry:
         try:
             takes = "conservative" in inspect.signature(function).parameters
-        except ValueError:  # written in C: it does not say
+        except ValueError:  # a function written in C may have no signature
             takes = False
         return _Entry(function, takes, by_user, shared)
 
@@ -141,22 +141,22 @@ _warned: WeakKeyDictionary[Diagnostics, set[str]] = WeakKeyDictionary()
 
 
 def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
-    """Give an operation or a custom call a rule; a decorator.
+    """Return a decorator that registers a function as the rule of an operation or custom call.
 
-    The function takes the operation and gives its rule (see `RuleBuilder`), or
-    None if nothing shall propagate through it. If it has a parameter
-    ``conservative``, it is told whether dimensions may only be sharded along
-    factors that divide them. What it gives is verified each time.
+    The function takes the operation and returns its rule (see ``RuleBuilder``), or
+    None if nothing is to propagate through it. If it has a parameter
+    ``conservative``, it gets whether dimensions may only be sharded along factors
+    that divide them. The rules that it returns are verified each time.
 
     Args:
         name: An operation's name (``"stablehlo.add"``, ``"my.op"``), or "@" and
             the target of a custom call (``"@my_kernel"``).
-        replace: Take the place of the rule that it has already; without it, that
-            is an error.
+        replace: Replace an existing rule, which is an error otherwise.
+            Default: no.
 
     Raises:
-        ArgumentError: The name is none, or has a rule; what is decorated
-            cannot be called.
+        ArgumentError: The name is invalid or has a rule already, or the decorated
+            object is not callable.
     """
     _check_name(name)
     check_flag("replace", replace)
@@ -176,42 +176,42 @@ def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
 
 
 def unregister(name: str) -> None:
-    """Take a user's rule away; a built-in one that it replaced counts again."""
+    """Remove a user's rule; a built-in one that it replaced is in effect again."""
     check_text("name", name, "the name of an operation")
     if _users.pop(name, None) is None:
         raise ArgumentError(f"no sharding rule was registered for {name!r}")
 
 
 def registered(name: str) -> RuleFunction | None:
-    """The function that makes rules for a name, a user's or a built-in one."""
+    """Return the rule function of a name, a user's or a built-in one, or None."""
     entry = _entry(name)
     return None if entry is None else entry.function
 
 
 def names() -> list[str]:
-    """All names that have a rule, sorted."""
+    """Return all names that have a rule, sorted."""
     return sorted({*_builtin, *_users})
 
 
 def sharding_rule(
     op: Operation, *, conservative: bool = False, diagnostics: Diagnostics | None = None
 ) -> OpShardingRule | None:
-    """A new rule for an operation, whatever its ``sdy.sharding_rule`` says.
+    """Return a new rule for an operation, independent of its ``sdy.sharding_rule``.
 
     Args:
         op: The operation.
-        conservative: Dimensions may only be sharded along factors that divide
-            them: no factors through slicing, padding, windows.
-        diagnostics: Is warned, once each, of an operation and of a custom call
-            of which nothing is known.
+        conservative: Whether dimensions may only be sharded along factors that
+            divide them: no factors through slicing, padding, windows. Default: no.
+        diagnostics: Receives a warning for the first unknown operation, and one for
+            the first unknown custom call.
 
     Returns:
-        The rule; None for operations without.
+        The rule; None for an operation without a rule.
 
     Raises:
-        PassFailed: A rule function failed or gave a rule that does not fit, and
+        PassFailed: A rule function failed or returned a rule that does not fit, and
             ``diagnostics`` has the error.
-        MlirError: The same, without ``diagnostics``.
+        MlirError: The same, if ``diagnostics`` is None.
     """
     name = f"@{string(op, 'call_target_name')}" if op.name == _CUSTOM_CALL else op.name
     entry = _entry(name)
@@ -228,7 +228,7 @@ def sharding_rule(
     except (IndexError, StopIteration):
         if entry.by_user:
             raise
-        # Nobody has verified the operation, or nobody could.
+        # The operation was not, or could not be, verified before.
         message = "gets no sharding rule: its attributes do not fit its types"
         _fail(op, name, message, diagnostics)
     if entry.by_user and rule is not None:
@@ -245,13 +245,14 @@ def get_or_create(
     set_on_op: bool = True,
     diagnostics: Diagnostics | None = None,
 ) -> OpShardingRule | None:
-    """The rule that an operation has as ``sdy.sharding_rule``, else a new one.
+    """Return the rule in an operation's ``sdy.sharding_rule``, or else a new one.
 
     Args:
         op: The operation.
-        conservative: See `sharding_rule`.
-        set_on_op: Set a new rule as the operation's attribute.
-        diagnostics: See `sharding_rule`.
+        conservative: See ``sharding_rule``.
+        set_on_op: Whether to set a new rule as the operation's attribute.
+            Default: yes.
+        diagnostics: See ``sharding_rule``.
     """
     found = op.attributes.get("sdy.sharding_rule")
     if isinstance(found, OpShardingRule):
@@ -273,7 +274,7 @@ def _call(entry: _Entry, op: Operation, conservative: bool) -> OpShardingRule | 
 
 
 def _look_up(entry: _Entry, op: Operation, name: str, conservative: bool) -> OpShardingRule | None:
-    """The rule that all equal operations have."""
+    """Return the rule that all equal operations share."""
     key = (
         name,
         conservative,
@@ -303,8 +304,8 @@ def _check_name(name: str) -> None:
 
 
 def _problem_of(rule: object, op: Operation) -> str | None:
-    """What is wrong with what a user's function gave."""
-    # Verifiers import all definitions of operations; rules do without them.
+    """Return the problem with the result of a user's function, or None."""
+    # The verifier imports all definitions of operations, which rules do not need.
     from emu.sdy.dialect.verify.rules import sharding_rule_problem
 
     if not isinstance(rule, OpShardingRule):
@@ -314,7 +315,7 @@ def _problem_of(rule: object, op: Operation) -> str | None:
 
 
 def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | None) -> NoReturn:
-    """Report that a rule function failed."""
+    """Report that a rule function failed, and raise."""
     message = f"'{op.name}' op {problem}"
     error = Diagnostic(Severity.ERROR, op.location, message)
     error.note(f"in the sharding rule that is registered for {name!r}")
@@ -325,10 +326,10 @@ def _fail(op: Operation, name: str, problem: str, diagnostics: Diagnostics | Non
 
 
 def _warn(op: Operation, name: str, diagnostics: Diagnostics) -> None:
-    """Warn of an unknown operation: of one, and of one custom call, as Shardy does."""
+    """Warn of an unknown operation, but only of the first one per kind, as Shardy does."""
     if name in _SILENT:
         return
-    load_dialects()  # an operation that was made in Python brings no definition
+    load_dialects()  # an operation built in Python does not load its definition
     if definition(op.name).terminator:
         return
     what = f"custom call {name}" if op.name == _CUSTOM_CALL else f"op '{name}'"

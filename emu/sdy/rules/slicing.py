@@ -1,4 +1,4 @@
-"""Rules of operations that take parts of tensors, or put tensors together."""
+"""Rules of operations that take parts of tensors, or join tensors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CONSTANTS = {
 
 
 def _slice(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """Also along dimensions of which a part is taken, unless ``conservative``.
+    """Return the rule of slice, unless ``conservative`` also along sliced dimensions.
 
-    Where the part lies is known, and so how shards must move.
+    The position of the slice is known, and so how shards must move.
     """
     return (
         RuleBuilder.of(op)
@@ -36,7 +36,7 @@ def _slice(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _dynamic_slice(op: Operation) -> OpShardingRule:
-    """Not along dimensions of which a part is taken: nobody knows which part."""
+    """Return the rule, without sliced dimensions: the position of the slice is unknown."""
     return (
         RuleBuilder.of(op)
         .add_matching(
@@ -47,9 +47,9 @@ def _dynamic_slice(op: Operation) -> OpShardingRule:
 
 
 def _dynamic_update_slice(op: Operation) -> OpShardingRule:
-    """Operand and result stay sharded where a part is updated, the update not.
+    """Return the rule: in an updated dimension, operand and result may be sharded.
 
-    Every shard can take from a replicated update what falls into it. If all
+    The update is replicated there, and every shard takes its part of it. If all
     start indices are constants, the update may be sharded too.
     """
     operand, update = op.operands[:2]
@@ -65,6 +65,7 @@ def _dynamic_update_slice(op: Operation) -> OpShardingRule:
         if size == update_size:
             builder.add_everywhere(dim, size)
         else:
+            # Two factors, since the update's shards do not match those of the operand.
             builder.add([dim, None, *scalars], [dim], size)
             builder.add([None, dim, *scalars], [None], update_size, kind)
     return builder.build()
@@ -76,7 +77,7 @@ def _is_constant(value: Value) -> bool:
 
 
 def _pad(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """Also along padded dimensions, unless ``conservative``."""
+    """Return the rule of pad, unless ``conservative`` also along padded dimensions."""
     return (
         RuleBuilder.of(op)
         .add_matching(
@@ -90,7 +91,7 @@ def _pad(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _concatenate(op: Operation, *, conservative: bool) -> OpShardingRule:
-    """With ``conservative``, the dimension of concatenation has no factor."""
+    """Return the rule; with ``conservative``, the concatenated dimension has no factor."""
     along = integer(op, "dimension")
     kind = FactorType.PERMUTATION if _rearranges(op) else FactorType.NEED_REPLICATION
 
@@ -103,8 +104,10 @@ def _concatenate(op: Operation, *, conservative: bool) -> OpShardingRule:
 
 
 def _rearranges(concatenate: Operation) -> bool:
-    """Whether shards only move: slices are put together, or parts of one tensor."""
+    """Return whether shards only move: the operands are slices, or parts of one tensor."""
     slices = [_slice_of(value) for value in concatenate.operands]
+    # As in Shardy: slices of different tensors count too, a tensor together with its own
+    # slices (a roll or a wrap-around padding) as well.
     if all(op is not None for op in slices):
         return True
     sources = {
@@ -139,4 +142,4 @@ RULES: dict[str, RuleFunction] = {
     "stablehlo.reverse": _reverse,
     "stablehlo.slice": _slice,
 }
-"""By name."""
+"""Rule functions, by name of the operation."""

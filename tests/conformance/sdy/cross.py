@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
-from oracle import Oracle
-from sides import CRASHED, difference, ours
+from sdy_comparison import CRASHED, difference, ours
+from sdy_oracle import Oracle
 
 from emu.sdy.passes.text import known_passes
 

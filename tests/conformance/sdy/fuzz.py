@@ -3,7 +3,7 @@
     python tests/conformance/sdy/fuzz.py --count 1000 [--first SEED] [--wild]
         [--python /path/to/python/with/jaxlib] [--pipeline TEXT …] [--keep DIR]
 
-Each seed is a program (`programs.program`); each is run through several
+Each seed is a program (`sdy_programs.program`); each is run through several
 pipelines on both sides, and the printed modules are compared. A difference is
 minimised by hand, not here: its seed goes to ``seeds.txt`` beside this file,
 whose seeds run first, so that nothing that once differed is forgotten.
@@ -15,64 +15,15 @@ import argparse
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
-from oracle import Oracle
-from programs import program
-from sides import CRASHED, difference, ours
+from sdy_comparison import PIPELINES, compare
+from sdy_oracle import Oracle
+from sdy_programs import program
 
-PARTITION = (
-    "func.func(sdy-insert-explicit-reshards{enable-full-version=true}),canonicalize,"
-    "func.func(sdy-reshard-to-collectives),canonicalize"
-)
-PIPELINES = (
-    "sdy-propagation-pipeline",
-    "sdy-import-pipeline",
-    (
-        "sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import,"
-        "sdy-basic-propagate,func.func(sdy-sink-data-flow-edges)"
-    ),
-    "sdy-add-data-flow-edges,sdy-aggressive-propagate",
-    "sdy-add-data-flow-edges,sdy-op-priority-propagate{keep-sharding-rules=true}",
-    "sdy-add-data-flow-edges,sdy-user-priority-propagate{conservative-propagation=true}",
-    f"sdy-propagation-pipeline,{PARTITION}",
-    f"sdy-propagation-pipeline{{dedup-functions-fully=true}},{PARTITION}",
-)
 SEEDS = Path(__file__).with_name("seeds.txt")
-
-
-# Shardy asks which of two operations is first even if their blocks are not the
-# same; what comes of it, its own verifier may refuse.
-_MISPLACED = "does not dominate this use"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A seed and a pipeline for which the two sides differ."""
-
-    seed: int
-    pipeline: str
-    lines: list[str]
-
-    def __str__(self) -> str:
-        return f"seed {self.seed}, {self.pipeline}\n" + "\n".join(self.lines[:40])
-
-
-def compare(seed: int, text: str, pipeline: str, oracle: Oracle) -> Difference | str | None:
-    """A difference, None if both sides agree, or why there is nothing to compare."""
-    theirs = oracle.ask(text, pipeline)
-    mine = ours(text, pipeline)
-    if theirs.aborted:
-        if not mine.text.startswith(CRASHED):
-            return "aborted by the oracle"
-        return Difference(seed, pipeline, [mine.text])
-    if mine.ok and any(message.endswith(_MISPLACED) for _, message, _ in theirs.messages):
-        return "spoilt by the oracle"
-    lines = difference(mine, theirs)
-    return Difference(seed, pipeline, lines) if lines else None
 
 
 def known_seeds() -> list[tuple[int, bool]]:

@@ -16,11 +16,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
-from fuzz import Difference, compare, ours
 from one_op_programs import Generator
-from oracle import Oracle
+from sdy_comparison import Difference, compare, ours
+from sdy_oracle import Oracle
 
 PASS = "func.func(sdy-populate-op-sharding-rules{{conservative-propagation={}}})"
 PIPELINES = (PASS.format("false"), PASS.format("true"))

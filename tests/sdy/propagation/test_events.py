@@ -1,11 +1,11 @@
-"""What propagation tells a listener."""
+"""Events that propagation reports to a listener."""
 
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from programs import program
+from sdy_programs import program
 
 from emu.mlir import parse, to_text
 from emu.sdy.dialect.functions import func_result_sharding
@@ -14,7 +14,7 @@ from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.import_.pipeline import ImportPipeline
 from emu.sdy.passes.propagate import AggressivePropagate, BasicPropagate, UserPriorityPropagate
 from emu.sdy.passes.text import parse_pipeline
-from emu.sdy.propagation.events import CutReason, SeedEvent, StepEvent
+from emu.sdy.propagation.events import ConflictReason, SeedEvent, StepEvent
 from emu.sdy.propagation.projection import Prefix, list_prefix
 
 COMPUTATIONS = ("sdy.manual_computation", "sdy.named_computation")
@@ -22,7 +22,7 @@ GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.mlir"))
 
 
 class Recorder:
-    """Keeps all events, and the last sharding told of each value and result."""
+    """Keeps all events, and the last sharding reported of each value and result."""
 
     def __init__(self):
         self.events = []
@@ -88,9 +88,12 @@ def test_a_step_says_what_changed_and_why_something_did_not():
     (step,) = [step for step in recorder.steps if step.op is add]
     assert (step.kind, step.round, step.before) == ("op", (0, 0), step.after)
     assert (step.operands, step.results) == (add.operands, tuple(add.results))
-    assert [(cut.tensor, cut.reason, cut.source, cut.other_tensor) for cut in step.cuts] == [
-        (1, CutReason.RESULT_LIMITS, 0, 2),
-        (2, CutReason.CLOSED, 0, 2),
+    assert [
+        (conflict.tensor, conflict.reason, conflict.source, conflict.other_tensor)
+        for conflict in step.conflicts
+    ] == [
+        (1, ConflictReason.RESULT_LIMITS, 0, 2),
+        (2, ConflictReason.CLOSED, 0, 2),
     ]
 
 
@@ -166,11 +169,13 @@ def test_rounds_and_directions_are_told():
     steps = [s for s in recorder.steps if s.op.name == "stablehlo.broadcast_in_dim"]
     assert [s.round for s in steps] == [(0, n) for n in range(5)]
     assert [s.directions[0].name for s in steps] == ["NONE", "NONE", "BACKWARD", "BACKWARD", "BOTH"]
-    assert [[cut.reason for cut in s.cuts] for s in steps] == [[CutReason.DIRECTION]] * 4 + [[]]
+    assert [[conflict.reason for conflict in s.conflicts] for s in steps] == [
+        [ConflictReason.DIRECTION]
+    ] * 4 + [[]]
 
 
 def check(module, recorder):
-    """What was told adds up to what there is."""
+    """The reported shardings add up to those of the module."""
     for (value, result), sharding in recorder.last.items():
         if result is None:
             assert get_sharding(value) == sharding
@@ -179,10 +184,10 @@ def check(module, recorder):
             op = op if op.name == "func.func" else op.ancestor("func.func")
             assert func_result_sharding(op, result) == sharding
     for step in recorder.steps:
-        assert step.cuts or step.before != step.after
-        for cut in step.cuts:
-            assert step.directions[cut.factor] is not None
-            assert 0 <= cut.tensor < len(step.after)
+        assert step.conflicts or step.before != step.after
+        for conflict in step.conflicts:
+            assert step.directions[conflict.factor] is not None
+            assert 0 <= conflict.tensor < len(step.after)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
@@ -208,11 +213,11 @@ def imported(seed):
 @settings(max_examples=30, deadline=None)
 @given(seeds, st.sampled_from((BasicPropagate, AggressivePropagate, UserPriorityPropagate)))
 def test_a_listener_changes_nothing_and_hears_all(seed, make):
-    silent, told, recorder = imported(seed), imported(seed), Recorder()
+    silent, observed, recorder = imported(seed), imported(seed), Recorder()
     run_pass(make(), silent, Session(verify_each=False))
-    run_pass(make(), told, Session(verify_each=False, listener=recorder))
-    assert to_text(silent) == to_text(told)
-    check(told, recorder)
+    run_pass(make(), observed, Session(verify_each=False, listener=recorder))
+    assert to_text(silent) == to_text(observed)
+    check(observed, recorder)
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,4 +1,4 @@
-"""The basic and the aggressive strategy, and the explanation of what they cut."""
+"""The basic and the aggressive strategy, and the explanation of their conflicts."""
 
 from dataclasses import replace
 
@@ -17,8 +17,8 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import contains, lists_overlap
 from emu.sdy.propagation.aggressive import propagate_aggressive
 from emu.sdy.propagation.basic import StepContext, compatible_axes, merge_axes, propagate_basic
-from emu.sdy.propagation.conflicts import explain
-from emu.sdy.propagation.events import Cut, CutReason
+from emu.sdy.propagation.conflicts import find_conflicts
+from emu.sdy.propagation.events import Conflict, ConflictReason
 from emu.sdy.propagation.projection import (
     FactorSharding,
     Prefix,
@@ -232,64 +232,66 @@ def explained(strategy, operands, results, blocked=(), **changes):
     rule = OpShardingRule(about.factor_sizes, blocked_propagation=tuple(blocked))
     after = projection.copy()
     strategy(after, about)
-    return explain(strategy, rule, Outcome(about, projection, after, ()), after)
+    return find_conflicts(strategy, rule, Outcome(about, projection, after, ()), after)
 
 
 @pytest.mark.parametrize(
     ("target", "changes", "reason"),
     [
-        (tensor({0: closed()}), {}, CutReason.CLOSED),
-        (tensor({0: []}, replicated=(A,)), {}, CutReason.REPLICATED),
-        (tensor({0: []}, unreduced=(A,)), {}, CutReason.UNREDUCED),
-        (tensor({0: FactorSharding((), overflow_axes=(C,))}), {}, CutReason.OVERFLOW),
-        (tensor({0: FactorSharding()}), {"factor_sizes": (5,)}, CutReason.NOT_DIVISIBLE),
-        (tensor({0: [B]}), {}, CutReason.NOT_TAKEN),
-        (tensor({0: []}), {"directions": (BACKWARD,)}, CutReason.DIRECTION),
-        (tensor({0: []}), {"blocked": (0,)}, CutReason.BLOCKED),
+        (tensor({0: closed()}), {}, ConflictReason.CLOSED),
+        (tensor({0: []}, replicated=(A,)), {}, ConflictReason.REPLICATED),
+        (tensor({0: []}, unreduced=(A,)), {}, ConflictReason.UNREDUCED),
+        (tensor({0: FactorSharding((), overflow_axes=(C,))}), {}, ConflictReason.OVERFLOW),
+        (tensor({0: FactorSharding()}), {"factor_sizes": (5,)}, ConflictReason.NOT_DIVISIBLE),
+        (tensor({0: [B]}), {}, ConflictReason.NOT_TAKEN),
+        (tensor({0: []}), {"directions": (BACKWARD,)}, ConflictReason.DIRECTION),
+        (tensor({0: []}), {"blocked": (0,)}, ConflictReason.BLOCKED),
     ],
 )
 @pytest.mark.parametrize("strategy", [propagate_basic, propagate_aggressive])
 def test_the_reason_of_a_cut(strategy, target, changes, reason):
-    (cut,) = [
-        cut
-        for cut in explained(strategy, [tensor({0: [A]})], [target], **changes)
-        if cut.tensor == 1
+    (conflict,) = [
+        conflict
+        for conflict in explained(strategy, [tensor({0: [A]})], [target], **changes)
+        if conflict.tensor == 1
     ]
-    assert (cut.factor, cut.axis, cut.source, cut.reason) == (0, A, 0, reason)
+    assert (conflict.factor, conflict.axis, conflict.source, conflict.reason) == (0, A, 0, reason)
 
 
 def test_another_factor_has_the_axis():
-    cuts = explained(
+    conflicts = explained(
         propagate_aggressive, [tensor({0: [A]}), tensor({1: [A]})], [tensor({0: [], 1: []})]
     )
-    assert cuts == (Cut(1, A, 2, CutReason.OTHER_FACTOR, 1, 2, 0),)
+    assert conflicts == (Conflict(1, A, 2, ConflictReason.OTHER_FACTOR, 1, 2, 0),)
 
 
 def test_conservative_propagation_is_a_reason():
-    cuts = explained(
+    conflicts = explained(
         propagate_basic,
         [tensor({0: [B]})],
         [tensor({0: FactorSharding(), 1: []})],
         factor_sizes=(2, 64),
         conservative=True,
     )
-    assert cuts == (Cut(0, B, 1, CutReason.CONSERVATIVE, 0, 1),)
+    assert conflicts == (Conflict(0, B, 1, ConflictReason.CONSERVATIVE, 0, 1),)
 
 
 def test_a_shorter_result_is_a_reason():
-    cuts = explained(
+    conflicts = explained(
         propagate_aggressive,
         [tensor({0: [A]}), tensor({0: []})],
         [tensor({0: closed()})],
         elementwise=True,
     )
-    assert Cut(0, A, 1, CutReason.RESULT_LIMITS, 0, 2) in cuts
+    assert Conflict(0, A, 1, ConflictReason.RESULT_LIMITS, 0, 2) in conflicts
 
 
 def test_two_tensors_that_disagree_keep_a_third_from_getting_any():
-    cuts = explained(propagate_aggressive, [tensor({0: [A]}), tensor({0: [B]})], [tensor({0: []})])
-    assert Cut(0, A, 2, CutReason.DISAGREEMENT, 0, 1) in cuts
-    assert Cut(0, B, 2, CutReason.DISAGREEMENT, 1, 0) in cuts
+    conflicts = explained(
+        propagate_aggressive, [tensor({0: [A]}), tensor({0: [B]})], [tensor({0: []})]
+    )
+    assert Conflict(0, A, 2, ConflictReason.DISAGREEMENT, 0, 1) in conflicts
+    assert Conflict(0, B, 2, ConflictReason.DISAGREEMENT, 1, 0) in conflicts
 
 
 # Properties
@@ -378,68 +380,74 @@ def test_a_basic_step_leaves_nothing_to_do(case):
     assert not any(propagate_basic(projection, about))
 
 
-def cuts_of(strategy, before, about):
+def conflicts_of(strategy, before, about):
     after = before.copy()
     strategy(after, about)
     rule = OpShardingRule(about.factor_sizes)
-    return after, explain(strategy, rule, Outcome(about, before, after, ()), after)
+    return after, find_conflicts(strategy, rule, Outcome(about, before, after, ()), after)
 
 
 @given(cases())
 def test_whatever_did_not_arrive_is_explained(case):
     strategy, before, about = case
-    after, cuts = cuts_of(strategy, before, about)
-    told = {(cut.factor, cut.tensor, cut.axis) for cut in cuts}
+    after, conflicts = conflicts_of(strategy, before, about)
+    reported = {(conflict.factor, conflict.tensor, conflict.axis) for conflict in conflicts}
     for index, mine in enumerate(after.tensors):
         for factor, sharding in mine.factors.items():
             for source in before.tensors:
                 offered = source.factors.get(factor, FactorSharding()).axes
                 if any(not any(contains(o, a) for o in sharding.axes) for a in offered):
-                    assert any((factor, index, axis) in told for axis in offered)
+                    assert any((factor, index, axis) in reported for axis in offered)
 
 
 @given(cases())
 def test_what_is_explained_did_not_arrive(case):
     strategy, before, about = case
-    after, cuts = cuts_of(strategy, before, about)
-    for cut in cuts:
-        mine = after.tensors[cut.tensor].factors[cut.factor].axes
-        assert not any(contains(axis, cut.axis) for axis in mine)
-        assert cut.axis in before.tensors[cut.source].factors[cut.factor].axes
+    after, conflicts = conflicts_of(strategy, before, about)
+    for conflict in conflicts:
+        mine = after.tensors[conflict.tensor].factors[conflict.factor].axes
+        assert not any(contains(axis, conflict.axis) for axis in mine)
+        assert conflict.axis in before.tensors[conflict.source].factors[conflict.factor].axes
 
 
-def without_reason(cut, before, about):
-    """The same step without what is said to have been in the way."""
+def without_reason(conflict, before, about):
+    """The same step without the reported reason."""
     changed = before.copy()
-    other = None if cut.other_tensor is None else changed.tensors[cut.other_tensor]
-    match cut.reason:
-        case CutReason.DIRECTION:
+    other = None if conflict.other_tensor is None else changed.tensors[conflict.other_tensor]
+    match conflict.reason:
+        case ConflictReason.DIRECTION:
             about = replace(about, directions=(BOTH,) * len(about.directions))
-        case CutReason.CONSERVATIVE:
+        case ConflictReason.CONSERVATIVE:
             about = replace(about, conservative=False)
-        case CutReason.RESULT_LIMITS:
+        case ConflictReason.RESULT_LIMITS:
             about = replace(about, elementwise=False)
-        case CutReason.REPLICATED:
+        case ConflictReason.REPLICATED:
             other.replicated_axes = ()
-        case CutReason.UNREDUCED:
+        case ConflictReason.UNREDUCED:
             other.unreduced_axes = ()
-        case CutReason.CLOSED:
-            other.factors[cut.factor] = replace(other.factors[cut.factor], is_closed=False)
-        case CutReason.OVERFLOW:
-            other.factors[cut.factor] = replace(other.factors[cut.factor], overflow_axes=())
-        case CutReason.NOT_DIVISIBLE:
-            other.factors[cut.factor] = replace(other.factors[cut.factor], is_minor_most=True)
-        case CutReason.NOT_TAKEN | CutReason.DISAGREEMENT:
-            other.factors[cut.factor] = replace(other.factors[cut.factor], axes=())
-        case CutReason.OTHER_FACTOR:
-            del other.factors[cut.other_factor]
+        case ConflictReason.CLOSED:
+            other.factors[conflict.factor] = replace(
+                other.factors[conflict.factor], is_closed=False
+            )
+        case ConflictReason.OVERFLOW:
+            other.factors[conflict.factor] = replace(
+                other.factors[conflict.factor], overflow_axes=()
+            )
+        case ConflictReason.NOT_DIVISIBLE:
+            other.factors[conflict.factor] = replace(
+                other.factors[conflict.factor], is_minor_most=True
+            )
+        case ConflictReason.NOT_TAKEN | ConflictReason.DISAGREEMENT:
+            other.factors[conflict.factor] = replace(other.factors[conflict.factor], axes=())
+        case ConflictReason.OTHER_FACTOR:
+            del other.factors[conflict.other_factor]
     return changed, about
 
 
 @given(cases())
 def test_without_its_reason_a_cut_is_none_or_has_another(case):
     strategy, before, about = case
-    _, cuts = cuts_of(strategy, before, about)
-    for cut in cuts:
-        changed, other = without_reason(cut, before, about)
-        assert cut not in cuts_of(strategy, changed, other)[1]
+    _, conflicts = conflicts_of(strategy, before, about)
+    for conflict in conflicts:
+        changed, other = without_reason(conflict, before, about)
+        assert conflict not in conflicts_of(strategy, changed, other)[1]

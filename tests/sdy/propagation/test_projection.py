@@ -22,7 +22,6 @@ from emu.sdy.propagation.projection import (
     distribute_axes,
     list_prefix,
     project,
-    project_common_axes,
 )
 
 MESH = Mesh((MeshAxis("a", 2), MeshAxis("b", 4), MeshAxis("c", 3), MeshAxis("d", 8)))
@@ -154,17 +153,6 @@ def test_common_prefix_of_all_tensors():
     result = TensorSharding("m", (open_dim(ax("b", 1, 2)), open_dim(D)))
     projection = project(rule, [left, right], [result], MESH)
     assert projection.common_prefix_axes(3) == [(ax("b", 1, 2),), (D,), ()]
-
-
-def test_the_projection_of_common_axes():
-    projection = project_common_axes(_matmul(), [(A,), (), (B,)])
-    assert [
-        {factor: sharding.axes for factor, sharding in tensor.factors.items()}
-        for tensor in projection.tensors
-    ] == [{0: (A,), 2: (B,)}, {2: (B,), 1: ()}, {0: (A,), 1: ()}]
-    assert all(f.is_closed for tensor in projection.tensors for f in tensor.factors.values())
-    assert projection.expand(1, (D,)) == [False, True, True]
-    assert projection.update(0, ()) == [True, False, True]
 
 
 def test_distributing_axes_skips_factors_that_they_do_not_divide():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import program
+from sdy_programs import program
 
 import emu.sdy
 from emu.mlir.ir import Value
@@ -12,23 +12,23 @@ from emu.sdy.propagation.events import SeedEvent
 
 
 @pytest.mark.parametrize("seed", range(700, 760))
-def test_each_axis_has_a_way_from_a_seed(seed: int) -> None:
+def test_each_axis_has_a_path_from_a_seed(seed: int) -> None:
     explanation = emu.sdy.explain(program(seed))
     recorder = explanation.recorder
     for report in explanation:
         assert (report.after is None) == (report.axes == () and report.after is None)
-        for dim, ways in enumerate(report.axes):
-            assert [axis for axis, _ in ways] == list(report.after.dims[dim].axes)
-            for axis, links in ways:
-                check_way(recorder, report.value, dim, axis, links)
+        for dim, paths in enumerate(report.axes):
+            assert [axis for axis, _ in paths] == list(report.after.dims[dim].axes)
+            for axis, links in paths:
+                check_path(recorder, report.value, dim, axis, links)
         for rejection in report.rejections:
             own = report.after.dims[rejection.dim].axes if report.after is not None else ()
             assert not any(axes.contains(each, rejection.axis) for each in own)
 
 
-def check_way(recorder, value: Value, dim: int, axis, links) -> None:
+def check_path(recorder, value: Value, dim: int, axis, links) -> None:
     first, *steps = links
-    assert links[-1].value == recorder.home(value)
+    assert links[-1].value == recorder.owner(value)
     assert links[-1].dim == dim
     if first.step is None:
         assert first.cause.startswith(("given", "priority", "group", "manual", "data-flow"))
@@ -38,13 +38,13 @@ def check_way(recorder, value: Value, dim: int, axis, links) -> None:
     assert numbers == sorted(set(numbers))
     for before, link in zip(links, steps, strict=False):
         event = recorder.steps[link.step]
-        holders = recorder.holders(event)
-        assert link.value in holders
+        owners = recorder.tensor_owners(event)
+        assert link.value in owners
         if not isinstance(event, SeedEvent):
-            assert before.value in holders
-            had = event.before[holders.index(before.value)]
+            assert before.value in owners
+            had = event.before[owners.index(before.value)]
             assert any(axes.overlaps(own, axis) for own in had.dims[before.dim].axes)
-            got = event.after[holders.index(link.value)]
+            got = event.after[owners.index(link.value)]
             assert any(axes.overlaps(own, axis) for own in got.dims[link.dim].axes)
 
 

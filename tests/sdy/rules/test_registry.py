@@ -193,7 +193,7 @@ def test_one_unknown_operation_and_one_unknown_call_are_told(make):
             "custom call @one is unknown to SDY sharding rule registry",
         ),
     ]
-    # Another run is told again.
+    # Another run warns again.
     again = Diagnostics()
     sharding_rule(ops[1], diagnostics=again)
     assert len(again.emitted) == 1

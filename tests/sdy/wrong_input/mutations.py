@@ -13,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["corpus", "mutated"]
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOTS = [Path(__file__).resolve().parents[2] / room for room in ("sdy", "stablehlo")]
 _CUT = re.compile(r"^// (?:-----|CASE|PASSES|GIVES).*\n", re.MULTILINE)
 _TOKEN = re.compile(r'"[^"\n]*"|[%@#!^]?[\w.$-]+|\s+|.', re.DOTALL)
 _WORDS = (
@@ -131,7 +131,7 @@ _WORDS = (
 def corpus() -> tuple[str, ...]:
     """The valid texts."""
     texts = []
-    for file in sorted(_ROOT.rglob("*.mlir")):
+    for file in sorted(file for root in _ROOTS for file in root.rglob("*.mlir")):
         texts += [part for part in _CUT.split(file.read_text(encoding="utf-8")) if part.strip()]
     return tuple(texts)
 

@@ -1,13 +1,14 @@
-"""What must hold of operations of the sdy dialect and of its attributes.
+"""Verifier of the operations and attributes of the sdy dialect.
 
-Importing the package has the registry know the rules. Each module of it has
-those of one family; a rule is a function that gives the first `Problem` it
-finds.
+Importing the package registers the rules. Each of its modules has those of one
+family; a rule is a function that returns the first ``Problem`` it finds.
 
-Rules come in the phases that MLIR has, since which of two errors is reported
-depends on it: an operation by itself on the way down (``verify``), what needs
-its regions to be right on the way up (``verify_regions``), and what needs other
-operations of the module at the very end (``verify_symbol_uses``).
+Rules run in the same phases as in MLIR, because the phase decides which of two
+errors is reported: an operation by itself on the way down (``verify``), rules
+that need valid regions on the way up (``verify_regions``), and rules that need
+other operations of the module at the very end (``verify_symbol_uses``).
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules for collectives: what they do to their operand gives ``out_sharding``."""
+"""Rules for collectives: applying one to its operand's sharding gives ``out_sharding``."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ __all__ = [
 MISSING_OPERAND_SHARDING_ALLOWED = frozenset(
     {"sdy.all_reduce", "sdy.all_slice", "sdy.reduce_scatter"}
 )
-"""Collectives that take an operand without sharding for a replicated one."""
+"""Collectives that treat an operand without a sharding as replicated."""
 
 Axes = list[AxisRef]
 Applied = Callable[[DimensionSharding, Sequence[AxisRef], int, Mesh], Axes | Problem]
-"""The axes of a dimension after the collective, or why it cannot be applied."""
+"""Returns the axes of a dimension after the collective, or why it cannot be applied."""
 
 
 def _out_sharding(op: Operation) -> TensorSharding:
@@ -57,7 +57,7 @@ def _out_sharding(op: Operation) -> TensorSharding:
 
 
 def _result_mesh(op: Operation) -> Mesh:
-    """The mesh of ``out_sharding``, which `collective_problem` has checked."""
+    """Return the mesh of ``out_sharding``, which ``collective_problem`` has checked."""
     mesh = mesh_of(_out_sharding(op), op)
     if mesh is None:
         raise ValueError(f"{op.name} is on an unknown mesh")
@@ -72,7 +72,7 @@ def _operand_sharding(op: Operation) -> TensorSharding:
 
 
 def collective_problem(op: Operation) -> Problem | None:
-    """What is wrong with the shardings of operand and result by themselves."""
+    """Return the problem with the shardings of operand and result by themselves, or None."""
     operand = op.operands[0]
     sharding = get_sharding(operand)
     if sharding is None and op.name not in MISSING_OPERAND_SHARDING_ALLOWED:
@@ -94,7 +94,7 @@ def collective_problem(op: Operation) -> Problem | None:
 
 
 def _about_mesh(op: Operation, message: str, mesh: Mesh) -> Problem:
-    """A problem with a note at the operand that tells the operand's mesh."""
+    """Return a problem with a note at the operand that names the operand's mesh."""
     operand = op.operands[0]
     if isinstance(operand, BlockArgument):
         place = operand.location
@@ -135,7 +135,7 @@ def _axes_per_dim_problem(op: Operation, name: str, apply: Applied) -> Problem |
 def _gathered(
     before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: Mesh, what: str
 ) -> Axes | Problem:
-    """The axes of a dimension without a suffix of them."""
+    """Return the axes of a dimension without the gathered ones, which must be a suffix."""
     left = list(before.axes)
     for axis in reversed(axes):
         if not left or not is_suffix(axis, left[-1], mesh):
@@ -149,7 +149,7 @@ def _gathered(
 
 
 def _sliced(before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: Mesh) -> Axes:
-    """The axes of a dimension with more of them at the end."""
+    """Return the axes of a dimension with the sliced ones appended."""
     after = list(before.axes)
     for axis in axes:
         add_or_merge(after, axis, mesh)
@@ -157,7 +157,7 @@ def _sliced(before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: 
 
 
 def all_gather_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.all_gather``, or None."""
+    """Return the problem with an ``sdy.all_gather``, or None."""
 
     def gathered(
         before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: Mesh
@@ -168,17 +168,17 @@ def all_gather_problem(op: Operation) -> Problem | None:
 
 
 def all_slice_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.all_slice``, or None."""
+    """Return the problem with an ``sdy.all_slice``, or None."""
     return _axes_per_dim_problem(op, "slicing_axes", _sliced)
 
 
 def reduce_scatter_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.reduce_scatter``, or None."""
+    """Return the problem with an ``sdy.reduce_scatter``, or None."""
     return _axes_per_dim_problem(op, "reduce_scatter_axes", _sliced)
 
 
 def sharded_to_unreduced_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.sharded_to_unreduced``, or None."""
+    """Return the problem with an ``sdy.sharded_to_unreduced``, or None."""
 
     def moved(
         before: DimensionSharding, axes: Sequence[AxisRef], dim: int, mesh: Mesh
@@ -195,7 +195,7 @@ def sharded_to_unreduced_problem(op: Operation) -> Problem | None:
 
 
 def _unreduced_become(op: Operation, axes: Sequence[AxisRef]) -> bool:
-    """Whether the result is unreduced along these axes and the operand's."""
+    """Return whether the result is unreduced along these axes and those of the operand."""
     before = _operand_sharding(op).unreduced_axes
     expected = sort_and_merge([*before, *axes], _result_mesh(op))
     return tuple(expected) == _out_sharding(op).unreduced_axes
@@ -205,7 +205,7 @@ def _unreduced_become(op: Operation, axes: Sequence[AxisRef]) -> bool:
 
 
 def replicated_to_unreduced_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.replicated_to_unreduced``, or None."""
+    """Return the problem with an ``sdy.replicated_to_unreduced``, or None."""
     operand = _operand_sharding(op)
     if operand.dims != _out_sharding(op).dims:
         return Problem("input and output must share the same dimension shardings")
@@ -231,7 +231,7 @@ def _overlaps_any(axis: AxisRef, others: Sequence[AxisRef]) -> bool:
 
 
 def all_reduce_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.all_reduce``, or None."""
+    """Return the problem with an ``sdy.all_reduce``, or None."""
     operand, out = _operand_sharding(op), _out_sharding(op)
     if not is_equivalent(operand, out):
         return Problem("operand and result shardings are not equivalent")
@@ -256,7 +256,7 @@ def all_reduce_problem(op: Operation) -> Problem | None:
 
 
 def all_to_all_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.all_to_all``, or None."""
+    """Return the problem with an ``sdy.all_to_all``, or None."""
     params = cast(AllToAllParamList, op.properties["params"]).params
     if not params:
         return Problem("parameter list is empty")
@@ -307,7 +307,7 @@ def _params_problem(params: Sequence[AllToAllParam], rank: int, mesh: Mesh) -> P
 
 
 def collective_permute_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.collective_permute``, or None."""
+    """Return the problem with an ``sdy.collective_permute``, or None."""
     operand, out = _operand_sharding(op), _out_sharding(op)
     mesh, operand_mesh = _result_mesh(op), mesh_of(operand, op)
     if operand_mesh is None:

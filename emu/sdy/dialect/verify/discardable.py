@@ -6,12 +6,8 @@ from emu.mlir.attributes import ArrayAttr, Attribute, TypeAttr
 from emu.mlir.diagnostics import Diagnostics
 from emu.mlir.ir import Operation
 from emu.mlir.types import FunctionType
-from emu.sdy.dialect.attributes import (
-    OpShardingRule,
-    PropagationEdges,
-    TensorSharding,
-    TensorShardingPerValue,
-)
+from emu.sdy.dialect.attributes import OpShardingRule, TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.edge_attributes import PropagationEdges
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
     PROPAGATION_EDGES,
@@ -109,10 +105,10 @@ def _verify_value(
         return True
     problem: Problem | None
     if isinstance(attribute, TensorSharding):
-        held = op.properties.get("function_type")
-        if not isinstance(held, TypeAttr) or not isinstance(held.type, FunctionType):
+        stored = op.properties.get("function_type")
+        if not isinstance(stored, TypeAttr) or not isinstance(stored.type, FunctionType):
             return True  # the function's own verifier says so
-        types = held.type.inputs if kind == "arg" else held.type.results
+        types = stored.type.inputs if kind == "arg" else stored.type.results
         problem = sharding_problem(attribute, types[index], op, mesh_of(attribute, op))
     else:
         problem = Problem("should have a sharding attribute of type TensorShardingAttr")

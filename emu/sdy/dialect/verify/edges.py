@@ -22,7 +22,7 @@ def _dynamic_problem(op: Operation) -> Problem | None:
 
 
 def data_flow_edge_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.data_flow_edge``, or None."""
+    """Return the problem with an ``sdy.data_flow_edge``, or None."""
     problem = _dynamic_problem(op)
     if problem is not None:
         return problem
@@ -44,7 +44,7 @@ def data_flow_edge_problem(op: Operation) -> Problem | None:
 
 
 def func_data_flow_edge_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.func_data_flow_edge``, or None."""
+    """Return the problem with an ``sdy.func_data_flow_edge``, or None."""
     problem = _dynamic_problem(op)
     if problem is not None:
         return problem
@@ -65,7 +65,7 @@ def func_data_flow_edge_problem(op: Operation) -> Problem | None:
 
 
 def propagation_barrier_problem(op: Operation) -> Problem | None:
-    """What is wrong with an ``sdy.propagation_barrier``, or None."""
+    """Return the problem with an ``sdy.propagation_barrier``, or None."""
     direction = op.properties["allowed_direction"]
     if isinstance(direction, IntegerAttr) and direction.value == PropagationDirection.BOTH:
         return Problem(

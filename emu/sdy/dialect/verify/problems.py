@@ -1,8 +1,8 @@
-"""A rule is a function that gives what is wrong, or None; here is the rest.
+"""Problems that rules find, and their conversion to diagnostics.
 
-Rules know nothing of where messages go. `verifier` makes of some rules what an
-operation's definition wants: the first that finds something is the one that is
-reported, at the operation.
+A rule is a function that returns a ``Problem`` or None and knows nothing of
+where messages go. ``verifier`` combines rules to the verifier of an operation's
+definition: the first problem found is reported, at the operation.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Check", "Problem", "axis_text", "report", "value_prefix", "verifier"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an operation.
+    """A violation of a rule by an operation.
 
     Attributes:
-        message: The message, which the operation's name goes before.
+        message: The message; the operation's name is prepended.
         note: A note that explains it.
-        place: Where the note points; None: to the operation.
-        bare: The operation's name does not go before the message.
-        conclusion: A second message, which says what follows of the first.
+        place: Location of the note; None: that of the operation.
+        bare: Whether the message goes without the operation's name.
+        conclusion: A second message, which states a consequence of the first.
     """
 
     message: str
@@ -36,7 +36,7 @@ class Problem:
     conclusion: str = ""
 
     def within(self, prefix: str) -> Problem:
-        """The same with words that go before the message."""
+        """Return the same problem with a prefix before the message."""
         return replace(self, message=prefix + self.message)
 
 
@@ -44,7 +44,7 @@ Check = Callable[[Operation], Problem | None]
 
 
 def report(op: Operation, problem: Problem, diagnostics: Diagnostics) -> None:
-    """Emit the error that a problem is."""
+    """Emit a problem as an error."""
     name = "" if problem.bare else f"'{op.name}' op "
     error = diagnostics.error(op.location, name + problem.message)
     if problem.note:
@@ -54,7 +54,7 @@ def report(op: Operation, problem: Problem, diagnostics: Diagnostics) -> None:
 
 
 def verifier(*checks: Check) -> Callable[[Operation, Diagnostics], bool]:
-    """A verifier that reports the first problem that the checks find."""
+    """Return a verifier that reports the first problem that the checks find."""
 
     def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         for check in checks:
@@ -68,11 +68,11 @@ def verifier(*checks: Check) -> Callable[[Operation, Diagnostics], bool]:
 
 
 def value_prefix(count: int, index: int) -> str:
-    """How messages name one of several values; the only one needs no number."""
+    """Return the name of one of several values in messages; a single one has no number."""
     return "- " if count == 1 else f"{index} - "
 
 
 def axis_text(axis: AxisRef) -> str:
-    """An axis as messages write it."""
+    """Return the text of an axis in messages."""
     sub = axis.sub_axis
     return f'"{axis.name}"' + ("" if sub is None else f":({sub.pre_size}){sub.size}")

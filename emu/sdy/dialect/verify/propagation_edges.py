@@ -1,11 +1,12 @@
-"""Rules for the record that propagation may keep on an operation."""
+"""Rules for the record of propagation that an operation may carry."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from emu.mlir.ir import Operation
-from emu.sdy.dialect.attributes import EdgeNodeType, EdgeValueRef, Mesh, PropagationEdges
+from emu.sdy.dialect.attributes import Mesh
+from emu.sdy.dialect.edge_attributes import EdgeNodeType, EdgeValueRef, PropagationEdges
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of
@@ -22,7 +23,7 @@ def _ends(edges: PropagationEdges) -> Iterator[EdgeValueRef]:
 
 
 def edges_problem(edges: PropagationEdges, op: Operation) -> Problem | None:
-    """What is wrong with the record on an operation, or None."""
+    """Return the problem with the record on an operation, or None."""
     message = propagation_edges_problem(edges)
     if message is not None:
         return Problem(message)

@@ -20,22 +20,22 @@ __all__ = ["manual_axes_problem", "manual_computation_problem", "named_computati
 
 
 def _manual_axes(op: Operation) -> tuple[str, ...]:
-    held = op.properties.get("manual_axes")
-    return held.axes if isinstance(held, ManualAxes) else ()
+    stored = op.properties.get("manual_axes")
+    return stored.axes if isinstance(stored, ManualAxes) else ()
 
 
 def _per_value(op: Operation, name: str) -> TensorShardingPerValue | None:
-    held = op.properties.get(name)
-    return held if isinstance(held, TensorShardingPerValue) else None
+    stored = op.properties.get(name)
+    return stored if isinstance(stored, TensorShardingPerValue) else None
 
 
 def manual_axes_problem(op: Operation) -> Problem | None:
-    """Manual axes that a manual computation around it has already."""
+    """Check that no enclosing manual computation has the same manual axes."""
     return bound_axis_problem(op, _manual_axes(op))
 
 
 def manual_computation_problem(op: Operation) -> Problem | None:
-    """What is wrong with the shardings and shapes of a manual computation."""
+    """Return the problem with the shardings and shapes of a manual computation, or None."""
     body = op.body()
     inner = [argument.type for argument in body.arguments]
     outer = [value.type for value in op.operands]
@@ -51,7 +51,7 @@ def manual_computation_problem(op: Operation) -> Problem | None:
 
 
 def _common_mesh_problem(op: Operation, shardings: Sequence[object]) -> Problem | None:
-    """All shardings are on one mesh, or an empty one; it has the manual axes."""
+    """Check that all shardings are on one mesh, or an empty one, which has the manual axes."""
     manual = _manual_axes(op)
     common: Mesh | None = None
     for sharding in shardings:
@@ -114,7 +114,7 @@ def _values_problem(
 def _order_problem(
     axes: Sequence[AxisRef], manual: frozenset[str], where: str, dim: int
 ) -> Problem | None:
-    """Manual axes come before free ones."""
+    """Check that manual axes come before free ones."""
     for place, axis in enumerate(axes):
         if axis.name in manual and place and axes[place - 1].name not in manual:
             return Problem(
@@ -128,7 +128,7 @@ def _order_problem(
 def _local_type_problem(
     global_type: Type, local_type: Type, sizes: Sequence[int], kind: str, index: int
 ) -> Problem | None:
-    """The body sees each dimension cut by its manual axes, without padding."""
+    """Check that the body's type is the global one split along the manual axes, without padding."""
     shape = shape_of(global_type)
     if shape is None or isinstance(global_type, DialectType):
         return None
@@ -150,7 +150,7 @@ def _local_type_problem(
 
 
 def named_computation_problem(op: Operation) -> Problem | None:
-    """What is wrong with the arguments and shardings of a named computation."""
+    """Return the problem with the arguments and shardings of a named computation, or None."""
     inner = [argument.type for argument in op.body().arguments]
     outer = [value.type for value in op.operands]
     if len(inner) != len(outer):

@@ -1,4 +1,4 @@
-"""Which rules hold of which operations."""
+"""Registration of the rules of each operation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _mesh(op: Operation) -> Problem | None:
 
 
 def _own_sharding(op: Operation) -> Problem | None:
-    """The sharding that the operation gives its result."""
+    """Check the sharding that the operation gives its result."""
     sharding = op.properties["sharding"]
     assert isinstance(sharding, TensorSharding)  # its form was checked
     return sharding_problem(sharding, op.result.type, op, mesh_of(sharding, op))
@@ -45,22 +45,22 @@ def _own_sharding(op: Operation) -> Problem | None:
 def _rules(
     name: str,
     form: Form,
-    *also: Check,
+    *checks: Check,
     regions: tuple[Check, ...] = (),
     at_the_end: Check | None = None,
 ) -> None:
-    """Set an operation's rules, by the phase in which they are looked at.
+    """Set an operation's rules, by the phase in which they run.
 
     Args:
-        name: The operation.
-        form: What it is made of.
-        *also: More rules for the operation by itself.
-        regions: Rules that need what is inside to be right.
+        name: Name of the operation.
+        form: Its operands, results, attributes and body.
+        *checks: Further rules for the operation by itself.
+        regions: Rules that need valid regions.
         at_the_end: A rule that needs other operations of the module.
     """
     extend(
         name,
-        verify=verifier(structure.form_problem(form), *also),
+        verify=verifier(structure.form_problem(form), *checks),
         verify_regions=verifier(*regions) if regions else None,
         verify_symbol_uses=None if at_the_end is None else verifier(at_the_end),
     )
@@ -154,7 +154,7 @@ def _others() -> None:
 
 
 def register_verifiers() -> None:
-    """Tell the registry the rules."""
+    """Register the verifiers of all operations of the dialect."""
     _collectives()
     _identities()
     _computations()

@@ -9,25 +9,20 @@ from itertools import pairwise
 from emu.mlir.ir import Operation
 from emu.mlir.types import Type, is_static_tensor
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
+from emu.sdy.dialect.text import factor_symbol
 from emu.sdy.dialect.verify.problems import Problem, value_prefix
 
-__all__ = ["factor_symbol", "sharding_rule_problem"]
-
-_LETTERS = "ijklmnopqrstuvwxyz"
-
-
-def factor_symbol(factor: int) -> str:
-    """How a factor is written: i to z, then z_1, z_2 and so on."""
-    return _LETTERS[factor] if factor < len(_LETTERS) else f"z_{factor - len(_LETTERS) + 1}"
+__all__ = ["sharding_rule_problem"]
 
 
 def sharding_rule_problem(rule: OpShardingRule, op: Operation) -> Problem | None:
-    """What is wrong with a rule for an operation, or None."""
+    """Return the problem with a rule for an operation, or None."""
     operand_types = tuple([value.type for value in op.operands])
     result_types = tuple([value.type for value in op.results])
     return _problem_for_types(rule, operand_types, result_types)
 
 
+# Layers repeat, so the same few rules and types are verified again after each pass.
 @lru_cache(maxsize=1 << 14)
 def _problem_for_types(
     rule: OpShardingRule, operand_types: tuple[Type, ...], result_types: tuple[Type, ...]
@@ -84,7 +79,7 @@ def _mapping_problem(sizes: Sequence[int], type_: Type, mapping: TensorMapping) 
 
 
 def _dim_mapping_problem(sizes: Sequence[int], dim: DimMapping, seen: set[int]) -> Problem | None:
-    """Of a dimension; ``seen`` has the factors of the tensor so far."""
+    """Return the problem with a dimension; ``seen`` has the factors of the tensor so far."""
     if not dim.factors:
         return Problem("dim mapping must have at least one factor")
     for factor in dim.factors:
@@ -122,7 +117,7 @@ def _special_factors_problem(rule: OpShardingRule, in_results: set[int]) -> Prob
 
 
 def _indices_problem(indices: Sequence[int], count: int) -> Problem | None:
-    """Of the factors of one kind: sorted, unique and in range."""
+    """Check that the factors of one kind are sorted, unique and in range."""
     if not indices:
         return None
     if list(indices) != sorted(indices):

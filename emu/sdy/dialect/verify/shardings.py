@@ -1,4 +1,4 @@
-"""Rules for shardings, on whatever tensor they are."""
+"""Rules for shardings of any tensor."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _SHAPED = re.compile(r"(?:vector|memref)<((?:(?:\d+|\?)x)*)")
 
 
 def is_shaped(type_: Type) -> bool:
-    """Whether a type is a tensor, a vector or a memory."""
+    """Return whether a type is a tensor, a vector or a memref."""
     if isinstance(type_, DialectType):
         return not type_.dialect and _SHAPED.match(type_.body) is not None
     return isinstance(type_, TensorType | UnrankedTensorType)
 
 
 def shape_of(type_: Type) -> Shape | None:
-    """The shape of a shaped type, None where it has no rank."""
+    """Return the shape of a shaped type; None if it has no rank."""
     if isinstance(type_, TensorType):
         return type_.shape
     if isinstance(type_, DialectType) and not type_.dialect:
@@ -63,7 +63,7 @@ def shape_of(type_: Type) -> Shape | None:
 
 
 def mesh_of(sharding: TensorSharding, op: Operation) -> Mesh | None:
-    """The mesh of a sharding on an operation; None if there is none of its name."""
+    """Return the mesh of a sharding on an operation; None if there is none of that name."""
     if isinstance(sharding.mesh, Mesh):
         return sharding.mesh
     found = lookup(op, sharding.mesh)
@@ -72,9 +72,9 @@ def mesh_of(sharding: TensorSharding, op: Operation) -> Mesh | None:
 
 
 def bound_axis_problem(op: Operation, axes: Iterable[str]) -> Problem | None:
-    """Axes that a manual computation around the operation has already.
+    """Check that no enclosing manual computation has one of the axes.
 
-    Of several around it that have one, the note points to the outermost.
+    If several have one, the note points to the outermost.
     """
     owners: dict[str, Operation] = {}
     parent = op.ancestor("sdy.manual_computation")
@@ -98,7 +98,7 @@ def bound_axis_problem(op: Operation, axes: Iterable[str]) -> Problem | None:
 
 
 class AxisLists:
-    """Checks lists of axes that share a mesh and must not share an axis."""
+    """A check of several lists of axes on one mesh that must not share an axis."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._sizes = {axis.name: axis.size for axis in mesh.axes}
@@ -107,7 +107,7 @@ class AxisLists:
         self._sub_axes: dict[str, list[AxisRef]] = {}
 
     def add(self, axes: Sequence[AxisRef]) -> Problem | None:
-        """A list, major to minor: known axes, none twice, none to be merged."""
+        """Check a list, major to minor: known axes, none twice, no two that could be merged."""
         previous: AxisRef | None = None
         for axis in axes:
             if axis.name not in self._sizes:
@@ -126,7 +126,7 @@ class AxisLists:
         return None
 
     def add_sorted(self, axes: Sequence[AxisRef], what: str) -> Problem | None:
-        """The same of a list that must be in the order of the mesh."""
+        """Check a list that must also be in the order of the mesh."""
         if any(not self._in_order(before, after) for before, after in pairwise(axes)):
             return Problem(f"{what} axes are not ordered w.r.t. mesh")
         return self.add(axes)
@@ -134,12 +134,12 @@ class AxisLists:
     def _in_order(self, before: AxisRef, after: AxisRef) -> bool:
         if before.name == after.name:
             return axis_key(before) <= axis_key(after)
-        # A name that the mesh has not comes last, and two such have no order.
+        # A name that is not in the mesh comes last; two of them have no order.
         last = len(self._places)
         return self._places.get(before.name, last) < self._places.get(after.name, last)
 
     def sub_axes_problem(self) -> Problem | None:
-        """The sub-axes of all lists: well-formed, and none overlaps another."""
+        """Check the sub-axes of all lists: well-formed, and no two that overlap."""
         for name, axes in self._sub_axes.items():
             if AxisRef(name) in self._seen:
                 return Problem(f'both sub-axis and full-axis are used for axis name: "{name}"')
@@ -150,7 +150,7 @@ class AxisLists:
 
 
 def _sub_axes_problem(axes: Sequence[AxisRef], full: int) -> Problem | None:
-    """Of the sub-axes of an axis of size ``full``, in order."""
+    """Check the sub-axes, in order, of an axis of size ``full``."""
     end, previous = 1, None
     for axis in axes:
         sub, text = axis.sub_axis, axis_text(axis)
@@ -176,7 +176,7 @@ def _sub_axes_problem(axes: Sequence[AxisRef], full: int) -> Problem | None:
 
 
 def _has_any_axis(sharding: TensorSharding) -> bool:
-    """Whether it says more than one for a value without dimensions could."""
+    """Return whether the sharding has any axis or dimension."""
     return bool(sharding.dims or sharding.replicated_axes or sharding.unreduced_axes)
 
 
@@ -198,14 +198,14 @@ def sharding_for_type_problem(
     *,
     check_divisibility: bool = False,
 ) -> Problem | None:
-    """What is wrong with a sharding for a value of a type, wherever it is.
+    """Return the problem with a sharding for a value of a type, independent of its place.
 
     Args:
         sharding: The sharding.
-        type_: The type; None: there is no value, as on an operation without
+        type_: The type; None if there is no value, as on an operation without
             results, which may have a sharding nevertheless.
         mesh: The sharding's mesh; None if it was not found.
-        check_divisibility: Whether each dimension must be cut evenly.
+        check_divisibility: Whether each dimension must divide evenly.
     """
     if mesh is None:
         return Problem(f"unknown mesh: @{sharding.mesh}")
@@ -260,7 +260,7 @@ def _axes_problem(
 def sharding_problem(
     sharding: TensorSharding, type_: Type | None, op: Operation, mesh: Mesh | None
 ) -> Problem | None:
-    """What is wrong with a sharding of a type where the operation is."""
+    """Return the problem with a sharding of a type at an operation, or None."""
     problem = sharding_for_type_problem(sharding, type_, mesh)
     if problem is not None or mesh is None or mesh.is_maximal or type_ is None:
         return problem
@@ -270,7 +270,7 @@ def sharding_problem(
 def shardings_problem(
     per_value: TensorShardingPerValue, types: Sequence[Type], op: Operation
 ) -> Problem | None:
-    """What is wrong with the shardings of values of these types."""
+    """Return the problem with the shardings of values of these types, or None."""
     shardings = per_value.shardings
     if not types and len(shardings) == 1:
         mesh = mesh_of(shardings[0], op)

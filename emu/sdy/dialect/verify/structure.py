@@ -1,8 +1,8 @@
-"""What an operation is made of: how many operands, which attributes, what types.
+"""Checks of an operation's structure: number of operands, attributes, types.
 
 MLIR generates these checks from an operation's definition, in a fixed order:
-counts and parents first, then attributes, types and regions, then what ties
-types to each other.
+counts and parents first, then attributes, types and regions, then relations
+between types.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A set of types, with the words that messages have for it."""
+    """A set of types, with its description in messages."""
 
     words: str
     shaped: bool = True
@@ -39,7 +39,7 @@ class Kind:
     static: bool = False
 
     def has(self, type_: Type) -> bool:
-        """Whether a type is of the kind."""
+        """Return whether a type belongs to the kind."""
         if self.ranked_tensor or self.static:
             static = isinstance(type_, TensorType) and (not self.static or type_.is_static)
             return static
@@ -53,15 +53,15 @@ STATIC_TENSOR = Kind("statically shaped tensor of any non-token type values", st
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What an operation is made of.
+    """The structure of an operation.
 
     Attributes:
-        operands: How many operands (0 or 1); None: any number.
-        results: How many results (0 or 1); None: any number.
-        required: Properties that it must have, with their class.
-        optional: Properties that it may have, with their class.
-        operand: What its operands are; None: anything.
-        result: What its results are; None: anything.
+        operands: Number of operands (0 or 1); None: any number.
+        results: Number of results (0 or 1); None: any number.
+        required: Required properties, with their classes.
+        optional: Optional properties, with their classes.
+        operand: Kind of its operands; None: any type.
+        result: Kind of its results; None: any type.
         body: Whether it has one region of one block that ends in
             ``sdy.return``.
         parent: The operation that it must be in; None: any.
@@ -80,7 +80,7 @@ class Form:
 
 
 def form_problem(form: Form) -> Check:
-    """The check that an operation is made as the form says."""
+    """Return the check that an operation has the form."""
 
     def check(op: Operation) -> Problem | None:
         return (
@@ -97,23 +97,25 @@ def form_problem(form: Form) -> Check:
     return check
 
 
-def _fits(name: str, held: Attribute, expected: type[Attribute]) -> bool:
-    if expected is DenseElementsAttr and isinstance(held, RawAttr):
-        return True  # elements that are carried as text
-    if name == "allowed_direction" and isinstance(held, IntegerAttr):
-        return held.type == IntegerType(32) and 0 <= held.value <= PropagationDirection.BOTH
-    return isinstance(held, expected)
+def _fits(name: str, attribute: Attribute, expected: type[Attribute]) -> bool:
+    if expected is DenseElementsAttr and isinstance(attribute, RawAttr):
+        return True  # elements that are kept as text
+    if name == "allowed_direction" and isinstance(attribute, IntegerAttr):
+        return (
+            attribute.type == IntegerType(32) and 0 <= attribute.value <= PropagationDirection.BOTH
+        )
+    return isinstance(attribute, expected)
 
 
 def _property_classes_problem(op: Operation, form: Form) -> Problem | None:
-    """MLIR cannot even hold a property of another class."""
+    """Check the classes of properties; in MLIR, a property has a fixed class."""
     for name, expected in sorted((*form.required, *form.optional), key=lambda entry: entry[0]):
-        held = op.properties.get(name)
-        if held is None or _fits(name, held, expected):
+        attribute = op.properties.get(name)
+        if attribute is None or _fits(name, attribute, expected):
             continue
         return Problem(
             f"invalid properties {DictAttr.of(op.properties)} for op {op.name}: "
-            f"Invalid attribute `{name}` in property conversion: {held}",
+            f"Invalid attribute `{name}` in property conversion: {attribute}",
             bare=True,
         )
     return None
@@ -182,7 +184,7 @@ def _element(type_: Type) -> Type:
 
 
 def _compatible(a: Type, b: Type) -> bool:
-    """Whether elements are equal, and shapes where both are known."""
+    """Return whether element types are equal, and shapes where both are known."""
     if isinstance(a, DialectType) or isinstance(b, DialectType):
         return a == b
     if _element(a) != _element(b) or is_shaped(a) != is_shaped(b):
@@ -218,14 +220,14 @@ def _inference_problem(inferred: Sequence[Type], actual: Sequence[Type]) -> Prob
 
 
 def inferred_types_problem(op: Operation) -> Problem | None:
-    """The results have the type of the operand."""
+    """Check that the results have the type of the operand."""
     actual = [result.type for result in op.results]
     inferred = [op.operands[0].type]
     return None if inferred == actual else _inference_problem(inferred, actual)
 
 
 def named_computation_types_problem(op: Operation) -> Problem | None:
-    """The results have the types of what the body returns."""
+    """Check that the results have the types of the values that the body returns."""
     actual = [result.type for result in op.results]
     inferred = [value.type for value in op.body().terminator.operands]
     return None if inferred == actual else _inference_problem(inferred, actual)
@@ -235,10 +237,10 @@ _QUANTIZED = re.compile(r"uniform<([^:>]*)[:>]")
 
 
 def constant_type_problem(op: Operation) -> Problem | None:
-    """The result has the type of the value; quantized, that of its storage."""
+    """Check that the result has the type of the value; if quantized, that of its storage."""
     value, actual = op.properties["value"], op.result.type
     if not isinstance(value, DenseElementsAttr):
-        return None  # carried as text, which says nothing of its type here
+        return None  # kept as text, from which the type cannot be read
     stored = actual
     element = _element(actual)
     if isinstance(element, DialectType) and isinstance(actual, TensorType):
@@ -249,7 +251,7 @@ def constant_type_problem(op: Operation) -> Problem | None:
 
 
 def _storage(text: str) -> Type:
-    """The integers that quantized values are stored as: ``i8``, ``u8``."""
+    """Return the integer type that stores quantized values: ``i8``, ``u8``."""
     width = int(re.sub(r"\D", "", text))
     return IntegerType(width)
 
@@ -258,7 +260,7 @@ def _storage(text: str) -> Type:
 
 
 def body_terminator_problem(op: Operation) -> Problem | None:
-    """The body ends in ``sdy.return``."""
+    """Check that the body ends in ``sdy.return``."""
     last = op.body().terminator
     if last.name == "sdy.return":
         return None

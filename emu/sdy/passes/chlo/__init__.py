@@ -1,1 +1,4 @@
-"""From CHLO, which front ends write, to StableHLO, for which Shardy has rules."""
+"""Lowering of CHLO, which front ends emit, to StableHLO, for which Shardy has rules.
+
+Internal: names may change in any release.
+"""

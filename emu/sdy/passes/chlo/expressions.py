@@ -1,4 +1,4 @@
-"""Formulas over tensors: each operator becomes an operation of StableHLO."""
+"""Expressions over tensors whose operators create operations of StableHLO."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from emu.mlir.attributes import DenseElementsAttr
 from emu.mlir.floats import bits_of, byte_width
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
-from emu.sdy.passes.export.local.builder import Builder, integers_attribute, tensor
+from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 
 __all__ = ["Expression", "Formulas"]
 
@@ -18,21 +18,20 @@ _OWN_PRECISION = ("f32", "f64")
 
 
 class Formulas:
-    """Makes expressions before an operation, at its location.
+    """A factory of expressions before an operation, at its location.
 
-    Formats smaller than f32 are computed in f32, which is rounded once at the
-    end.
+    Formats smaller than f32 are computed in f32 and rounded once at the end.
     """
 
     def __init__(self, op: Operation) -> None:
-        self.build = Builder(op)
+        self.build = Builder.before(op)
 
     def of(self, value: Value) -> Expression:
-        """A value as an expression."""
+        """Return a value as an expression."""
         return Expression(self, value)
 
     def computed(self, value: Value) -> Expression:
-        """A value in the type in which it is computed with."""
+        """Return a value, converted to the type of the computation."""
         found = self.of(value)
         element = found.element
         if isinstance(element, FloatType) and element.name not in _OWN_PRECISION:
@@ -40,36 +39,36 @@ class Formulas:
         return found
 
     def call(self, name: str, *operands: Expression, element: Type | None = None) -> Expression:
-        """An elementwise operation, by StableHLO's name.
+        """Apply an elementwise operation.
 
         Args:
-            name: The name.
-            operands: What it is of, all of one shape.
-            element: The element type of the result, if not that of the last operand.
+            name: StableHLO's name, without the dialect.
+            operands: The operands, all of one shape.
+            element: Element type of the result. Default: that of the last operand.
         """
         last = tensor(operands[-1].value)
         type_ = TensorType(last.shape, last.element if element is None else element)
         return self.of(self.build.op(name, [e.value for e in operands], [type_]).result)
 
     def select(self, where: Expression, left: Expression, right: Expression) -> Expression:
-        """One value where a condition holds, else another."""
+        """Return ``left`` where a condition holds, else ``right``."""
         return self.of(self.build.select(where.value, left.value, right.value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A tensor that can be calculated with; numbers become constants of its type."""
+    """A tensor with arithmetic operators; numbers become constants of its type."""
 
     formulas: Formulas
     value: Value
 
     @property
     def element(self) -> Type:
-        """The element type."""
+        """Element type."""
         return tensor(self.value).element
 
     def constant(self, number: float) -> Expression:
-        """A constant of the same type."""
+        """Return a constant of the same type."""
         type_ = tensor(self.value)
         if isinstance(type_.element, IntegerType):
             attribute = integers_attribute([int(number)], (), type_.element)
@@ -80,17 +79,17 @@ class Expression:
         return Expression(self.formulas, self.formulas.build.constant(splat, type_))
 
     def converted(self, element: Type) -> Expression:
-        """The same numbers in another element type."""
+        """Return the same numbers in another element type."""
         if element == self.element:
             return self
         return Expression(self.formulas, self.formulas.build.convert(self.value, element))
 
     def call(self, name: str, *others: Expression | float) -> Expression:
-        """An operation of this and of others."""
+        """Apply an operation to this expression and others."""
         return self.formulas.call(name, self, *map(self._like, others))
 
     def compared(self, direction: str, other: Expression | float) -> Expression:
-        """Where a relation holds."""
+        """Return the elementwise comparison with another expression."""
         right = self._like(other)
         return Expression(
             self.formulas, self.formulas.build.compare(self.value, right.value, direction)

@@ -1,6 +1,6 @@
-"""Functions of CHLO by the formulas that define them, kept exact where numbers are extreme.
+"""Functions of CHLO as formulas that stay accurate for extreme arguments.
 
-Each takes the operands of an operation and gives its result.
+Each takes the operands of an operation and returns its result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from emu.sdy.passes.chlo.expressions import Expression, Formulas
 __all__ = ["FUNCTIONS", "Function"]
 
 Function = Callable[..., Expression | None]
-"""Of expressions; None if there is no formula for their type."""
+"""A function of expressions; None if there is no formula for their type."""
 
 
 def _square(x: Expression) -> Expression:
@@ -43,7 +43,7 @@ def _conj(x: Expression) -> Expression:
 
 
 def _is_infinity(sign: int) -> Function:
-    """Whether a number is plus (1) or minus (-1) infinity, or (0) one of the two."""
+    """Return the test for plus (1) or minus (-1) infinity, or (0) for either of them."""
 
     def function(x: Expression) -> Expression | None:
         if not isinstance(x.element, FloatType):
@@ -86,7 +86,7 @@ def _tan(x: Expression) -> Expression:
 
 
 def _half_exponentials(x: Expression) -> tuple[Expression, Expression]:
-    """Half of ``exp(x)`` and of ``exp(-x)``; finite as long as the half is."""
+    """Return half of ``exp(x)`` and of ``exp(-x)``, finite as long as the half is."""
     log_half = -math.log(2)
     return (x + log_half).call("exponential"), (log_half - x).call("exponential")
 
@@ -107,7 +107,7 @@ def _sinh(x: Expression) -> Expression:
 
 
 def _largest_square(element: Type) -> float:
-    """A power of two whose square is finite."""
+    """Return a power of two whose square is finite."""
     assert isinstance(element, FloatType)
     return 2.0 ** (FORMATS[element.name].bias // 2)
 
@@ -144,7 +144,7 @@ def _atanh(x: Expression) -> Expression | None:
 
 
 def _next_after(x: Expression, y: Expression) -> Expression | None:
-    """The next number after ``x`` on the way to ``y``; their bits are counted up or down."""
+    """Return the next number after ``x`` towards ``y``; its bits are counted up or down."""
     if not isinstance(x.element, FloatType):
         return None
     f, width = x.formulas, FORMATS[x.element.name].width
@@ -168,7 +168,7 @@ def _same_sign(a: Expression, b: Expression) -> Expression:
     return a.call("xor", b).compared("GE", a.constant(0))
 
 
-# Which functions are computed in f32 for smaller formats, and which on the bits as they are.
+# Most functions are computed in f32 for smaller formats; some work on the bits as they are.
 
 _COMPUTED: dict[str, Function] = {
     "acos": _acos,
@@ -204,4 +204,4 @@ FUNCTIONS: dict[str, Function] = {
     **_AS_IT_IS,
     **{name: _in_f32(function) for name, function in _COMPUTED.items()},
 }
-"""The functions by the names of CHLO's operations."""
+"""Functions, by name of the CHLO operation."""

@@ -1,8 +1,9 @@
-"""``chlo-legalize-to-stablehlo``: operations of CHLO by those of StableHLO.
+"""``chlo-legalize-to-stablehlo``: lowers operations of CHLO to StableHLO.
 
-Shardy has no rules for CHLO: shardings stop at it. So a compiler makes StableHLO
-of it before it propagates. Here that is done for what has an exact formula;
-special functions (``erf``, ``lgamma``, …) need approximations, which jaxlib has.
+Shardy has no rules for CHLO: shardings stop at it. So a compiler lowers it to
+StableHLO before propagation. This pass does so for operations with an exact
+formula; special functions (``erf``, ``lgamma``, …) need approximations, which
+jaxlib has.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ __all__ = ["ChloLegalizeToStablehlo"]
 @register
 @dataclass(frozen=True)
 class ChloLegalizeToStablehlo(FunctionPass):
-    """Make StableHLO of CHLO, where there is an exact formula; warn of the rest."""
+    """Lower CHLO to StableHLO where there is an exact formula; warn of the rest."""
 
     name: ClassVar[str] = "chlo-legalize-to-stablehlo"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Replace each operation of CHLO that can be."""
+        """Replace each operation of CHLO that has a formula."""
         for each in list(op.walk(post_order=True)):
             if each.dialect != "chlo":
                 continue
@@ -58,7 +59,7 @@ def _legalized(op: Operation) -> Sequence[Value] | None:
 
 
 def _is_elementwise(op: Operation) -> bool:
-    """Whether it is as CHLO wants it: tensors of floats of one static shape."""
+    """Return whether all operands and results are float tensors of one static shape."""
     if len(op.results) != 1 or len(op.operands) != (2 if op.name == "chlo.next_after" else 1):
         return False
     first, result = op.operands[0].type, op.result.type
@@ -73,7 +74,7 @@ def _is_elementwise(op: Operation) -> bool:
 
 
 def _keep_attributes(op: Operation, values: Sequence[Value]) -> None:
-    """Give what the operation said of its result to what makes that now."""
+    """Copy the operation's discardable attributes to the operations that replace it."""
     definer = values[0].defining_op
     made = definer is not None and definer not in {v.defining_op for v in op.operands}
     if len(values) == 1 and made and definer is not None:

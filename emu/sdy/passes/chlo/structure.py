@@ -1,4 +1,4 @@
-"""Operations of CHLO that move elements: broadcasts, constants, the largest elements."""
+"""Lowering of CHLO operations that move elements: broadcasts, constants, top-k."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from emu.mlir.attributes import (
 from emu.mlir.dense import element_bytes
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type, is_static_tensor
+from emu.sdy.passes.builder import I1, Builder, integer_attribute, tensor
 from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
-from emu.sdy.passes.export.local.builder import I1, Builder, integer_attribute, tensor
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.dialect import SPECS
 from emu.stablehlo.syntax import I32, array_of_ints
@@ -28,11 +28,11 @@ _PREFIX = "chlo.broadcast_"
 
 
 def legalized_structure(op: Operation) -> Sequence[Value] | None:
-    """What stands for the results of an operation; None if there is nothing."""
+    """Return the values that replace an operation's results; None if it cannot be lowered."""
     if not all(is_static_tensor(value.type) for value in (*op.operands, *op.results)):
         return None
     if op.name == "chlo.constant":
-        return [Builder(op).constant(op.properties["value"], op.result.type)]
+        return [Builder.before(op).constant(op.properties["value"], op.result.type)]
     if op.name == "chlo.constant_like":
         return _constant_like(op)
     if op.name == "chlo.top_k":
@@ -53,7 +53,7 @@ def _constant_like(op: Operation) -> Sequence[Value] | None:
         data = value.bits.to_bytes(width, "little")
     else:
         return None
-    return [Builder(op).constant(DenseElementsAttr(data, type_, True), type_)]
+    return [Builder.before(op).constant(DenseElementsAttr(data, type_, True), type_)]
 
 
 # Broadcasts
@@ -61,7 +61,7 @@ def _constant_like(op: Operation) -> Sequence[Value] | None:
 
 def _broadcast(op: Operation) -> Sequence[Value] | None:
     name = op.name.removeprefix(_PREFIX)
-    build, result = Builder(op), tensor(op.result)
+    build, result = Builder.before(op), tensor(op.result)
     operands = [_spread(build, op, value, result.static_shape) for value in op.operands]
     if name == "select":
         return [build.select(*operands)]
@@ -76,7 +76,7 @@ def _broadcast(op: Operation) -> Sequence[Value] | None:
 
 
 def _spread(build: Builder, op: Operation, value: Value, shape: tuple[int, ...]) -> Value:
-    """An operand in the shape of the result."""
+    """Return an operand broadcast to the shape of the result."""
     own = tensor(value).static_shape
     if own == shape:
         return value
@@ -102,13 +102,13 @@ def _comparison(op: Operation) -> Mapping[str, Attribute]:
 
 def _top_k(op: Operation) -> Sequence[Value] | None:
     """Sort with the indices, largest first, and keep the first ones."""
-    build, operand = Builder(op), op.operands[0]
+    build, operand = Builder.before(op), op.operands[0]
     type_, indices = tensor(operand), tensor(op.results[1])
     if type_.rank == 0 or indices.element != I32:
         return None
     last = type_.rank - 1
     counted = TensorType(type_.shape, I32)
-    places = build.op("iota", (), [counted], {"iota_dimension": integer_attribute(last)}).result
+    places = build.iota(last, counted)
     properties = {"dimension": integer_attribute(last), "is_stable": BoolAttr(True)}
     sort = build.op("sort", [operand, places], [type_, counted], properties)
     _add_comparator(build, sort, type_.element)
@@ -124,7 +124,7 @@ def _top_k(op: Operation) -> Sequence[Value] | None:
 
 
 def _add_comparator(build: Builder, sort: Operation, element: Type) -> None:
-    """A larger element comes first."""
+    """Add the body of a sort that puts larger elements first."""
     block = sort.add_region(Region()).add_block()
     left, right, _, _ = (
         block.add_argument(TensorType((), each), build.location)

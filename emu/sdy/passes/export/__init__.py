@@ -1,1 +1,4 @@
-"""Passes that run after propagation."""
+"""Export passes, which run after propagation.
+
+Internal: names may change in any release.
+"""

@@ -1,8 +1,8 @@
-"""Shardings of what enters and leaves a module.
+"""Shardings of the inputs and outputs of functions.
 
-Users expect inputs and outputs to be cut evenly, without padding, and some
-expect them to be cut along whole axes. Functions other than the main one get
-the result shardings that their bodies give.
+Users expect inputs and outputs to be sharded evenly, without padding, and some
+expect them to be sharded along whole axes. Functions other than the main one get
+the result shardings of the values that they return.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def _change_function(
 @register
 @dataclass(frozen=True)
 class UpdateNonDivisibleInputOutputShardings(ModulePass):
-    """Cut inputs and outputs evenly, so that nothing has to be padded.
+    """Make the shardings of inputs and outputs even, so that no padding is needed.
 
-    Where the axes of a dimension do not divide its size, their longest prefix
-    that does remains; the last axis of it may be a part of one. This holds for
-    functions, for results of calls, and for manual computations.
+    If the axes of a dimension do not divide its size, their longest prefix that does
+    remains; its last axis may be a sub-axis. This applies to functions, to results of
+    calls, and to manual computations.
     """
 
     name: ClassVar[str] = "sdy-update-non-divisible-input-output-shardings"
@@ -82,7 +82,7 @@ class UpdateNonDivisibleInputOutputShardings(ModulePass):
         """Change the shardings of functions, calls, and manual computations."""
         table = SymbolTable(op)
 
-        # Inputs come in few kinds, each many times.
+        # A module has few different shardings of inputs, each many times.
         known: dict[tuple[TensorSharding, Type], TensorSharding] = {}
 
         def even(sharding: TensorSharding, type_: Type) -> TensorSharding:
@@ -117,16 +117,16 @@ class UpdateNonDivisibleInputOutputShardings(ModulePass):
 
 
 def _evenly_sharded(sharding: TensorSharding, shape: Sequence[int], mesh: Mesh) -> TensorSharding:
-    if mesh.is_maximal:  # all of it is on one device, and no dimension is named
+    if mesh.is_maximal:  # everything is on one device, and no dimension is listed
         return sharding
     dims = tuple(
-        dim if size % dim.sharded_size(mesh) == 0 else _evenly_cut(dim, size, mesh)
+        dim if size % dim.sharded_size(mesh) == 0 else _evenly_sharded_dim(dim, size, mesh)
         for dim, size in zip(sharding.dims, shape, strict=True)
     )
     return sharding if dims == sharding.dims else sharding.with_dims(dims)
 
 
-def _evenly_cut(dim: DimensionSharding, size: int, mesh: Mesh) -> DimensionSharding:
+def _evenly_sharded_dim(dim: DimensionSharding, size: int, mesh: Mesh) -> DimensionSharding:
     axes: list[AxisRef] = []
     for axis in dim.axes:
         axis_size = axis.size(mesh)
@@ -145,9 +145,9 @@ def _evenly_cut(dim: DimensionSharding, size: int, mesh: Mesh) -> DimensionShard
 @register
 @dataclass(frozen=True)
 class RemoveSubAxesInInputOutputShardings(ModulePass):
-    """Cut open dimensions of the main function's inputs and outputs along whole axes.
+    """Shard open dimensions of the main function's inputs and outputs along whole axes only.
 
-    The first sub-axis of a dimension goes, and all axes behind it.
+    The first sub-axis of a dimension is dropped, with all axes after it.
     """
 
     name: ClassVar[str] = "sdy-remove-sub-axes-in-input-output-shardings"
@@ -171,7 +171,7 @@ def _without_sub_axes(sharding: TensorSharding) -> TensorSharding:
 @register
 @dataclass(frozen=True)
 class PropagateToFuncResults(ModulePass):
-    """Give functions, but the main one, the result shardings of what they return."""
+    """Set the result shardings of functions except the main one from the returned values."""
 
     name: ClassVar[str] = "sdy-propagate-to-func-results"
 

@@ -1,4 +1,4 @@
-"""Functions and calls: out of named computations, and one function again for equal ones."""
+"""Export of functions and calls: outlining of named computations, deduplication of functions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from emu.sdy.dialect.shardings import (
     sharding_per_value,
 )
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.export.building import Place, replace_other_uses
 from emu.sdy.passes.export.data_flow import shardings_of_edges
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 
 __all__ = ["ExportNamedComputations", "InsertFuncCallReshards", "UnflattenCallGraph"]
 
@@ -42,10 +42,10 @@ _EXECUTION_THREAD = "execution_thread"
 @register
 @dataclass(frozen=True)
 class ExportNamedComputations(ModulePass):
-    """Make each ``sdy.named_computation`` a private function and a call of it.
+    """Outline each ``sdy.named_computation`` as a private function and a call of it.
 
     The shardings of its edges, or else its own, become those of the function's
-    arguments and of the call's results. A name that is taken gets a number.
+    arguments and of the call's results. If a name is taken, a number is appended.
     """
 
     name: ClassVar[str] = "sdy-export-named-computations"
@@ -93,7 +93,7 @@ def _edge_or_own(
 
 
 def _outline(computation: Operation, ins: TensorShardingPerValue | None) -> Operation:
-    """A function of the computation's body, which it loses."""
+    """Return a function with the computation's body, which is moved."""
     name = computation.properties["name"]
     block = computation.body()
     type_ = FunctionType(
@@ -134,20 +134,20 @@ def _remove_edges(values: Iterable[Value]) -> None:
             users[0].replace_with([value])
 
 
-# One function for equal ones
+# Deduplication of functions
 
 _Key = tuple[str, Attribute | None, TensorShardingPerValue | None, TensorShardingPerValue | None]
 
 
 class _Keys:
-    """What functions are told apart by: origin, manual axes, shardings."""
+    """Keys that distinguish functions: origin, manual axes, shardings."""
 
     def __init__(self, table: SymbolTable) -> None:
         self._table = table
         self._keys: dict[Operation, _Key] = {}
 
     def full(self, func: Operation) -> _Key:
-        """The key with shardings."""
+        """Return the key that includes shardings."""
         key = self._keys.get(func)
         if key is None:
             ins = func_arg_shardings(func, self._table)
@@ -156,18 +156,18 @@ class _Keys:
         return key
 
     def origin(self, func: Operation) -> _Key:
-        """The key without shardings."""
+        """Return the key without shardings."""
         return (original_func_name(func), func.attributes.get(FUNC_MANUAL_AXES), None, None)
 
 
 @register
 @dataclass(frozen=True)
 class UnflattenCallGraph(ModulePass):
-    """Let calls of copies of a function, sharded alike, call one of them.
+    """Let calls of equally sharded copies of a function call a single one of them.
 
     Attributes:
-        dedup_functions_fully: Keep one copy whatever the shardings: the one
-            with those that most calls have.
+        dedup_functions_fully: Whether to keep a single copy whatever the shardings:
+            the one with the shardings that most calls have.
     """
 
     name: ClassVar[str] = "sdy-unflatten-call-graph"
@@ -200,18 +200,18 @@ class UnflattenCallGraph(ModulePass):
                 each.attributes.pop(FUNC_MANUAL_AXES, None)
 
 
-# Reshards of what calls give
+# Reshards of results of calls
 
 
 @register
 @dataclass(frozen=True)
 class InsertFuncCallReshards(ModulePass):
-    """Reshard what a call gives where its function gives it otherwise."""
+    """Reshard results of calls whose functions return them with another sharding."""
 
     name: ClassVar[str] = "sdy-insert-func-call-reshards"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Give calls their functions' result shardings, and reshard behind them."""
+        """Set the calls' result shardings to their functions', and insert reshards after them."""
         table = SymbolTable(op)
         by_func: dict[Operation, TensorShardingPerValue | None] = {}
         for call in op.walk(post_order=True):
@@ -238,5 +238,5 @@ def _reshard_results(call: Operation, shardings: TensorShardingPerValue) -> None
         added = make_reshard(result, wanted, call.location)
         # Right behind the call each time, so that the last result's comes first.
         Place.after(call).insert(added)
-        replace_other_uses(result, added)
+        replace_other_uses(result, added.result)
     set_shardings(call, shardings)

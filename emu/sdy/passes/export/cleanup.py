@@ -1,4 +1,4 @@
-"""Passes that remove what only propagation, or nobody any more, needs."""
+"""Passes that remove operations and attributes that only propagation needs."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def _remove_from_function(func: Operation, names: tuple[str, ...]) -> None:
 @register
 @dataclass(frozen=True)
 class CloseShardings(ModulePass):
-    """Close all dimensions and drop replicated axes: propagation is over."""
+    """Close all dimensions and drop replicated axes after propagation."""
 
     name: ClassVar[str] = "sdy-close-shardings"
 
     def run(self, op: Operation, session: Session) -> None:
         """Close every sharding of the module."""
-        # A module has few shardings, each many times.
+        # A module has few different shardings, each many times.
         closed: dict[TensorSharding, TensorSharding] = {}
 
         def close(sharding: TensorSharding, _place: Place) -> TensorSharding:
@@ -80,7 +80,7 @@ class RemoveShardingGroups(ModulePass):
     name: ClassVar[str] = "sdy-remove-sharding-groups"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Erase them."""
+        """Erase the operations."""
         for each in op.walk():
             if each.name == "sdy.sharding_group":
                 each.erase()
@@ -89,7 +89,7 @@ class RemoveShardingGroups(ModulePass):
 @register
 @dataclass(frozen=True)
 class DropShardingRules(FunctionPass):
-    """Remove sharding rules, but those that the user gave."""
+    """Remove sharding rules, except those given by the user."""
 
     name: ClassVar[str] = "sdy-drop-sharding-rules"
 
@@ -106,7 +106,7 @@ class RemovePropagationDebugInfo(ModulePass):
     name: ClassVar[str] = "sdy-remove-propagation-debug-info"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Remove the attributes; those of functions are on their arguments and results."""
+        """Remove the attributes, for functions from their arguments and results."""
         for each in op.walk():
             if each.name == "func.func":
                 _remove_from_function(each, _DEBUG_ATTRIBUTES)
@@ -123,7 +123,7 @@ class DropShardingAndMesh(ModulePass):
     name: ClassVar[str] = "sdy-drop-sharding-and-mesh"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Remove them."""
+        """Remove the meshes and attributes."""
         for each in op.walk():
             each.attributes.pop(SHARDING, None)
             if each.name == "func.func":

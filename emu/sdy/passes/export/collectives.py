@@ -1,4 +1,4 @@
-"""``sdy-reshard-to-collectives``: reshards become collectives of ``sdy``."""
+"""``sdy-reshard-to-collectives``: replaces reshards by collectives of ``sdy``."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = ["ReshardToCollectives"]
 class ReshardToCollectives(FunctionPass):
     """Replace reshards by collectives.
 
-    A reshard from one mesh to another stays, unless the two differ in the
-    order of devices only.
+    A reshard from one mesh to another stays, unless the two differ only in the order
+    of devices.
 
     Attributes:
-        keep_redundant_reshards: Keep those that change nothing; else they go.
+        keep_redundant_reshards: Whether to keep reshards that change nothing.
     """
 
     name: ClassVar[str] = "sdy-reshard-to-collectives"
@@ -54,7 +54,7 @@ class ReshardToCollectives(FunctionPass):
         table = SymbolTable(module)
         conversion = Conversion()
         for each in op.walk():
-            if each.name == "sdy.reshard" and not self._stays(each, table):
+            if each.name == "sdy.reshard" and not self._is_kept(each, table):
                 reached = _convert(each, conversion, table)
                 if reached is None:
                     session.diagnostics.error(
@@ -64,7 +64,7 @@ class ReshardToCollectives(FunctionPass):
                     )
                     raise PassFailed("a reshard has no collectives")
                 if not is_equivalent(reached, _target(each)):
-                    # Shardy goes on without a word here.
+                    # Shardy continues silently here.
                     session.diagnostics.warning(
                         each.location,
                         f"the collectives for this reshard end at {reached}: they reorder axes "
@@ -72,7 +72,7 @@ class ReshardToCollectives(FunctionPass):
                     )
         conversion.finish()
 
-    def _stays(self, op: Operation, table: SymbolTable) -> bool:
+    def _is_kept(self, op: Operation, table: SymbolTable) -> bool:
         source = sharding_bypassing_barriers(op.operands[0])
         target = _target(op)
         if self.keep_redundant_reshards and _equivalent(source, target):
@@ -100,13 +100,13 @@ def _on_one_mesh(source: TensorSharding, target: TensorSharding, table: SymbolTa
 
 
 def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> TensorSharding | None:
-    """Replace a reshard; gives the sharding that its replacement has.
+    """Replace a reshard, and return the sharding of its replacement.
 
-    None if collectives cannot do it: between one device and a mesh, or between
-    meshes of other axes.
+    None if collectives cannot do it: between one device and a mesh, or between meshes
+    with different axes.
     """
     given = conversion.current(op.operands[0])
-    value = _behind_barriers(given)
+    value = _before_barriers(given)
     target = _target(op)
     source = get_or_create_sharding(value, target.mesh)
     if source.rank != target.rank:
@@ -115,7 +115,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> Tenso
         if source.is_fully_replicated:
             conversion.replace(op, given)
             return source
-        # Gathering needs no other mesh than it comes from.
+        # Gathering needs no mesh but that of the operand.
         target = TensorSharding.fully_closed(source.rank, source.mesh)
     if not _on_one_mesh(source, target, table):
         return None
@@ -131,7 +131,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> Tenso
     return reached
 
 
-def _behind_barriers(value: Value) -> Value:
+def _before_barriers(value: Value) -> Value:
     op = value.defining_op
     while op is not None and op.name == "sdy.propagation_barrier":
         value = op.operands[0]

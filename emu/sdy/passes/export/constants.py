@@ -1,4 +1,4 @@
-"""Merging constants that were split for propagation and ended up alike."""
+"""Merging of constants that were split for propagation and got equal shardings."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _Key = tuple[frozenset[tuple[str, Attribute]], Region | None, Type | None, Value
 class ConstantOrScalarMerger(FunctionPass):
     """Merge equal constants, and equal broadcasts of a scalar.
 
-    Import splits constants so that their uses do not shard each other. Those
-    that got equal shardings become one again, if they are in one region: the
-    attributes are the key, and the sharding is one of them.
+    Import splits constants so that their uses do not shard each other. Those in one
+    region with equal shardings are merged again: the key consists of the attributes,
+    and the sharding is one of them.
     """
 
     name: ClassVar[str] = "sdy-constant-or-scalar-merger"

@@ -1,4 +1,4 @@
-"""Constraints, which propagation obeys, become reshards, which happen."""
+"""Conversion of sharding constraints to reshards."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["ShardingConstraintToReshard"]
 @register
 @dataclass(frozen=True)
 class ShardingConstraintToReshard(FunctionPass):
-    """Make each ``sdy.sharding_constraint`` an ``sdy.reshard``."""
+    """Replace each ``sdy.sharding_constraint`` by an ``sdy.reshard``."""
 
     name: ClassVar[str] = "sdy-sharding-constraint-to-reshard"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Replace them."""
+        """Replace the constraints of a function."""
         conversion = Conversion()
         for each in op.walk():
             if each.name == "sdy.sharding_constraint":

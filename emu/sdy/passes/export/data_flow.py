@@ -1,4 +1,4 @@
-"""Taking edges of data flow out again, shardings to where they belong."""
+"""Removal of data-flow edges, whose shardings move to the edges' owners."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
 from emu.mlir.ir import Operation, Value
-from emu.sdy.dialect.attributes import PropagationEdges, TensorSharding
+from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.dataflow import (
     data_flow_edge_of,
     edge_owners,
     is_data_flow_op,
     set_edge_owner_shardings,
 )
+from emu.sdy.dialect.edge_attributes import PropagationEdges
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
     BLOCK_ARG_SHARDING_ORIGINS,
@@ -30,13 +31,13 @@ __all__ = ["SinkDataFlowEdges", "SinkFuncDataFlowEdges", "shardings_of_edges"]
 
 
 def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
-    """The shardings of the owners' edges; open ones where there are none.
+    """Return the shardings of the owners' edges; open ones for those without a sharding.
 
     Empty if no edge has a sharding.
     """
     edges = [data_flow_edge_of(owner) for owner in owners]
-    held = [edge.properties.get("sharding") if edge is not None else None for edge in edges]
-    shardings = [s if isinstance(s, TensorSharding) else None for s in held]
+    stored = [edge.properties.get("sharding") if edge is not None else None for edge in edges]
+    shardings = [s if isinstance(s, TensorSharding) else None for s in stored]
     mesh = next((s.mesh for s in shardings if s is not None), None)
     if mesh is None:
         return []
@@ -49,12 +50,13 @@ def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
 @register
 @dataclass(frozen=True)
 class SinkDataFlowEdges(FunctionPass):
-    """Remove ``sdy.data_flow_edge``; their shardings go to the edges' owners.
+    """Remove ``sdy.data_flow_edge``, and move their shardings to the edges' owners.
 
     Attributes:
-        sink_debug_sharding_origins: Keep origins of shardings, on the operation
-            that owns the edge.
-        sink_debug_propagation_edge_sharding: The same for steps of propagation.
+        sink_debug_sharding_origins: Whether to keep origins of shardings, on the
+            operation that owns the edge.
+        sink_debug_propagation_edge_sharding: Whether to keep the steps of
+            propagation in the same way.
     """
 
     name: ClassVar[str] = "sdy-sink-data-flow-edges"
@@ -63,7 +65,7 @@ class SinkDataFlowEdges(FunctionPass):
     sink_debug_propagation_edge_sharding: bool = False
 
     def run(self, op: Operation, session: Session) -> None:
-        """Visit each operation before its edges, which are inside or behind it."""
+        """Visit each operation before its edges, which are inside or after it."""
         for each in op.walk():
             if each.name == "sdy.data_flow_edge":
                 each.replace_with(each.operands)
@@ -95,7 +97,7 @@ def _array(elements: Sequence[Attribute]) -> ArrayAttr:
 @register
 @dataclass(frozen=True)
 class SinkFuncDataFlowEdges(FunctionPass):
-    """Remove ``sdy.func_data_flow_edge``; their shardings go to what they stand behind."""
+    """Remove ``sdy.func_data_flow_edge``, and move their shardings to their operands."""
 
     name: ClassVar[str] = "sdy-sink-func-data-flow-edges"
 
@@ -109,6 +111,7 @@ class SinkFuncDataFlowEdges(FunctionPass):
             before = get_sharding(operand)
             if sharding is not None:
                 set_sharding(operand, sharding)
+            # The edge decides: without a sharding on it, the operand's becomes empty and open.
             elif before is not None:
                 set_sharding(operand, TensorSharding.fully_open(before.rank, before.mesh))
             each.replace_with([operand])

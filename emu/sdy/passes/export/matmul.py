@@ -1,4 +1,4 @@
-"""Leaving out collectives that a compiler's own collective matmul puts in."""
+"""Removal of collectives that a compiler's own collective matmul inserts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 @register
 @dataclass(frozen=True)
 class RemoveAllGatherReduceScatterForCMV1(FunctionPass):
-    """Remove all-gathers that only a dot uses, and reduce-scatters of a dot.
+    """Remove all-gathers that only a dot uses, and reduce-scatters of a dot's result.
 
-    What the compiler then sees is a dot whose operands, or whose result, are
-    sharded: it overlaps the communication with the multiplication. A dot that
-    lost an all-gather keeps its reduce-scatter.
+    Then the compiler sees a dot with sharded operands or a sharded result, and
+    overlaps the communication with the multiplication. A dot that lost an all-gather
+    keeps its reduce-scatter.
     """
 
     name: ClassVar[str] = "sdy-remove-all-gather-reduce-scatter-for-cmv1"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Collect first, since operations that go may have users that look at them."""
+        """Collect all operations first, since others may depend on those to be erased."""
         removed: list[Operation] = []
         for dot in op.walk(post_order=True):
             if dot.name in _DOTS:
@@ -42,15 +42,15 @@ class RemoveAllGatherReduceScatterForCMV1(FunctionPass):
 
 
 def _gather(value: Value) -> Operation | None:
-    """The all-gather that gives a value to its only user, or None."""
+    """Return the all-gather that defines a value with a single user, or None."""
     op = value.defining_op
     return op if op is not None and op.name == "sdy.all_gather" and value.has_one_use else None
 
 
 def _scatter(dot: Operation) -> Operation | None:
-    """The reduce-scatter that is the only user of a dot, or None.
+    """Return the reduce-scatter that is the only user of a dot, or None.
 
-    The dot's partial sums may not be left to others by its own sharding.
+    The dot's own sharding must not leave partial sums to later operations.
     """
     if not dot.result.has_one_use:
         return None

@@ -1,15 +1,15 @@
-"""``sdy-pad-for-divisibility``: every shard as large as the others.
+"""``sdy-pad-for-divisibility``: pads tensors so that all shards have the same size.
 
-A tensor that is cut unevenly gets padding at its end, so that shards become
-even. Padding comes in where a tensor that is whole is cut (``sdy.all_slice``),
-goes through all operations, whose results become larger with their operands,
-and is cut off where the tensor becomes whole again (``sdy.all_gather``). What
-functions take and give has to be cut evenly already.
+A tensor that is sharded unevenly gets padding at its end, so that its shards
+become even. Padding is added where a whole tensor is split (``sdy.all_slice``),
+passes through all operations, whose results grow with their operands, and is
+removed where the tensor becomes whole again (``sdy.all_gather``). Arguments and
+results of functions must be sharded evenly already.
 
-What is in the padding does not matter as long as elements stay apart. A
-``dot_general`` sums over contracted dimensions; there padding has to be zero.
-An ``all_slice`` pads with zeros, and of values that come straight from one it is
-known; of others, padding is overwritten.
+The contents of the padding do not matter as long as elements do not mix. A
+``dot_general`` sums over contracted dimensions; there the padding must be zero.
+An ``all_slice`` pads with zeros, which is known for values that come directly from
+one; for others, the padding is overwritten.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.mlir.diagnostics import PassFailed
+from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.text.printer import to_text
@@ -34,19 +34,10 @@ from emu.sdy.dialect.shardings import (
     shardable_value,
 )
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.building import Place, location_of
+from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.permutation import is_local_slice_dim
-from emu.sdy.passes.export.tensor_ops import (
-    make_compare_less,
-    make_i32,
-    make_iota,
-    make_pad_high,
-    make_slice,
-    make_splat,
-    make_zero,
-    tensor_type,
-)
 from emu.sdy.passes.export.type_conversion import TypeConversion
+from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import DotDimensionNumbers
 from emu.stablehlo.checks import Invalid
 from emu.stablehlo.syntax import I32, array_of_ints, ints
@@ -60,7 +51,7 @@ _Sizes = tuple[int | None, ...]
 @register
 @dataclass(frozen=True)
 class PadForDivisibility(FunctionPass):
-    """Pad tensors that are cut unevenly."""
+    """Pad tensors that are sharded unevenly."""
 
     name: ClassVar[str] = "sdy-pad-for-divisibility"
 
@@ -77,7 +68,7 @@ class PadForDivisibility(FunctionPass):
 
 
 class _Unpaddable(Exception):
-    """An operation of this kind cannot be made even."""
+    """Raised for a kind of operation that cannot be padded."""
 
 
 class _Padder:
@@ -94,10 +85,10 @@ class _Padder:
             "stablehlo.dot_general": self._pad_dot_general,
         }
 
-    # What is to be done
+    # Queries
 
     def _even_type(self, type_: Type, sharding: TensorSharding | None) -> Type:
-        """A type with its dimensions rounded up to even shards."""
+        """Return a type with its dimensions rounded up to even shards."""
         if not isinstance(type_, TensorType) or sharding is None or sharding.is_fully_replicated:
             return type_
         mesh = find_mesh(self._table, sharding.mesh)
@@ -116,7 +107,7 @@ class _Padder:
         return self._even_type_of(value) == value.type
 
     def _is_done(self, op: Operation) -> bool:
-        """Whether an operation may stay as it is."""
+        """Return whether an operation can stay as it is."""
         if op.dialect == "stablehlo":
             return all(map(self._is_even, op.results)) and all(map(self._is_even, op.operands))
         if op.name == "sdy.all_slice":
@@ -125,7 +116,7 @@ class _Padder:
         return op.name != "sdy.all_gather" or all(map(self._is_even, op.operands))
 
     def check_boundaries(self, func: Operation) -> None:
-        """Fail if an argument or a result of a function is cut unevenly."""
+        """Raise PassFailed if an argument or a result of a function is sharded unevenly."""
         if not func.regions[0].blocks:
             return
         for index, argument in enumerate(func.body().arguments):
@@ -150,25 +141,27 @@ class _Padder:
         return PassFailed(message)
 
     def visit(self, op: Operation) -> None:
-        """Replace an operation if it has a part in uneven tensors."""
+        """Replace an operation if any of its tensors is uneven."""
         try:
             self._replace(op, frozenset())
         except _Unpaddable:
             raise self._failed(op) from None
 
     def _replace(self, op: Operation, within: frozenset[str]) -> None:
-        """Replace an operation, and then what it was replaced by if need be.
+        """Replace an operation, and then its replacements if necessary.
 
         Args:
             op: The operation.
-            within: The kinds of operations that are being replaced; none is
-                replaced by another one of its kind.
+            within: Kinds of operations being replaced; none is replaced by another
+                of its kind.
         """
         if self._is_done(op):
             return
         kind = op.name if op.name in self._patterns else "stablehlo"
         if kind in within:
             raise _Unpaddable
+        # The new operations may need padding themselves, as in MLIR's dialect conversion, which
+        # legalizes whatever a pattern creates; ``within`` keeps that from going round in circles.
         self._new = []
         self._patterns.get(kind, self._pad_any)(op, self.conversion.operands(op))
         for each in self._new:
@@ -179,30 +172,35 @@ class _Padder:
         Place.before(old).insert(new)
         self._new.append(new)
 
+    def _builder(self, old: Operation, location: Location) -> Builder:
+        """Return a builder of operations before the one that is replaced."""
+        return Builder(lambda new: self._insert(old, new), location)
+
     def _add(self, old: Operation, new: Operation) -> Value:
-        """`_insert` an operation with one result, and give that."""
+        """Insert an operation with one result, and return that."""
         self._insert(old, new)
         return new.result
 
     # Kinds of operations
 
     def _pad_any(self, op: Operation, operands: list[Value]) -> None:
-        """The same operation of larger operands."""
+        """Replace an operation by the same one with padded operands."""
         new = self._like(op, operands, [result.type for result in op.results])
         for old, region in zip(op.regions, new.regions, strict=True):
             region.take_body(old)
         implied = self._implied(new)
+        # Padding of the operands may imply larger results than their own shardings do.
         for index, result in enumerate(op.results):
             new.results[index].type = _larger(self._even_type_of(result), implied, index)
         self.conversion.replace(op, list(new.results))
 
     def _like(self, op: Operation, operands: Sequence[Value], types: Sequence[Type]) -> Operation:
-        held = [shardable_value(value) for value in operands]
-        if any(value is None for value in held):
+        stored = [shardable_value(value) for value in operands]
+        if any(value is None for value in stored):
             raise _Unpaddable
         new = Operation(
             op.name,
-            [value for value in held if value is not None],
+            [value for value in stored if value is not None],
             types,
             properties=op.properties,
             attributes=op.attributes,
@@ -223,19 +221,18 @@ class _Padder:
             return None
 
     def _pad_all_slice(self, op: Operation, operands: list[Value]) -> None:
-        """Pad with zeros what is to be cut."""
+        """Pad the operand with zeros."""
         (value,) = operands
         type_, sharding = value.type, get_sharding(op.result)
         even = self._even_type(type_, sharding)
         if even == type_ or not isinstance(even, TensorType):
             self._pad_any(op, operands)
             return
-        location = location_of(value)
-        zero = self._add(op, make_zero(even.element, location))
-        padded = self._add(op, make_pad_high(value, zero, even.shape, location))
-        held = get_sharding(value)
-        if held is not None:
-            set_sharding(padded, held)
+        build = self._builder(op, location_of(value))
+        padded = build.pad_high(value, build.zero(even.element), even.shape)
+        stored = get_sharding(value)
+        if stored is not None:
+            set_sharding(padded, stored)
         new = Operation(
             op.name,
             [padded],
@@ -244,12 +241,12 @@ class _Padder:
             attributes=op.attributes,
             location=op.location,
         )
-        cut = self._add(op, new)
-        self._zero_padded.update((padded, cut))
-        self.conversion.replace(op, [cut])
+        sliced = self._add(op, new)
+        self._zero_padded.update((padded, sliced))
+        self.conversion.replace(op, [sliced])
 
     def _pad_all_gather(self, op: Operation, operands: list[Value]) -> None:
-        """Cut padding off where dimensions become whole."""
+        """Remove padding from dimensions that become whole."""
         types = [_larger(self._even_type_of(op.result), [operands[0].type], 0)]
         gathered = self._like(op, operands, types).result
         made: list[Value] = [gathered]
@@ -265,17 +262,19 @@ class _Padder:
             ]
             if limits != list(new.shape):
                 sizes = [-(2**63) if size is None else size for size in limits]
-                cut = self._add(op, make_slice(gathered, [0] * len(sizes), sizes, op.location))
-                held = get_sharding(gathered)
-                if held is not None:
-                    set_sharding(cut, held)
-                made.append(cut)
+                build = self._builder(op, op.location)
+                sliced = build.slice(gathered, [0] * len(sizes), sizes)
+                stored = get_sharding(gathered)
+                if stored is not None:
+                    set_sharding(sliced, stored)
+                made.append(sliced)
+        # A gather keeps the padding of dimensions that are still sharded.
         if operands[0] in self._zero_padded:
             self._zero_padded.update(made)
         self.conversion.replace(op, [made[-1]])
 
     def _pad_slice(self, op: Operation, operands: list[Value]) -> None:
-        """Keep the padding that the result has to have."""
+        """Slice so that the result keeps the padding it needs."""
         sharding, type_ = get_sharding(op.result), op.result.type
         even = self._even_type(type_, sharding)
         if even == type_ or sharding is None or not isinstance(even, TensorType):
@@ -284,9 +283,9 @@ class _Padder:
         (value,) = operands
         starts, limits = ints(op.properties["start_indices"]), ints(op.properties["limit_indices"])
         new_limits = [start + (size or 0) for start, size in zip(starts, even.shape, strict=True)]
-        held, mesh = get_sharding(value), get_mesh(self._table, sharding.mesh)
+        stored, mesh = get_sharding(value), get_mesh(self._table, sharding.mesh)
         for dim, (old, new) in enumerate(zip(limits, new_limits, strict=True)):
-            if old != new and (held is None or not is_local_slice_dim(op, dim, held, mesh)):
+            if old != new and (stored is None or not is_local_slice_dim(op, dim, stored, mesh)):
                 self._session.diagnostics.error(
                     op.location,
                     f"a slice that moves elements of dimension {dim} between shards cannot be "
@@ -305,48 +304,42 @@ class _Padder:
         self.conversion.replace(op, [kept])
 
     def _pad_dot_general(self, op: Operation, operands: list[Value]) -> None:
-        """Make padding zero along contracted dimensions."""
+        """Set the padding to zero along contracted dimensions."""
         numbers = op.properties["dot_dimension_numbers"]
         if isinstance(numbers, DotDimensionNumbers):
             contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
             operands = [
-                self._with_zeros(op, value, tensor_type(old).shape, dims)
+                self._with_zeros(op, value, tensor(old).shape, dims)
                 for value, old, dims in zip(operands, op.operands, contracted, strict=True)
             ]
         self._pad_any(op, operands)
 
     def _with_zeros(self, op: Operation, value: Value, sizes: _Sizes, dims: Sequence[int]) -> Value:
-        """A value with zeros behind the first elements along some dimensions.
+        """Return a value with zeros in place of the padding along some dimensions.
 
         Args:
-            op: What it is for.
+            op: The operation that uses it.
             value: The value.
-            sizes: How many elements of each dimension are no padding.
+            sizes: Sizes of the dimensions without padding.
             dims: The dimensions.
         """
-        type_ = tensor_type(value)
+        type_ = tensor(value)
         if sizes == type_.shape or value in self._zero_padded:
             return value
-        location = op.location
+        build = self._builder(op, op.location)
         mask: Value | None = None
         for dim, size in enumerate(sizes):
             if size is None or size == type_.shape[dim] or dim not in dims:
                 continue
             indices = TensorType(type_.shape, I32)
-            iota = self._add(op, make_iota(dim, indices, location))
-            limit = self._add(op, make_i32(size, location))
-            limits = self._add(op, make_splat(limit, indices, location))
-            inside = self._add(op, make_compare_less(iota, limits, location))
-            if mask is not None:
-                both = Operation("stablehlo.and", [mask, inside], [mask.type], location=location)
-                inside = self._add(op, both)
-            mask = inside
+            iota = build.iota(dim, indices)
+            limits = build.broadcast(build.scalar(size, I32), indices.shape)
+            inside = build.compare(iota, limits, "LT")
+            mask = inside if mask is None else build.elementwise("and", mask, inside)
         if mask is None:
             return value
-        zero = self._add(op, make_zero(type_.element, location))
-        zeros = self._add(op, make_splat(zero, type_, location))
-        select = Operation("stablehlo.select", [mask, value, zeros], [type_], location=location)
-        return self._add(op, select)
+        zeros = build.broadcast(build.zero(type_.element), type_.shape)
+        return build.select(mask, value, zeros)
 
 
 def _exceeds(size: int | None, other: int | None) -> bool:
@@ -354,7 +347,7 @@ def _exceeds(size: int | None, other: int | None) -> bool:
 
 
 def _larger(even: Type, implied: list[Type] | None, index: int) -> Type:
-    """A type with each dimension as large as one of two ask for."""
+    """Return a type with each dimension the larger of two types' sizes."""
     other = implied[index] if implied else None
     if not isinstance(other, TensorType) or not isinstance(even, TensorType):
         return even

@@ -1,17 +1,17 @@
-"""``sdy-resolve-permutation-factors``: shards that need elements of others.
+"""``sdy-resolve-permutation-factors``: handles shards that need elements of other shards.
 
-Along a permutation factor, what a device computes comes from elements that
-other devices hold: the windows of a convolution reach over borders, a reversed
-dimension starts on the last device. Mostly the tensors are resharded so that
-each device has the whole dimension. A reverse can do better, since whole shards
-change places: the devices reverse their own elements, and a mesh whose devices
-are in the opposite order says where the shards are.
+Along a permutation factor, a device's results depend on elements that other devices
+hold: the windows of a convolution cross the borders of shards, a reversed dimension
+starts on the last device. Mostly the tensors are resharded so that each device has
+the whole dimension. A reverse can do better, since whole shards change places: the
+devices reverse their own elements, and a mesh with its devices in the opposite order
+describes where the shards are.
 
-If the dimension is not cut evenly, the last shards lack elements, while the
-first ones of the reversed tensor would. So the tensor is padded to even shards,
-and its elements are moved up by as much as was padded: each device sends its
-last elements to the next one (a halo exchange). The reversed tensor then has
-the padding at its end, where it is cut off.
+If the dimension is not sharded evenly, the last shards lack elements, whereas in the
+reversed tensor the first ones would. So the tensor is padded to even shards, and its
+elements are shifted up by the amount of padding: each device sends its last elements
+to the next one (a halo exchange). The reversed tensor then has the padding at its
+end, where it is removed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emu.mlir.attributes import DenseElementsAttr
-from emu.mlir.diagnostics import PassFailed
+from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Block, Operation, Value
 from emu.mlir.registry import definition
 from emu.mlir.symbols import SymbolTable
@@ -42,32 +41,26 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
 )
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.export.building import Place, replace_other_uses
+from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 from emu.sdy.passes.export.reshards.insertion import Rewrite
-from emu.sdy.passes.export.tensor_ops import (
-    make_concatenate,
-    make_pad_high,
-    make_slice,
-    make_zero,
-    tensor_type,
-)
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import project
 from emu.sdy.rules import get_or_create
-from emu.stablehlo.syntax import I64, ints
+from emu.stablehlo.syntax import ints
 
 __all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
 
 
 def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Mesh) -> bool:
-    """Whether a slice along a dimension leaves each element on its device.
+    """Return whether a slice along a dimension leaves each element on its device.
 
-    So it is if the dimension is not cut, or if only the end goes, and shards
-    stay as large as they are.
+    That is so if the dimension is not sharded, or if only its end is cut off and the
+    size of shards stays the same.
 
     Args:
         op: The ``stablehlo.slice``.
         dim: The dimension.
-        sharding: The operand's.
+        sharding: The operand's sharding.
         mesh: The sharding's mesh.
     """
     count = sharding.dims[dim].sharded_size(mesh)
@@ -76,7 +69,7 @@ def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: 
     starts, strides = ints(op.properties["start_indices"]), ints(op.properties["strides"])
     if starts[dim] != 0 or strides[dim] != 1:
         return False
-    size, kept = (tensor_type(value).shape[dim] for value in (op.operands[0], op.result))
+    size, kept = (tensor(value).shape[dim] for value in (op.operands[0], op.result))
     return size is not None and kept is not None and -(-size // count) == -(-kept // count)
 
 
@@ -87,10 +80,10 @@ def _is_whole(sharding: TensorSharding | None) -> bool:
 @register
 @dataclass(frozen=True)
 class ResolvePermutationFactors(ModulePass):
-    """Make operations with permutation factors ones that work on shards.
+    """Replace operations with permutation factors by ones that work on shards.
 
     Attributes:
-        enable_halo_exchange: Reverse shard by shard where that is possible.
+        enable_halo_exchange: Whether to reverse shard by shard where possible.
             Otherwise permutation factors are replicated by reshards.
     """
 
@@ -130,7 +123,7 @@ class _Resolver:
     # By reshards
 
     def replicate(self, op: Operation, rule: OpShardingRule) -> None:
-        """Reshard so that no permutation factor is cut."""
+        """Reshard so that no permutation factor is sharded."""
         ins, outs = get_shardings(op.operands), get_shardings(op.results)
         name = common_mesh_or_name((*ins, *outs), self._table, ignore_device_ids=True)
         if name is None:
@@ -154,7 +147,7 @@ class _Resolver:
         return self._fail(op, "a sharding has its mesh inlined: run sdy-lift-inlined-meshes first")
 
     def _slices_locally(self, op: Operation, factor: int, mesh: Mesh) -> bool:
-        # The factors of a slice are the dimensions.
+        # The factors of a slice are its dimensions.
         sharding, result = get_sharding(op.operands[0]), get_sharding(op.result)
         if _is_whole(sharding) and _is_whole(result):
             return True
@@ -172,8 +165,8 @@ class _Resolver:
         """Reverse shard by shard.
 
         Returns:
-            Whether nothing is left to do. It is False if there is so much
-            padding that it is on more than one device.
+            Whether the operation is done. False if the padding would extend to more
+            than one device.
         """
         operand = op.operands[0]
         sharding, type_ = get_sharding(operand), operand.type
@@ -194,10 +187,10 @@ class _Resolver:
         if plan.manual_axes:
             value = _move_padding_to_front(op, sharding, mesh, plan)
         name = self._mesh_name(_reversed_mesh(mesh, plan.axes), sharding.mesh, op)
-        there = TensorSharding(
+        reversed_sharding = TensorSharding(
             name, sharding.dims, sharding.replicated_axes, sharding.unreduced_axes
         )
-        op.set_operand(0, place.insert(make_reshard(value, there, op.location)).result)
+        op.set_operand(0, place.insert(make_reshard(value, reversed_sharding, op.location)).result)
         set_sharding(op.result, sharding)
         if plan.manual_axes:
             op.result.type = value.type
@@ -205,7 +198,7 @@ class _Resolver:
         return True
 
     def _mesh_name(self, mesh: Mesh, base: str, op: Operation) -> str:
-        """The name of the mesh operation of a mesh; a new one goes to the front."""
+        """Return the name of a mesh's operation; insert one at the front if there is none."""
         name = self._names.get(mesh)
         if name is None:
             new = make_mesh(f"{base}_reversed", mesh, op.location)
@@ -215,12 +208,12 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to reverse.
+    """A plan for reversing shard by shard.
 
     Attributes:
-        axes: The axes along which reversed dimensions are cut.
-        manual_axes: The names of those along which one is cut unevenly.
-        shape: The shape with all of these padded.
+        axes: Axes along which reversed dimensions are sharded.
+        manual_axes: Names of the axes along which one is sharded unevenly.
+        shape: The shape with all of these dimensions padded.
     """
 
     axes: tuple[AxisRef, ...]
@@ -231,19 +224,19 @@ class _Plan:
 def _plan_reverse(
     op: Operation, sharding: TensorSharding, mesh: Mesh, type_: TensorType
 ) -> _Plan | None:
-    """How to reverse; None if padding would not fit into the last shard."""
+    """Return the plan; None if the padding does not fit into the last shard."""
     reversed_dims = ints(op.properties["dimensions"])
     shape = list(type_.static_shape)
     axes: list[AxisRef] = []
     manual: set[str] = set()
-    for dim, cut in enumerate(sharding.dims):
-        count = cut.sharded_size(mesh)
+    for dim, dim_sharding in enumerate(sharding.dims):
+        count = dim_sharding.sharded_size(mesh)
         if dim not in reversed_dims or count <= 1:
             continue
-        axes += cut.axes
+        axes += dim_sharding.axes
         size = shape[dim]
         if size % count:
-            manual.update(axis.name for axis in cut.axes)
+            manual.update(axis.name for axis in dim_sharding.axes)
             shard = -(-size // count)
             shape[dim] = shard * count
             if shape[dim] - size > shard:
@@ -252,11 +245,10 @@ def _plan_reverse(
 
 
 def _trim(op: Operation, type_: TensorType, sharding: TensorSharding) -> None:
-    """Cut the padding off what ``op`` gives."""
+    """Remove the padding from the result of ``op``."""
     shape = type_.static_shape
-    trimmed = make_slice(op.result, [0] * len(shape), shape, op.location)
-    Place.after(op).insert(trimmed)
-    set_sharding(trimmed.result, sharding)
+    trimmed = Builder.after(op).slice(op.result, [0] * len(shape), shape)
+    set_sharding(trimmed, sharding)
     replace_other_uses(op.result, trimmed)
 
 
@@ -264,7 +256,7 @@ def _trim(op: Operation, type_: TensorType, sharding: TensorSharding) -> None:
 
 
 def _coordinates(device: int, mesh: Mesh) -> list[int]:
-    """Where the device with this position in the mesh is along each axis."""
+    """Return the coordinate along each axis of the device at a position in the mesh."""
     found = []
     for axis in reversed(mesh.axes):
         device, coordinate = divmod(device, axis.size)
@@ -280,14 +272,14 @@ def _position(coordinates: Iterable[int], mesh: Mesh) -> int:
 
 
 def _component(axis: AxisRef, mesh: Mesh) -> tuple[int, int, int]:
-    """The index of an axis, and the size and stride of a sub-axis in it."""
+    """Return the index of an axis in the mesh, and the size and stride of the sub-axis in it."""
     index, size = mesh.axis_index(axis.name), axis.size(mesh)
     pre = 1 if axis.sub_axis is None else axis.sub_axis.pre_size
     return index, size, mesh.axes[index].size // (pre * size)
 
 
 def _reversed_mesh(mesh: Mesh, axes: Sequence[AxisRef]) -> Mesh:
-    """The mesh with its devices in the opposite order along some axes."""
+    """Return the mesh with its devices in the opposite order along some axes."""
     devices = mesh.device_ids or tuple(range(mesh.total_size))
     components = [_component(axis, mesh) for axis in axes]
     found = []
@@ -302,11 +294,11 @@ def _reversed_mesh(mesh: Mesh, axes: Sequence[AxisRef]) -> Mesh:
 
 
 def _next_shards(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]]:
-    """Pairs of a position in the mesh and that which holds the next shard.
+    """Return pairs of positions in the mesh: of each device and of the holder of the next shard.
 
     Args:
         mesh: The mesh.
-        axes: Those that cut the dimension, major to minor.
+        axes: The axes of the dimension, major to minor.
     """
     components = [_component(axis, mesh) for axis in reversed(axes)]
     pairs = []
@@ -327,37 +319,43 @@ def _next_shards(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]]:
 def _move_padding_to_front(
     op: Operation, sharding: TensorSharding, mesh: Mesh, plan: _Plan
 ) -> Value:
-    """The operand of a reverse, padded in front, by a computation on shards."""
-    place, location, operand = Place.before(op), op.location, op.operands[0]
-    type_ = tensor_type(operand)
-    zero = place.insert(make_zero(type_.element, location)).result
-    padded = place.insert(make_pad_high(operand, zero, plan.shape, location)).result
+    """Return the operand of a reverse, padded in front by a manual computation."""
+    build, location, operand = Builder.before(op), op.location, op.operands[0]
+    type_ = tensor(operand)
+    padded = build.pad_high(operand, build.zero(type_.element), plan.shape)
     set_sharding(padded, sharding)
     manual = Mesh(tuple(axis for axis in mesh.axes if axis.name in plan.manual_axes))
     local = []
-    for size, cut in zip(plan.shape, sharding.dims, strict=True):
-        cuts = [axis.size(mesh) for axis in cut.axes if axis.name in plan.manual_axes]
-        local.append(size // math.prod(cuts))
+    for size, dim_sharding in zip(plan.shape, sharding.dims, strict=True):
+        sizes = [axis.size(mesh) for axis in dim_sharding.axes if axis.name in plan.manual_axes]
+        local.append(size // math.prod(sizes))
     body = Block()
     value: Value = body.add_argument(TensorType(tuple(local), type_.element), location)
-    exchange = _Exchange(body, sharding, manual)
+    exchange = _Exchange(body, sharding, manual, location)
     for dim, (new, old) in enumerate(zip(plan.shape, type_.static_shape, strict=True)):
         if new > old:
-            value = exchange.shift(value, dim, new - old, op)
+            value = exchange.shift(value, dim, new - old)
     body.append(make_return([value], location))
     names = [axis.name for axis in manual.axes]
-    return place.insert(
-        make_manual_computation(
-            [padded], [padded.type], [sharding], [sharding], names, body, location
+    return (
+        Place.before(op)
+        .insert(
+            make_manual_computation(
+                [padded], [padded.type], [sharding], [sharding], names, body, location
+            )
         )
-    ).result
+        .result
+    )
 
 
 class _Exchange:
-    """Builds halo exchanges in the body of a manual computation."""
+    """A builder of halo exchanges in the body of a manual computation."""
 
-    def __init__(self, body: Block, sharding: TensorSharding, manual: Mesh) -> None:
+    def __init__(
+        self, body: Block, sharding: TensorSharding, manual: Mesh, location: Location
+    ) -> None:
         self._body = body
+        self._build = Builder(self._insert, location)
         self._sharding = sharding
         self._manual = manual
         self._inside = sharding.with_dims(
@@ -371,45 +369,35 @@ class _Exchange:
             ]
         )
 
-    def _add(self, op: Operation) -> Value:
+    def _insert(self, op: Operation) -> None:
         self._body.append(op)
         set_sharding(op.result, self._inside)
-        return op.result
 
-    def shift(self, value: Value, dim: int, count: int, op: Operation) -> Value:
-        """Move elements up along a dimension, over the borders of shards.
+    def shift(self, value: Value, dim: int, count: int) -> Value:
+        """Shift elements up along a dimension, across the borders of shards.
 
         Args:
             value: The shard.
             dim: The dimension.
-            count: By how many elements, at most the size of a shard.
-            op: Where it is for.
+            count: Distance in elements, at most the size of a shard.
         """
-        type_, location = tensor_type(value), op.location
-        shape = type_.static_shape
+        shape = tensor(value).static_shape
         kept = shape[dim] - count
         starts, limits = [0] * len(shape), list(shape)
         sent = value
         if kept:
             starts[dim] = kept
-            sent = self._add(make_slice(value, starts, shape, location))
-        received = self._add(self._permute(sent, dim, op))
+            sent = self._build.slice(value, starts, shape)
+        received = self._send_to_next(sent, dim)
         if not kept:
             return received
         limits[dim] = kept
-        rest = self._add(make_slice(value, [0] * len(shape), limits, location))
-        return self._add(make_concatenate([received, rest], dim, type_, location))
+        rest = self._build.slice(value, [0] * len(shape), limits)
+        return self._build.concatenate([received, rest], shape, dim)
 
-    def _permute(self, value: Value, dim: int, op: Operation) -> Operation:
+    def _send_to_next(self, value: Value, dim: int) -> Value:
         axes = [a for a in self._sharding.dims[dim].axes if self._manual.has_axis(a.name)]
         pairs = _next_shards(self._manual, axes)
         numbers = [number for pair in pairs for number in pair]
-        data = b"".join(number.to_bytes(8, "little") for number in numbers)
-        table = DenseElementsAttr(data, TensorType((len(pairs), 2), I64), False)
-        return Operation(
-            "stablehlo.collective_permute",
-            [value],
-            [value.type],
-            properties={"source_target_pairs": table},
-            location=op.location,
-        )
+        properties = {"source_target_pairs": integers_attribute(numbers, (len(pairs), 2))}
+        return self._build.op("collective_permute", [value], [value.type], properties).result

@@ -1,4 +1,4 @@
-"""The export pipeline: what runs after propagation."""
+"""The export pipeline, which runs after propagation."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ __all__ = ["ExportPipeline"]
 @register
 @dataclass(frozen=True)
 class ExportPipeline(Pipeline):
-    """From a module with propagated shardings to one for a compiler.
+    """Prepare a module with propagated shardings for a compiler.
 
     Attributes:
-        dump_directory: Where modules go that are written on the way; nowhere if
-            empty.
-        avoid_export_for_partitioning: Leave the module fit for another
+        dump_directory: Directory for modules saved between passes; none if empty.
+        avoid_export_for_partitioning: Whether to leave the module fit for another
             propagation: keep groups and constraints, insert no reshards.
-        enable_insert_explicit_collectives: Insert all reshards, and make them
-            collectives.
-        remove_all_gather_reduce_scatter_for_cmv1: Then leave out those that a
-            compiler puts in with its collective matmul.
-        keep_sharding_rules: Leave sharding rules on the operations.
-        dump_sharding_origins: Keep where shardings come from in the modules
-            that are written.
-        dump_propagation_edges: The same for the steps of propagation.
-        avoid_reshards_on_calls: Known to Shardy, which does not look at it.
-        update_non_divisible_input_output_shardings: Cut inputs and outputs
-            evenly and along whole axes.
-        dump_index: The number with which the names of files begin.
+        enable_insert_explicit_collectives: Whether to insert all reshards, and
+            convert them to collectives.
+        remove_all_gather_reduce_scatter_for_cmv1: Whether to leave out collectives
+            that a compiler inserts with its collective matmul.
+        keep_sharding_rules: Whether to leave the sharding rules on the operations.
+        dump_sharding_origins: Whether to keep origins of shardings in the saved
+            modules.
+        dump_propagation_edges: Whether to keep the steps of propagation in the
+            saved modules.
+        avoid_reshards_on_calls: Ignored, as in Shardy, which accepts the option too.
+        update_non_divisible_input_output_shardings: Whether to make shardings of
+            inputs and outputs even and along whole axes.
+        dump_index: Number that the names of saved modules begin with.
     """
 
     name: ClassVar[str] = "sdy-export-pipeline"
@@ -67,7 +67,7 @@ class ExportPipeline(Pipeline):
     dump_index: int = 0
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         passes: list[Pass] = [
             ConstantOrScalarMerger(),
             SinkDataFlowEdges(self.dump_sharding_origins, self.dump_propagation_edges),
@@ -79,6 +79,7 @@ class ExportPipeline(Pipeline):
                 UpdateNonDivisibleInputOutputShardings(),
                 RemoveSubAxesInInputOutputShardings(),
             ]
+        # Saved modules still have the debug attributes, which are removed at the end.
         passes += [CloseShardings(), self._save("after_propagation", 0)]
         if not self.avoid_export_for_partitioning:
             passes += self._partitioner()
@@ -89,6 +90,7 @@ class ExportPipeline(Pipeline):
         return passes
 
     def _partitioner(self) -> list[Pass]:
+        # Not top-down, as MLIR's canonicalizer in a pipeline that a program builds.
         collectives = Canonicalize(top_down=False, enable_patterns=("sdy-collective",))
         if not self.enable_insert_explicit_collectives:
             return [

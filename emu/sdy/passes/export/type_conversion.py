@@ -1,11 +1,11 @@
-"""Giving values other types, operation by operation, as MLIR's dialect conversion does.
+"""Type conversion, operation by operation, as in MLIR's dialect conversion.
 
 Operations are replaced in program order by new ones whose operands already have
-the new types. While that goes on, the old operations stay where they are: they
-are what the new types are decided by. Where a value is needed in a type that it
-does not come in, a cast stands in: before an operation that is replaced, to the
-type that it wants; and behind one that was, to the old type, for users that
-stay as they were. Casts that undo each other go in the end.
+the new types. Until the end, the old operations stay in place, because the new
+types depend on them. Where a value has another type than a user needs, a cast is
+inserted: before an operation that is replaced, to the type that it needs; and
+after one that was, to the old type, for users that stay unchanged. Casts that
+cancel each other are removed at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import Type
-from emu.sdy.passes.export.building import Place, location_of
+from emu.sdy.passes.insertion_point import Place, location_of
 
 __all__ = ["CAST", "TypeConversion"]
 
@@ -22,10 +22,10 @@ CAST = "builtin.unrealized_conversion_cast"
 
 
 class TypeConversion:
-    """What was replaced by what.
+    """A mapping from old values to their replacements of other types.
 
     Args:
-        convert: Gives the type that a value should have.
+        convert: Returns the type that a value should have.
     """
 
     def __init__(self, convert: Callable[[Value], Type]) -> None:
@@ -38,11 +38,11 @@ class TypeConversion:
     # While operations are replaced
 
     def operands(self, op: Operation) -> list[Value]:
-        """The operands that a replacement of ``op`` should have."""
+        """Return the operands, in their new types, for a replacement of ``op``."""
         return [self._in_type(value, self._convert(value)) for value in op.operands]
 
     def replace(self, op: Operation, values: list[Value]) -> None:
-        """Replace the results of ``op`` in the end."""
+        """Replace the results of ``op`` at the end."""
         for old, new in zip(op.results, values, strict=True):
             self._map(old, new)
         self._replaced[op] = None
@@ -52,7 +52,7 @@ class TypeConversion:
         self._targets.add(new)
 
     def _chain(self, value: Value) -> list[Value]:
-        """The value, what it was replaced by, what that was replaced by, …"""
+        """Return the value, its replacement, the replacement of that, and so on."""
         chain = [value]
         while (new := self._next.get(chain[-1])) is not None:
             chain.append(new)
@@ -73,10 +73,10 @@ class TypeConversion:
         self._map(value, cast.result)
         return cast.result
 
-    # In the end
+    # At the end
 
     def finish(self) -> None:
-        """Change the uses, and erase what was replaced and casts that nothing needs."""
+        """Replace the uses, and erase replaced operations and unneeded casts."""
         for op in self._replaced:
             for old in op.results:
                 new = self._replacement(old)
@@ -88,7 +88,7 @@ class TypeConversion:
         self._drop_casts()
 
     def _replacement(self, old: Value) -> Value | None:
-        """What the uses of a replaced value become; None if there are none left."""
+        """Return the value that the uses of a replaced value get; None if it has no uses left."""
         chain = self._chain(old)
         for each in reversed(chain[1:]):
             if each.type == old.type:
@@ -104,7 +104,7 @@ class TypeConversion:
                 source = source.defining_op.operands[0]
             if source.type == cast.result.type:
                 cast.result.replace_all_uses_with(source)
-        # One may be all that uses another one.
+        # A cast may be the only user of another one.
         pending = list(self._casts)
         while pending:
             cast = pending.pop()

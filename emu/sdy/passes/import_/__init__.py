@@ -1,4 +1,7 @@
-"""Import passes: they make a module ready for propagation."""
+"""Import passes, which prepare a module for propagation.
+
+Internal: names may change in any release.
+"""
 
 from emu.sdy.passes.import_.calls import (
     FlattenCallGraph,

@@ -1,4 +1,4 @@
-"""Calls: the call graph made a tree, calls made named computations, order."""
+"""Passes that flatten the call graph, import calls as named computations, and order functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXECUTION_THREAD = "execution_thread"
 
 
 def set_callee(call: Operation, name: str) -> None:
-    """Make a call name another function."""
+    """Set the function that a call calls."""
     call.properties["callee"] = SymbolRefAttr(name)
 
 
@@ -46,7 +46,7 @@ def _calls(root: Operation) -> Iterator[Operation]:
 @register
 @dataclass(frozen=True)
 class FlattenCallGraph(ModulePass):
-    """Give every call a function of its own, by copying.
+    """Give every call a function of its own, by copying functions.
 
     The first call of a function keeps it; each further one gets a copy, and
     the copy's calls get copies in turn.
@@ -73,11 +73,11 @@ class ImportFuncCalls(ModulePass):
     """Turn each call into an ``sdy.named_computation`` that holds the body.
 
     The first call of a function takes its body, further ones copy it (and a
-    warning says so); the functions called are gone afterwards.
+    warning says so); the called functions are erased.
 
     Attributes:
-        add_data_flow_edges_on_named_computations: Also insert the edges of all
-            named computations.
+        add_data_flow_edges_on_named_computations: Whether to insert the edges of
+            all named computations as well.
     """
 
     name: ClassVar[str] = "sdy-import-func-calls"
@@ -153,7 +153,7 @@ def _import_call(
 @register
 @dataclass(frozen=True)
 class PropagateShardingFromFuncToCall(ModulePass):
-    """Give calls without result shardings those of the function's results."""
+    """Give calls without result shardings the shardings of the function's results."""
 
     name: ClassVar[str] = "sdy-propagate-sharding-from-func-to-call"
 
@@ -171,7 +171,7 @@ class PropagateShardingFromFuncToCall(ModulePass):
 @register
 @dataclass(frozen=True)
 class PreOrderFuncs(ModulePass):
-    """Put callers before the functions they call."""
+    """Order functions so that callers come before their callees."""
 
     name: ClassVar[str] = "sdy-pre-order-funcs"
 

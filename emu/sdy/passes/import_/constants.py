@@ -1,9 +1,9 @@
-"""Constants and broadcasts of scalars are copied, one copy a use.
+"""Splitting of constants and broadcasts of scalars: one copy per use.
 
-Two uses of a constant have nothing to do with each other, yet propagation
-would carry a sharding from one through the constant to the other. So each use
-gets a copy of the whole computation that leads from constants to it. Scalars
-are not copied: nothing shards them.
+Two uses of a constant are unrelated, yet propagation would carry a sharding from
+one through the constant to the other. So each use gets a copy of the whole
+computation that leads from constants to it. Scalars are not copied, since they
+cannot be sharded.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _NAMED = "sdy.named_computation"
 class ConstantOrScalarSplitter(ModulePass):
     """Copy computations of constants, and broadcasts of scalars, for each use.
 
-    Such a computation starts at constants and iotas and goes on through pure
-    elementwise operations, broadcasts, reshapes and slices, named computations
-    and calls that do nothing else. ``stablehlo.constant`` becomes
-    ``sdy.constant``, which nothing folds.
+    Such a computation starts at constants and iotas and continues through pure
+    elementwise operations, broadcasts, reshapes and slices, and through named
+    computations and calls that contain nothing else. ``stablehlo.constant`` becomes
+    ``sdy.constant``, which is never folded.
     """
 
     name: ClassVar[str] = "sdy-constant-or-scalar-splitter"
@@ -80,7 +80,7 @@ def _to_sdy_constant(constant: Operation) -> None:
 
 @dataclass(slots=True)
 class _Found:
-    """What a region holds: operations in order (dicts are ordered sets)."""
+    """Operations found in a region, in order (dicts serve as ordered sets)."""
 
     constants: dict[Operation, None] = field(default_factory=dict)
     expansions: dict[Operation, None] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class _Found:
 
 
 class _Splitter:
-    """Splits region after region; remembers which computations are not constant."""
+    """A splitter of one region after the other that caches which computations are not constant."""
 
     def __init__(self, table: SymbolTable) -> None:
         self._table = table
@@ -98,11 +98,11 @@ class _Splitter:
         self._varying_functions: set[str] = set()
 
     def split(self, region: Region, function: Operation) -> None:
-        """Split the constants used in a region, named computations inside apart."""
+        """Split the constants used in a region, without the bodies of named computations."""
         found = _Found()
-        for op in _walk_around_named(region):
+        for op in _walk_outside_named(region):
             self._visit(op, function, found)
-        # Every use outside has its copy now; users go before what they use.
+        # Every use outside has its copy now; erase users before the values they use.
         _erase_unused(chain(found.expansions, reversed(found.constants)))
 
     def _visit(self, op: Operation, function: Operation, found: _Found) -> None:
@@ -139,7 +139,7 @@ class _Splitter:
         return is_effect_free(op) and (op.name in _MOVING or is_elementwise(op))
 
     def _copy(self, value: OpResult) -> Value:
-        """A copy of ``value`` and of all that leads to it."""
+        """Return a copy of ``value``, with copies of the operations that lead to it."""
         if is_scalar(value):
             return value
         mapping: dict[Value, Value] = {}
@@ -162,7 +162,7 @@ class _Splitter:
 
     def _copy_op(self, op: Operation, result: OpResult, mapping: dict[Value, Value]) -> None:
         block = op.parent
-        assert block is not None  # what is copied is in the region
+        assert block is not None  # the copied operation is in the region
         copy = block.insert_before(op, op.clone(mapping))
         if copy.name == "func.call":
             callee = find_function(self._table, callee_name(copy))
@@ -174,12 +174,12 @@ class _Splitter:
 
 def _name_of(named: Operation) -> str:
     name = named.properties["name"]
-    assert isinstance(name, StringAttr)  # the verifier looked
+    assert isinstance(name, StringAttr)  # checked by the verifier
     return name.value
 
 
-def _walk_around_named(region: Region) -> Iterator[Operation]:
-    """The operations of a region, outer first, without named computations' bodies."""
+def _walk_outside_named(region: Region) -> Iterator[Operation]:
+    """Yield the operations of a region, outer first, without named computations' bodies."""
     stack = [iter(block) for block in reversed(region.blocks)]
     while stack:
         op = next(stack[-1], None)
@@ -193,7 +193,7 @@ def _walk_around_named(region: Region) -> Iterator[Operation]:
 
 
 def _erase_unused(ops: Iterable[Operation]) -> None:
-    """Erase those that at most sharding groups use, and these groups."""
+    """Erase operations that only sharding groups use, if any, together with these groups."""
     for op in ops:
         users = [user for result in op.results for user in result.users]
         if all(user.name == _GROUP for user in users):

@@ -1,9 +1,8 @@
-"""Sharding constraints that dictate the sharding of what they constrain.
+"""Application of sharding constraints to their inputs.
 
-A constraint propagates like any other sharding, but that it is *closed* does
-not propagate. Where a closed constraint plainly means its input (nothing else
-constrains that), the sharding is copied to the input, closed dimensions and
-all.
+A constraint propagates like any other sharding, except that being *closed* does
+not propagate. If a closed constraint clearly refers to its input (nothing else
+constrains it), the sharding is copied to the input, with its closed dimensions.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from emu.sdy.dialect.shardings import (
     shardable_value,
 )
 from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.import_.data_flow_edges import insert_after_value, replace_uses_except
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.rules import get_or_create
 
@@ -36,13 +35,12 @@ _MANUAL = "sdy.manual_computation"
 @register
 @dataclass(frozen=True)
 class ApplyShardingConstraints(ModulePass):
-    """Copy closed constraints to their inputs, where they are the only ones.
+    """Copy closed constraints to their inputs if these have no other constraint.
 
-    The input must have no sharding yet, and no other constraint (or in-sharding
-    of a manual computation) on it may differ. An input that is the target of a
-    data-flow edge is not touched; the constraint takes over its uses instead.
-    Of a chain of constraints, the last one takes over the later uses of the
-    input.
+    The input must have no sharding yet, and no other constraint (or in-sharding of a
+    manual computation) on it may differ. An input that is the target of a data-flow
+    edge is not changed; the constraint takes over its uses instead. In a chain of
+    constraints, the last one takes over the later uses of the input.
     """
 
     name: ClassVar[str] = "sdy-apply-sharding-constraints"
@@ -80,20 +78,21 @@ def _apply_constraint_op(constraint: Operation, session: Session, tracker: Sourc
         source.replace_uses_where(tail.result, later)
 
     def moved() -> Operation:
-        return insert_after_value(source, constraint.detach())
+        constraint.detach()  # first: it may be the operation right after the source
+        return Place.after_value(source).insert(constraint)
 
     _apply(constraint, source, _sharding_of(constraint), moved, session, tracker)
 
 
 def _sharding_of(constraint: Operation) -> TensorSharding:
     sharding = constraint.properties["sharding"]
-    assert isinstance(sharding, TensorSharding)  # the verifier looked
+    assert isinstance(sharding, TensorSharding)  # checked by the verifier
     return sharding
 
 
 def _in_shardings(manual: Operation) -> tuple[TensorSharding, ...]:
     found = manual.properties["in_shardings"]
-    assert isinstance(found, TensorShardingPerValue)  # the verifier looked
+    assert isinstance(found, TensorShardingPerValue)  # checked by the verifier
     return found.shardings
 
 
@@ -106,10 +105,10 @@ def _apply_in_shardings(manual: Operation, session: Session, tracker: SourceTrac
             properties={"sharding": sharding},
             location=manual.location,
         )
-        return insert_after_value(value, constraint)
+        return Place.after_value(value).insert(constraint)
 
     for index, sharding in enumerate(_in_shardings(manual)):
-        # Not before: a constraint on an earlier operand may have taken over this one.
+        # Not earlier: a constraint on an earlier operand may have taken over this one.
         value = manual.operands[index]
         _apply(
             manual,
@@ -135,12 +134,12 @@ def _apply(
     defining = source.defining_op
     from_edge = defining is not None and defining.name == "sdy.data_flow_edge"
     if not from_edge and edge_of_target(source) is None:
-        rule = get_or_create(op, diagnostics=session.diagnostics)  # leaves it on the operation
+        rule = get_or_create(op, diagnostics=session.diagnostics)  # sets it on the operation
         tracker.around(op, rule, partial(set_sharding, source, sharding))
         return
     # The edge's sharding would hold for all its targets.
     constraint = constraint_after_source()
-    replace_uses_except(source, constraint.result, constraint)
+    replace_other_uses(source, constraint.result)
     if sharding.unreduced_axes:
         # Unreduced axes do not propagate from the constraint to the source.
         own = get_or_create_sharding(source, sharding.mesh)
@@ -164,10 +163,10 @@ def _is_constrained(value: Value, exception: Operation | None = None) -> bool:
 
 
 def _tail_of_chain(head: Operation) -> Operation | None:
-    """The last of the constraints that follow ``head``, each the only use.
+    """Return the last of a chain of constraints after ``head``, each the only user.
 
     None unless ``head`` is the first, its input has no sharding and no other
-    constraint, at least one follows, and nothing constrains the last.
+    constraint, at least one follows, and nothing else constrains the last.
     """
     source = head.operands[0]
     defining = source.defining_op

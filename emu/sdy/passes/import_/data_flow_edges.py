@@ -1,4 +1,4 @@
-"""Edges of data flow become operations, so that propagation can hold state there."""
+"""Insertion of data-flow edges as operations, on which propagation keeps shardings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.mlir.diagnostics import Location
-from emu.mlir.ir import BlockArgument, Operation, Value
+from emu.mlir.ir import Operation, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import is_static_tensor
 from emu.sdy.dialect.attributes import TensorShardingPerValue
@@ -15,43 +15,19 @@ from emu.sdy.dialect.dataflow import edge_owners, is_data_flow_op
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 
 __all__ = [
     "AddDataFlowEdges",
     "AddFuncDataFlowEdges",
     "add_data_flow_edges",
-    "insert_after_value",
 ]
 
 
-def insert_after_value(value: Value, op: Operation) -> Operation:
-    """Put ``op`` behind what defines ``value``: an operation or a block's start."""
-    block = value.parent_block
-    if block is None:
-        raise ValueError(f"{value!r} is in no block")
-    defining = value.defining_op
-    place = block.first if defining is None else defining.next_op
-    return block.insert_before(place, op)
-
-
-def location_of(value: Value) -> Location:
-    """Where a value is from."""
-    if isinstance(value, BlockArgument):
-        return value.location
-    defining = value.defining_op
-    assert defining is not None  # a value is an argument or a result
-    return defining.location
-
-
-def replace_uses_except(value: Value, new: Value, exception: Operation) -> None:
-    """Make every use of ``value`` but those of ``exception`` one of ``new``."""
-    value.replace_uses_where(new, lambda op, _: op is not exception)
-
-
 def add_data_flow_edges(owners: Sequence[Value]) -> None:
-    """Put an ``sdy.data_flow_edge`` behind each of these owners of edges.
+    """Insert an ``sdy.data_flow_edge`` after each of these owners of edges.
 
-    Values of other than static tensor types (tokens) get none.
+    Values whose type is not a static tensor (tokens) get none.
     """
     # Each edge goes right behind its owner; last first keeps the owners' order.
     for owner in reversed(owners):
@@ -65,8 +41,8 @@ def add_data_flow_edges(owners: Sequence[Value]) -> None:
             properties={} if sharding is None else {"sharding": sharding},
             location=location_of(owner),
         )
-        insert_after_value(owner, edge)
-        replace_uses_except(owner, edge.result, edge)
+        Place.after_value(owner).insert(edge)
+        replace_other_uses(owner, edge.result)
 
 
 @register
@@ -74,20 +50,20 @@ def add_data_flow_edges(owners: Sequence[Value]) -> None:
 class AddDataFlowEdges(ModulePass):
     """Insert ``sdy.data_flow_edge`` for every owner of an edge.
 
-    Owners are results of ``while``, ``case``, ``optimization_barrier``, and
-    results and block arguments of manual and named computations. The edge
-    takes the owner's sharding.
+    Owners are results of ``while``, ``case``, ``optimization_barrier``, and results
+    and block arguments of manual and named computations. The edge takes over the
+    owner's sharding.
     """
 
     name: ClassVar[str] = "sdy-add-data-flow-edges"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Add the edges of each operation in a module."""
+        """Add the edges of all operations in a module."""
         add_edges_of(op)
 
 
 def add_edges_of(root: Operation, *names: str) -> None:
-    """Add the edges of the data-flow operations in ``root`` (of these names)."""
+    """Add the edges of the data-flow operations in ``root``, by default of all names."""
     for op in root.walk(post_order=True):
         if is_data_flow_op(op) and (not names or op.name in names):
             arguments, results = edge_owners(op)
@@ -108,7 +84,7 @@ def _func_edge(value: Value, location: Location) -> Operation:
 class AddFuncDataFlowEdges(ModulePass):
     """Insert ``sdy.func_data_flow_edge`` for function arguments and call results.
 
-    The arguments of the main function have no caller and get none.
+    Arguments of the main function have no caller and get none.
     """
 
     name: ClassVar[str] = "sdy-add-func-data-flow-edges"
@@ -125,7 +101,7 @@ class AddFuncDataFlowEdges(ModulePass):
                 if is_static_tensor(argument.type):
                     edge = _func_edge(argument, function.location)
                     body.insert_before(first, edge)
-                    replace_uses_except(argument, edge.result, edge)
+                    replace_other_uses(argument, edge.result)
         for call in op.walk(post_order=True):
             if call.name != "func.call" or call.parent is None:
                 continue
@@ -134,4 +110,4 @@ class AddFuncDataFlowEdges(ModulePass):
                 if is_static_tensor(result.type):
                     edge = _func_edge(result, call.location)
                     call.parent.insert_before(following, edge)
-                    replace_uses_except(result, edge.result, edge)
+                    replace_other_uses(result, edge.result)

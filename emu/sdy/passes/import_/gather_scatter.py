@@ -1,8 +1,8 @@
-"""Implicit batch dimensions of gather and scatter are made explicit.
+"""Conversion of implicit batch dimensions of gather and scatter to explicit ones.
 
-A gather whose indices begin with an iota along the batch dimension takes row
-``b`` from row ``b``. Written with batching dimensions, propagation sees that
-this dimension of operand, indices and result is one.
+A gather whose indices begin with an iota along the batch dimension reads row
+``b`` for row ``b``. With explicit batching dimensions, propagation sees that this
+dimension of operand, indices and result is the same.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["ExplicitGatherScatterBatching"]
 _I64 = IntegerType(64)
 _CONCATENATE = "stablehlo.concatenate"
 _FLAGS = ("indices_are_sorted", "unique_indices")
-"""Flags that are false where an operation does not say."""
+"""Flags that are false by default."""
 
 
 @register
 @dataclass(frozen=True)
 class ExplicitGatherScatterBatching(FunctionPass):
-    """Turn an index that only counts the batch into batching dimensions.
+    """Replace an index that only counts the batch by batching dimensions.
 
-    Only dimension 0 of the operand and of the indices is looked at.
+    Only dimension 0 of the operand and of the indices is considered.
     """
 
     name: ClassVar[str] = "sdy-explicit-gather-scatter-batching"
@@ -52,7 +52,7 @@ class ExplicitGatherScatterBatching(FunctionPass):
 
 def _rewrite_gather(op: Operation, rewriter: Rewriter) -> bool:
     numbers = op.properties["dimension_numbers"]
-    assert isinstance(numbers, GatherDimensionNumbers)  # the verifier looked
+    assert isinstance(numbers, GatherDimensionNumbers)  # checked by the verifier
     operand, indices = op.operands
     place = _batch_component(operand, indices, numbers.index_vector_dim, numbers.start_index_map)
     if numbers.operand_batching_dims or place is None or 0 not in numbers.collapsed_slice_dims:
@@ -73,7 +73,7 @@ def _rewrite_gather(op: Operation, rewriter: Rewriter) -> bool:
 
 def _rewrite_scatter(op: Operation, rewriter: Rewriter) -> bool:
     numbers = op.properties["scatter_dimension_numbers"]
-    assert isinstance(numbers, ScatterDimensionNumbers)  # the verifier looked
+    assert isinstance(numbers, ScatterDimensionNumbers)  # checked by the verifier
     count = len(op.results)
     indices = op.operands[count]
     place = _batch_component(
@@ -106,7 +106,7 @@ def _like(
     flags: Sequence[str],
     numbers: dict[str, GatherDimensionNumbers] | dict[str, ScatterDimensionNumbers],
 ) -> Operation:
-    """The operation with other operands and numbers; its flags said in full."""
+    """Return a copy with other operands and dimension numbers, and with explicit flags."""
     return Operation(
         op.name,
         operands,
@@ -125,7 +125,7 @@ def _without_zero(dims: Sequence[int]) -> tuple[int, ...]:
 def _batch_component(
     operand: Value, indices: Value, vector_dim: int, index_map: Sequence[int]
 ) -> int | None:
-    """Which component of the index vectors only counts the batch, if one does."""
+    """Return the component of the index vectors that only counts the batch, or None."""
     source, vectors = operand.type, indices.type
     if not isinstance(source, TensorType) or not isinstance(vectors, TensorType):
         return None
@@ -142,14 +142,14 @@ def _batch_component(
 
 
 def _counts_batch(indices: Value, vector_dim: int, place: int) -> bool:
-    """Whether a component comes from an iota along dimension 0."""
+    """Return whether a component comes from an iota along dimension 0."""
     component = indices
     defining = indices.defining_op
     if defining is not None and defining.name == _CONCATENATE:
         if _integer(defining, "dimension") != vector_dim or place >= len(defining.operands):
             return False
         component = defining.operands[place]
-    source = _behind_reshapes(component).defining_op
+    source = _index_source(component).defining_op
     return (
         source is not None
         and source.name == "stablehlo.iota"
@@ -159,12 +159,12 @@ def _counts_batch(indices: Value, vector_dim: int, place: int) -> bool:
 
 def _integer(op: Operation, name: str) -> int:
     value = op.properties[name]
-    assert isinstance(value, IntegerAttr)  # the verifier looked
+    assert isinstance(value, IntegerAttr)  # checked by the verifier
     return value.value
 
 
-def _behind_reshapes(value: Value) -> Value:
-    """Where a value comes from, through what is often put around an index."""
+def _index_source(value: Value) -> Value:
+    """Return the value behind reshapes, broadcasts and conversions of an index."""
     while (op := value.defining_op) is not None:
         if op.name in ("stablehlo.reshape", "stablehlo.broadcast_in_dim"):
             value = op.operands[0]
@@ -183,7 +183,7 @@ def _behind_reshapes(value: Value) -> Value:
 def _without_component(
     rewriter: Rewriter, op: Operation, indices: Value, vector_dim: int, place: int
 ) -> Value:
-    """The index vectors without one component, computed before ``op``."""
+    """Return the index vectors without one component, computed by operations before ``op``."""
     type_ = indices.type
     assert isinstance(type_, TensorType)  # looked at before
     total = type_.shape[vector_dim]

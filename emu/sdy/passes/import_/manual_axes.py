@@ -1,4 +1,4 @@
-"""Manual axes are named in full: sorted, and in every in- and out-sharding."""
+"""Completion of manual axes: sorted, and named in every in- and out-sharding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ManualAxesCleanup"]
 @register
 @dataclass(frozen=True)
 class ManualAxesCleanup(ModulePass):
-    """Sort manual axes as in the mesh and name each in every sharding.
+    """Sort manual axes in the mesh's order, and name each in every sharding.
 
     A manual axis that an in- or out-sharding does not mention becomes one of
     its replicated axes.
@@ -49,7 +49,7 @@ class ManualAxesCleanup(ModulePass):
 def _clean_up(manual: Operation, table: SymbolTable, session: Session) -> bool:
     ins, outs = _shardings(manual, "in_shardings"), _shardings(manual, "out_shardings")
     axes = manual.properties["manual_axes"]
-    assert isinstance(axes, ManualAxes)  # the verifier looked
+    assert isinstance(axes, ManualAxes)  # checked by the verifier
     if not ins and not outs:
         first = manual.body().first
         if axes.axes and first is not None and first.name != "sdy.return":
@@ -77,7 +77,7 @@ def _clean_up(manual: Operation, table: SymbolTable, session: Session) -> bool:
 
 def _shardings(manual: Operation, name: str) -> tuple[TensorSharding, ...]:
     found = manual.properties[name]
-    assert isinstance(found, TensorShardingPerValue)  # the verifier looked
+    assert isinstance(found, TensorShardingPerValue)  # checked by the verifier
     return found.shardings
 
 
@@ -88,7 +88,7 @@ def _completed(
     common: str | Mesh,
     mesh: Mesh,
 ) -> list[TensorSharding] | None:
-    """The shardings with unmentioned manual axes replicated; None if all are there."""
+    """Return the shardings with unmentioned manual axes replicated; None if all are there."""
     new = []
     modified = False
     for sharding, value in zip(shardings, values, strict=True):
@@ -98,6 +98,7 @@ def _completed(
         if not unused:
             new.append(sharding)
             continue
+        # The sharding may be on an empty mesh, which has none of the axes: so the mesh changes.
         replicated = sort_and_merge([*sharding.replicated_axes, *unused], mesh)
         new.append(replace(sharding, mesh=common, replicated_axes=tuple(replicated)))
         modified = True

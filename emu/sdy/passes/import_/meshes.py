@@ -1,4 +1,4 @@
-"""Meshes: inlined ones become symbols and back; axes of size one are dropped."""
+"""Passes that lift and inline meshes, and drop axes of size one."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def _mesh_ops(module: Operation) -> list[Operation]:
 
 def _mesh_of(op: Operation) -> Mesh:
     mesh = op.properties["mesh"]
-    assert isinstance(mesh, Mesh)  # the verifier looked
+    assert isinstance(mesh, Mesh)  # checked by the verifier
     return mesh
 
 
 @register
 @dataclass(frozen=True)
 class LiftInlinedMeshes(ModulePass):
-    """Replace meshes written inside shardings by symbols, one a mesh.
+    """Replace inlined meshes of shardings by symbols, one per mesh.
 
-    Meshes that are there twice become one. A new one is called ``mesh``,
-    ``maximal_mesh_<device>`` or ``empty_mesh``, with a number where the name
-    is taken. Every mesh gets the attribute ``stablehlo.mesh``.
+    Equal meshes are merged. A new one is called ``mesh``, ``maximal_mesh_<device>``
+    or ``empty_mesh``, with a number if the name is taken. Every mesh gets the
+    attribute ``stablehlo.mesh``.
     """
 
     name: ClassVar[str] = "sdy-lift-inlined-meshes"
@@ -66,10 +66,10 @@ class LiftInlinedMeshes(ModulePass):
 
 
 class _Lifting:
-    """The meshes of a module while they are lifted.
+    """Meshes of a module during lifting.
 
     ``new_name`` maps a mesh, or the name of a duplicate that was dropped, to
-    the name that stands for it now.
+    the name that replaces it.
     """
 
     def __init__(self, module: Operation) -> None:
@@ -79,14 +79,14 @@ class _Lifting:
         last: Operation | None = None
         for op in _mesh_ops(module):
             name = op.symbol_name
-            assert name is not None  # the verifier looked
+            assert name is not None  # checked by the verifier
             kept = self._new_name.setdefault(_mesh_of(op), name)
             if kept != name:
                 self._new_name[name] = kept
                 self._table.erase(op)
             else:
                 last = op
-        # New meshes go behind the last one, or to the front of the module.
+        # New meshes go after the last one, or to the front of the module.
         self._place = module.body().first if last is None else last.next_op
 
     def sharding(self, sharding: TensorSharding, _: Place) -> TensorSharding:
@@ -101,7 +101,7 @@ class _Lifting:
                 op.properties["replica_groups"] = found.with_mesh(name)
 
     def _lifted(self, mesh: str | Mesh | StablehloMesh, location: Location) -> str | None:
-        """The name that now stands for a mesh; None if its name stays."""
+        """Return the name that replaces a mesh; None if its name stays."""
         name = self._new_name.get(mesh)
         if name is None and not isinstance(mesh, str):
             name = self._new_name[mesh] = self._insert(mesh, location)
@@ -142,7 +142,7 @@ def _as_stablehlo(mesh: Mesh) -> DictAttr:
 @register
 @dataclass(frozen=True)
 class InlineMeshes(ModulePass):
-    """Write meshes inside the shardings instead of their names; drop all symbols."""
+    """Inline the meshes of all shardings, and drop their symbols."""
 
     name: ClassVar[str] = "sdy-inline-meshes"
 
@@ -163,7 +163,7 @@ class RemoveSizeOneAxes(ModulePass):
     name: ClassVar[str] = "sdy-remove-size-one-axes"
 
     def run(self, op: Operation, session: Session) -> None:
-        """Drop them in a module."""
+        """Drop the axes in a module."""
         if not any(axis.size == 1 for mesh in _mesh_ops(op) for axis in _mesh_of(mesh).axes):
             return
         table = SymbolTable(op)

@@ -1,4 +1,4 @@
-"""The import pipeline: what runs before propagation."""
+"""The import pipeline, which runs before propagation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["ImportPipeline", "import_passes"]
 @register
 @dataclass(frozen=True)
 class ImportPipeline(Pipeline):
-    """All that makes a module ready for propagation.
+    """Prepare a module for propagation.
 
     Attributes:
-        dedup_functions_fully: Also apply constraints and import sharding
-            groups here; otherwise the propagation pipeline does it later, when
+        dedup_functions_fully: Whether to apply constraints and import sharding
+            groups as well; otherwise the propagation pipeline does it later, when
             calls have become named computations.
     """
 
@@ -37,7 +37,7 @@ class ImportPipeline(Pipeline):
     dedup_functions_fully: bool = False
 
     def passes(self) -> Sequence[Pass]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         return import_passes(dedup_functions_fully=self.dedup_functions_fully)
 
 
@@ -50,7 +50,7 @@ def import_passes(
     dump_directory: str = "",
     dump_index: int = 0,
 ) -> list[Pass]:
-    """The passes of the import pipeline, with the options of propagation."""
+    """Return the passes of the import pipeline, with the options of propagation."""
     passes: list[Pass] = [
         SymbolDce(),
         LiftInlinedMeshes(),

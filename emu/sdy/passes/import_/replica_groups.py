@@ -1,7 +1,7 @@
-"""Replica groups that are written as axes of a mesh.
+"""Replica groups given as axes of a mesh.
 
-``#stablehlo.replica_group_mesh_axes<mesh = …, axes = […]>`` names its mesh by
-symbol, or holds it as ``#sdy.mesh<…>`` or ``#stablehlo.mesh<…>``.
+``#stablehlo.replica_group_mesh_axes<mesh = …, axes = […]>`` refers to its mesh by
+symbol, or contains it as ``#sdy.mesh<…>`` or ``#stablehlo.mesh<…>``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEVICE_IDS = re.compile(r"device_ids=\[([\d, ]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class StablehloMesh:
-    """A ``#stablehlo.mesh``, which equals no ``#sdy.mesh`` with the same axes."""
+    """A ``#stablehlo.mesh``, which is not equal to an ``#sdy.mesh`` with the same axes."""
 
     mesh: Mesh
 
@@ -41,13 +41,13 @@ class ReplicaGroups:
     axes: str
 
     def with_mesh(self, name: str) -> DialectAttr:
-        """The attribute with a mesh of that name."""
+        """Return the attribute with a mesh of that name."""
         symbol = name if re.fullmatch(r"[A-Za-z_][\w$.]*", name) else f'"{name}"'
         return DialectAttr("stablehlo", f".replica_group_mesh_axes<mesh = @{symbol}, {self.axes}>")
 
 
 def replica_groups_of(op: Operation) -> ReplicaGroups | None:
-    """The groups of a collective, if they are written as axes of a mesh."""
+    """Return the groups of a collective if they are given as axes of a mesh, else None."""
     attribute = op.properties.get("replica_groups")
     found = _GROUPS.fullmatch(str(attribute)) if attribute is not None else None
     if found is None:

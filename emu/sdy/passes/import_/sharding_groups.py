@@ -1,4 +1,4 @@
-"""Sharding groups: groups that share a value become one, ids become 0, 1, 2 …"""
+"""Import of sharding groups: groups with a common value are merged and numbered."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class ShardingGroupImport(ModulePass):
         members = _collect(op, session)
         _unify(list(members.values()))
         for ops in members.values():
-            # By now they all say the same group.
+            # By now they all have the same group.
             for duplicate in ops[1:]:
                 duplicate.erase()
 
 
 def group_id(op: Operation) -> int:
-    """The id of the group that an ``sdy.sharding_group`` names."""
+    """Return the id of the group that an ``sdy.sharding_group`` names."""
     found = op.properties["group_id"]
-    assert isinstance(found, IntegerAttr)  # the verifier looked
+    assert isinstance(found, IntegerAttr)  # checked by the verifier
     return found.value
 
 
@@ -48,7 +48,7 @@ def _shape(value: Value) -> tuple[int | None, ...]:
 
 
 def _collect(module: Operation, session: Session) -> dict[Value, list[Operation]]:
-    """The group operations by value; raises `PassFailed` where a group is wrong."""
+    """Return the group operations of each value; raise ``PassFailed`` if a group is invalid."""
     members: dict[Value, list[Operation]] = {}
     manual_computation: dict[int, Operation | None] = {}
     shape: dict[int, tuple[int | None, ...]] = {}
@@ -71,10 +71,10 @@ def _collect(module: Operation, session: Session) -> dict[Value, list[Operation]
 
 
 def _unify(members: Sequence[Sequence[Operation]]) -> None:
-    """Merge groups that meet in a value, and number what is left from 0.
+    """Merge groups with a common value, and number the remaining ones from 0.
 
-    Numbers go by where a group's leader was first met; the leader of a merged
-    group is that of the group named first for the value in which they met.
+    Numbers are in the order in which the groups' leaders were first seen; the leader
+    of a merged group is that of the group named first for the common value.
     """
     leader_of: dict[int, int] = {}
 

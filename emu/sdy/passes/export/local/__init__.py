@@ -1,6 +1,8 @@
-"""From global to local shapes: the program that each device runs.
+"""Conversion from global to local shapes, which gives the program of each device.
 
-`localization` holds what is known while a module is converted and how old
-values become new ones, `builder` makes StableHLO operations; the other modules
-convert one kind of operations each, and `conversion` is the pass.
+``localization`` has the state of the conversion and the mapping from old to new
+values; the other modules convert one kind of operations each, and ``conversion`` is
+the pass.
+
+Internal: names may change in any release.
 """

@@ -1,8 +1,8 @@
-"""Collectives of ``sdy`` become those of StableHLO, on local tensors.
+"""Conversion of collectives of ``sdy`` to those of StableHLO, on local tensors.
 
-StableHLO's collectives work along one dimension. Where one of ``sdy`` works
-along several, the pieces are put into a leading dimension, one collective is
-done there, and transposes and reshapes put the pieces where they belong.
+StableHLO's collectives work along one dimension. If one of ``sdy`` works along
+several, the pieces are moved to a leading dimension, one collective is applied
+there, and transposes and reshapes move the pieces to their places.
 """
 
 from __future__ import annotations
@@ -23,14 +23,9 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
-from emu.sdy.passes.export.local.builder import (
-    Builder,
-    integer_attribute,
-    integers_attribute,
-    tensor,
-)
+from emu.sdy.passes.builder import Builder, integer_attribute, integers_attribute, tensor
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
-from emu.sdy.passes.export.local.sums import combined_by, why_not_added
+from emu.sdy.passes.export.local.sums import combining_operation, reason_not_to_add
 from emu.sdy.rules.reading import attribute
 from emu.stablehlo.syntax import array_of_ints
 
@@ -63,11 +58,12 @@ def _static_shape(value: Value) -> tuple[int, ...]:
 
 
 def localize_all_gather(state: Localization, op: Operation) -> None:
-    """One ``stablehlo.all_gather``, or one for each dimension."""
+    """Convert to one ``stablehlo.all_gather``, or one per dimension."""
     axes_per_dim = attribute(op, "gathering_axes", ListOfAxisRefLists).lists
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
     dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
+    # The last dimension first, as in Shardy.
     if state.options.per_dim_all_gather or len(dims) == 1:
         for dim in reversed(dims):
             value = _gather(state, op, value, axes_per_dim[dim], dim)
@@ -88,14 +84,14 @@ def gathered_along(
     axes: Axes,
     dim: int,
 ) -> Value:
-    """A dimension made whole.
+    """Return a value with one dimension gathered.
 
     Args:
-        state: The module.
-        op: What is replaced.
+        state: State of the conversion.
+        op: The operation being replaced.
         value: The shard.
-        sharding: Says of which mesh the axes are.
-        axes: Along which the dimension is cut.
+        sharding: A sharding on the mesh of the axes.
+        axes: Axes along which the dimension is sharded.
         dim: The dimension.
     """
     groups, size = state.groups(axes, state.mesh(sharding), sharding.mesh)
@@ -109,19 +105,20 @@ def gathered_along(
         "use_global_device_ids": UnitAttr(),
     }
     type_ = TensorType(tuple(shape), tensor(value).element)
-    return Builder(op).op("all_gather", [value], [type_], properties).result
+    return Builder.before(op).op("all_gather", [value], [type_], properties).result
 
 
 def _gather_together(
     state: Localization, op: Operation, value: Value, axes_per_dim: AxesPerDim, mesh: Mesh
 ) -> Value:
     """Gather along several dimensions in one leading dimension."""
-    build = Builder(op)
+    build = Builder.before(op)
     shape = _static_shape(value)
     dims = [dim for dim, axes in enumerate(axes_per_dim) if axes]
     factors = {dim: total_size(axes_per_dim[dim], mesh) for dim in dims}
     all_axes = [axis for axes in axes_per_dim for axis in axes]
     value = _gather(state, op, build.reshape(value, (1, *shape)), all_axes, 0)
+    # Leading dimensions in the order of ``dims``; each goes before the dimension it extends.
     value = build.reshape(value, (*factors.values(), *shape))
     permutation = []
     for dim in range(len(shape)):
@@ -143,17 +140,17 @@ def dynamic_slice_along(
     axes_per_dim: AxesPerDim,
     type_: TensorType,
 ) -> Value:
-    """The shard of a tensor that a device has.
+    """Return the device's shard of a tensor.
 
     Args:
-        state: The module.
-        op: What is replaced.
+        state: State of the conversion.
+        op: The operation being replaced.
         value: The tensor.
         mesh: The mesh of the axes.
-        axes_per_dim: Along which it is cut.
-        type_: The type of the shard.
+        axes_per_dim: Axes along which each dimension is sharded.
+        type_: Type of the shard.
     """
-    build = Builder(op)
+    build = Builder.before(op)
     sizes = type_.static_shape
     starts = []
     for axes, size in zip(axes_per_dim, sizes, strict=True):
@@ -165,7 +162,7 @@ def dynamic_slice_along(
 
 
 def localize_all_slice(state: Localization, op: Operation) -> None:
-    """Each device takes its shard of what it has."""
+    """Convert to a slice: each device takes its shard of its operand."""
     axes = attribute(op, "slicing_axes", ListOfAxisRefLists).lists
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
@@ -178,7 +175,7 @@ def localize_all_slice(state: Localization, op: Operation) -> None:
 
 
 def localize_all_to_all(state: Localization, op: Operation) -> None:
-    """One ``stablehlo.all_to_all``, between two dimensions or in a leading one."""
+    """Convert to one ``stablehlo.all_to_all``, between two dimensions or in a leading one."""
     params = attribute(op, "params", AllToAllParamList).params
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
@@ -207,7 +204,7 @@ def _all_to_all(
         "channel_handle": state.channel(),
     }
     type_ = TensorType(tuple(shape), tensor(value).element)
-    return Builder(op).op("all_to_all", [value], [type_], properties).result
+    return Builder.before(op).op("all_to_all", [value], [type_], properties).result
 
 
 def _all_to_all_between(
@@ -219,30 +216,32 @@ def _all_to_all_between(
 def _all_to_all_together(
     state: Localization, op: Operation, value: Value, params: Sequence[AllToAllParam], mesh: Mesh
 ) -> Value:
-    """Cut all target dimensions, exchange in dimension 0, and join at the sources."""
-    build = Builder(op)
+    """Split all target dimensions, exchange in dimension 0, and join the source dimensions."""
+    build = Builder.before(op)
     params = sorted(params, key=lambda param: param.tgt_dim)
     factors = {param.tgt_dim: total_size(param.axes, mesh) for param in params}
-    cut: list[int] = []
+    split_shape: list[int] = []
     front: list[int] = []
     for dim, size in enumerate(_static_shape(value)):
         factor = factors.get(dim)
         if factor is None:
-            cut.append(size)
+            split_shape.append(size)
             continue
         if size % factor:
             raise CannotLocalize(
                 "dynamic shape or dimension not divisible by num devices per param"
             )
-        front.append(len(cut))
-        cut += (factor, size // factor)
-    rank, count = len(cut) - len(front), len(params)
-    value = build.reshape(value, cut)
-    value = build.transpose(value, front + [i for i in range(len(cut)) if i not in front])
+        front.append(len(split_shape))
+        split_shape += (factor, size // factor)
+    rank, count = len(split_shape) - len(front), len(params)
+    value = build.reshape(value, split_shape)
+    value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
+    # All target dimensions' pieces are now in front, and are exchanged as one dimension.
     moved = _static_shape(value)
     value = build.reshape(value, (math.prod(moved[:count]), *moved[count:]))
     value = _all_to_all(state, op, value, 0, 0, [axis for param in params for axis in param.axes])
     value = build.reshape(value, moved)
+    # Each piece goes before its source dimension, which it makes longer.
     back = [dim + count for dim in range(rank)]
     for place, param in enumerate(params):
         back.insert(back.index(param.src_dim + count), place)
@@ -262,7 +261,7 @@ def _all_to_all_together(
 
 
 def localize_collective_permute(state: Localization, op: Operation) -> None:
-    """Every device sends its shard to the one that has it afterwards."""
+    """Convert: every device sends its shard to the device that has it afterwards."""
     target = _target(op)
     source = state.sharding(op.operands[0])
     if source is None or source == target:
@@ -273,6 +272,8 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
             "collective-permute between meshes of different sizes is not supported.",
             illegal=False,
         )
+    # Devices are matched by the index of their shard, counted along all axes, also along
+    # those that shard nothing: so each device sends to exactly one.
     pieces = ordered_axes([*source.all_axes(), *target.all_axes()], to_mesh)
     receivers = state.shard_indices(op, to_mesh, _all_pieces(target, pieces))
     device_of = {index: device for device, index in enumerate(receivers)}
@@ -283,12 +284,12 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
         "source_target_pairs": integers_attribute(pairs, (len(senders), 2)),
         "channel_handle": state.channel(),
     }
-    new = Builder(op).op("collective_permute", [value], [value.type], properties)
+    new = Builder.before(op).op("collective_permute", [value], [value.type], properties)
     state.replace(op, new.results)
 
 
 def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[AxisRef]:
-    """All pieces of the mesh: those of the dimensions first, in their order."""
+    """Return all pieces of the mesh's axes: those of the dimensions first, in their order."""
     found: dict[AxisRef, None] = {}
     for dim in sharding.dims:
         for axis in dim.axes:
@@ -301,11 +302,11 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 
 
 def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
-    """The operation that combines partial results; None: all that the reduction does."""
-    why = why_not_added(value)
+    """Return the operation that combines partial results; None for the reduction's whole body."""
+    why = reason_not_to_add(value)
     if why is None:
         return "add"
-    name = combined_by(value)
+    name = combining_operation(value)
     joint = name is None and isinstance(value, OpResult) and value.owner.name == "stablehlo.reduce"
     if not state.options.fix_wrong_results or (name in {None, "add"} and not joint):
         return _warned(state, op, why)
@@ -313,7 +314,7 @@ def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
 
 
 def _warned(state: Localization, op: Operation, why: str) -> str:
-    """Add up nevertheless, but not silently."""
+    """Warn that partial results are added nevertheless, and return ``"add"``."""
     state.warn(op, f"{why}: the program gives other results than the one with global shapes")
     return "add"
 
@@ -327,7 +328,7 @@ def _reduce_properties(state: Localization, groups: Attribute) -> dict[str, Attr
 
 
 def localize_all_reduce(state: Localization, op: Operation) -> None:
-    """A ``stablehlo.all_reduce`` that adds, or combines as the reduction before it does."""
+    """Convert to a ``stablehlo.all_reduce`` that adds, or combines as the reduction before it."""
     target = _target(op)
     axes = attribute(op, "reduction_axes", AxisRefList).axes
     groups, size = state.groups(axes, state.mesh(target), target.mesh)
@@ -348,7 +349,7 @@ def _all_reduce(
     groups: Attribute,
     name: str,
 ) -> Value:
-    build = Builder(op)
+    build = Builder.before(op)
     new = build.op("all_reduce", [value], [type_], _reduce_properties(state, groups))
     build.add_body(new, type_.element, name)
     return new.result
@@ -357,17 +358,18 @@ def _all_reduce(
 def _combined_jointly(
     state: Localization, op: Operation, value: Value, groups: Attribute, size: int
 ) -> Value:
-    """Gather the partial results of a reduction, and reduce them as it does.
+    """Gather the partial results of a reduction, and reduce them in the same way.
 
-    All its results at once: which element is the greatest, and how great.
+    For all its results at once, such as the greatest element and its index.
     """
     assert isinstance(value, OpResult)
     reduction = value.owner
+    # All results of the reduction are combined at once, when the first of them is reduced.
     key = (reduction, f"{groups} {op.parent}")
     if key not in state.joint:
         count = len(reduction.results)
         gathered = [_all_partial(state, op, part, groups, size) for part in reduction.results]
-        new = Builder(op).op(
+        new = Builder.before(op).op(
             "reduce",
             [*gathered, *reduction.operands[count:]],
             [part.type for part in reduction.results],
@@ -380,8 +382,8 @@ def _combined_jointly(
 def _all_partial(
     state: Localization, op: Operation, part: Value, groups: Attribute, size: int
 ) -> Value:
-    """What each device of a group has of a partial result, in a leading dimension."""
-    build = Builder(op)
+    """Return the partial results of all devices of a group, along a leading dimension."""
+    build = Builder.before(op)
     shape = _static_shape(part)
     properties: dict[str, Attribute] = {
         "all_gather_dim": integer_attribute(0),
@@ -392,7 +394,7 @@ def _all_partial(
 
 
 def localize_reduce_scatter(state: Localization, op: Operation) -> None:
-    """A ``stablehlo.reduce_scatter``, or an all-reduce of which a shard is kept."""
+    """Convert to a ``stablehlo.reduce_scatter``, or to an all-reduce and a slice."""
     axes_per_dim = attribute(op, "reduce_scatter_axes", ListOfAxisRefLists).lists
     source = state.sharding(op.operands[0]) or _target(op)
     mesh = state.mesh(source)
@@ -424,7 +426,7 @@ def _reduce_scatter(
     groups: Attribute,
     name: str,
 ) -> Value:
-    build = Builder(op)
+    build = Builder.before(op)
     properties = {
         "scatter_dimension": integer_attribute(dim),
         **_reduce_properties(state, groups),
@@ -442,24 +444,24 @@ def _reduce_scatter_together(
     groups: Attribute,
     name: str,
 ) -> Value:
-    """Cut all scattered dimensions, and scatter along a leading one."""
-    build = Builder(op)
+    """Split all scattered dimensions, and scatter along a leading one."""
+    build = Builder.before(op)
     mesh = state.mesh(state.sharding(op.operands[0]), _target(op))
-    cut: list[int] = []
+    split_shape: list[int] = []
     front: list[int] = []
     for axes, size in zip(axes_per_dim, _static_shape(value), strict=True):
         if not axes:
-            cut.append(size)
+            split_shape.append(size)
             continue
         factor = total_size(axes, mesh)
         if size % factor:
             raise CannotLocalize("dimension not divisible by scattering factor")
-        front.append(len(cut))
-        cut += (factor, size // factor)
-    value = build.reshape(value, cut)
-    value = build.transpose(value, front + [i for i in range(len(cut)) if i not in front])
+        front.append(len(split_shape))
+        split_shape += (factor, size // factor)
+    value = build.reshape(value, split_shape)
+    value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
     type_ = state.local_tensor(op.result)
-    combined = math.prod(cut[place] for place in front)
+    combined = math.prod(split_shape[place] for place in front)
     value = build.reshape(value, (combined, *type_.shape))
     scattered = TensorType((1, *type_.shape), type_.element)
     value = _reduce_scatter(state, op, value, 0, scattered, groups, name)

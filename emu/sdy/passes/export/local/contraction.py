@@ -1,9 +1,8 @@
-"""Products and convolutions.
+"""Conversion of dot products and convolutions.
 
-A device that has a part of what is summed over gives a part of the sum. That is
-right only if a reduction along the same axes follows at once, and if padding
-that was put in so that shards are even adds nothing; both are the work of
-earlier passes, and are checked.
+A device with a part of the contracted dimension computes a partial sum. That is
+correct only if a reduction along the same axes follows at once, and if padding
+contributes nothing to the sum; earlier passes ensure both, and both are checked.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from emu.mlir.attributes import Attribute, DenseElementsAttr
 from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import AxisRef, AxisRefList, ListOfAxisRefLists, Mesh
 from emu.sdy.dialect.axes import sort_and_merge, total_size
-from emu.sdy.passes.export.local.builder import Builder, integer_attribute
+from emu.sdy.passes.builder import Builder, integer_attribute
 from emu.sdy.passes.export.local.localization import (
     Axes,
     CannotLocalize,
@@ -37,18 +36,18 @@ __all__ = [
 def check_all_reduce(
     op: Operation, axes: Iterable[AxisRef], mesh: Mesh, what: str, dims: str
 ) -> None:
-    """Raise unless the only user of a result adds it up along ``axes``.
+    """Raise CannotLocalize unless the only user of a result reduces it along ``axes``.
 
-    That is an all-reduce or, where Shardy ends with a failed check, the
-    reduce-scatter that canonicalisation makes of it and of a slice behind it;
-    and in any order of the axes.
+    The user is an all-reduce or the reduce-scatter that canonicalization makes of it
+    and a slice after it (where Shardy ends with a failed check), with the axes in any
+    order.
 
     Args:
-        op: Gives partial results.
-        axes: Along which they are partial.
+        op: The operation with partial results.
+        axes: Axes along which they are partial.
         mesh: The mesh of the axes.
-        what: What the operation is called in the message.
-        dims: The dimensions that are cut, for the message.
+        what: Name of the operation in the message.
+        dims: Description of the sharded dimensions in the message.
     """
     (user,) = op.results[0].users if op.results[0].has_one_use else (None,)
     summed: Iterable[AxisRef] = ()
@@ -68,14 +67,14 @@ def check_all_reduce(
 
 
 def localize_dot(state: Localization, op: Operation) -> None:
-    """Contracts the last dimension of the left side."""
+    """Convert a dot, which contracts the last dimension of the left side."""
     last = state.global_type(op.operands[0]).rank - 1
     _check_contraction(state, op, (last,), "dot", "sharded contracting dimension of the dot")
     state.localize(op)
 
 
 def localize_dot_general(state: Localization, op: Operation) -> None:
-    """Contracts any dimensions."""
+    """Convert a dot_general, which contracts any dimensions."""
     numbers = attribute(op, "dot_dimension_numbers", DotDimensionNumbers)
     _check_contraction(
         state,
@@ -98,6 +97,8 @@ def _check_contraction(
     axes = [axis for dim in dims for axis in axes_of(sharding, dim)]
     if not axes:
         return
+    # Each device contracts its shard only, so padding and the missing sum would both give
+    # wrong numbers silently.
     if not all(_adds_nothing(value) for value in op.operands):
         raise CannotLocalize(
             f"Padding value must be zero for sharded contracting {name}.", illegal=False
@@ -106,7 +107,7 @@ def _check_contraction(
 
 
 def _adds_nothing(value: Value) -> bool:
-    """Whether a value is not padded, or padded by a constant zero."""
+    """Return whether a value has no padding, or padding of constant zeros."""
     pad = value.defining_op
     if pad is None or pad.name != "stablehlo.pad":
         return True
@@ -118,7 +119,7 @@ def _adds_nothing(value: Value) -> bool:
 
 
 def localize_convolution(state: Localization, op: Operation) -> None:
-    """Fewer groups where they are cut; the rest is in the types."""
+    """Convert a convolution: only sharded group counts change, besides the types."""
     shardings = [state.sharding(value) for value in (*op.operands, *op.results)]
     if all(map(is_replicated, shardings)):
         state.localize(op)
@@ -143,7 +144,7 @@ def localize_convolution(state: Localization, op: Operation) -> None:
         "feature_group_count": _local_groups(op, "feature_group_count", features, mesh),
         "batch_group_count": _local_groups(op, "batch_group_count", batch, mesh),
     }
-    new = Builder(op).op(
+    new = Builder.before(op).op(
         "convolution", state.operands(op), [state.local_type(op.result)], properties
     )
     state.replace(op, new.results)

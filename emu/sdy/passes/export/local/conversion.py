@@ -1,4 +1,4 @@
-"""``sdy-convert-global-to-local``: types of whole tensors become those of shards."""
+"""``sdy-convert-global-to-local``: converts types of global tensors to those of shards."""
 
 from __future__ import annotations
 
@@ -59,24 +59,24 @@ _UNTOUCHED = frozenset({"builtin.module", "sdy.mesh"})
 @register
 @dataclass(frozen=True)
 class ConvertGlobalToLocal(ModulePass):
-    """Make a sharded program the one that each device runs.
+    """Convert a sharded program to the one that each device runs.
 
-    Expects that all reshards are collectives, that sharded dimensions are
-    divisible, and that no operation needs what another device has.
+    Expects that all reshards are collectives, that sharded dimensions are divisible,
+    and that no other operation needs elements of another device.
 
     Attributes:
-        per_dim_all_gather: Gather along one dimension after the other.
-        combine_multi_dimension_reduce_scatter: Reduce and scatter along
-            several dimensions at once; else all is reduced, and a shard kept.
-        enable_rgv3: Write replica groups as axes of the mesh.
-        fix_sub_axis_offsets: Compute right where shards along sub-axes begin.
-            Shardy does so since July 2026 and has no such option; False gives
-            what it gave before, and a warning where that is wrong.
-        fix_wrong_results: Compute right what Shardy computes wrong: partial
-            maxima, products … are combined as the reduction does, not added up
-            (Shardy knows minima and maxima since August 2026); shards of
-            random bits are not all the same; a shard takes only its part of an
-            updated slice. False gives what Shardy gives, with a warning.
+        per_dim_all_gather: Whether to gather one dimension after the other.
+        combine_multi_dimension_reduce_scatter: Whether to reduce and scatter along
+            several dimensions at once, instead of an all-reduce and a slice.
+        enable_rgv3: Whether to write replica groups as axes of the mesh.
+        fix_sub_axis_offsets: Whether to compute the offsets of shards along sub-axes
+            correctly. Shardy does so since July 2026 and has no such option; False
+            gives its earlier results, and a warning where they are wrong.
+        fix_wrong_results: Whether to correct wrong results of Shardy: partial
+            maxima, products … are combined as in the reduction, not added (Shardy
+            handles minima and maxima since August 2026); shards of random bits
+            differ; a shard takes only its part of an updated slice. False gives
+            Shardy's results, with a warning.
     """
 
     name: ClassVar[str] = "sdy-convert-global-to-local"
@@ -88,7 +88,7 @@ class ConvertGlobalToLocal(ModulePass):
     fix_wrong_results: bool = True
 
     def run(self, op: Operation, session: Session) -> None:
-        """Convert outer operations before inner ones, and in order."""
+        """Convert the operations in order, outer ones before inner ones."""
         options = Options(
             self.per_dim_all_gather,
             self.combine_multi_dimension_reduce_scatter,
@@ -97,6 +97,7 @@ class ConvertGlobalToLocal(ModulePass):
             self.fix_wrong_results,
         )
         state = Localization(op, options, session.diagnostics)
+        # The list is taken before the conversion, which inserts local operations.
         for each in list(op.walk()):
             if each.name not in _UNTOUCHED and not state.is_done(each):
                 _convert(state, each, session)
@@ -104,6 +105,7 @@ class ConvertGlobalToLocal(ModulePass):
 
 
 def _convert(state: Localization, op: Operation, session: Session) -> None:
+    # Any other StableHLO operation, and any of an unknown dialect, works on shards as it is.
     convert = _CONVERSIONS.get(op.name)
     if convert is None and (op.dialect == "stablehlo" or not is_defined(op.name)):
         convert = Localization.localize

@@ -1,12 +1,13 @@
-"""Gather and scatter.
+"""Conversion of gather and scatter.
 
-Indices count along the whole of the operand. A device that has a shard of an
-indexed dimension subtracts where its shard begins. What a gather then finds
-outside its shard it makes zero, and an all-reduce brings together what each
-device found; a scatter leaves out by itself what lies outside.
+Indices refer to the global operand. A device with a shard of an indexed dimension
+subtracts the offset of its shard. A gather replaces elements outside its shard by
+zero, and an all-reduce combines the devices' elements; a scatter ignores indices
+outside its shard anyway.
 
-Updates that are cut where the operand is not give partial results, each with
-the operand in it: all devices but one start from the reduction's identity.
+Updates that are sharded where the operand is not give partial results, each of
+which includes the operand: so all devices but one start from the reduction's
+identity.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import total_size
-from emu.sdy.passes.export.local.builder import I1, Builder, tensor
+from emu.sdy.passes.builder import I1, Builder, tensor
 from emu.sdy.passes.export.local.contraction import check_all_reduce
 from emu.sdy.passes.export.local.identities import identity
 from emu.sdy.passes.export.local.localization import (
@@ -36,25 +37,25 @@ from emu.stablehlo.syntax import array_of_ints
 __all__ = ["localize_gather", "localize_scatter"]
 
 
-# Indices that count within a shard
+# Local indices
 
 
 @dataclass(frozen=True, slots=True)
 class _Indices:
-    """The indices of a gather or scatter, and what they point into.
+    """The indices of a gather or scatter, with the operand's sharding.
 
     Attributes:
-        state: The module.
+        state: State of the conversion.
         op: The gather or scatter.
         value: The indices.
         mesh: The mesh of the operand.
         sharding: The sharding of the operand.
-        whole: The shape of the operand.
-        shard: The shape of a shard of it.
+        whole: The global shape of the operand.
+        shard: The shape of a shard of the operand.
         vector_dim: The dimension of the indices that holds coordinates.
-        index_map: The operand's dimensions that the coordinates are of.
-        cut: The operand's dimensions of which windows have one element, and
-            which are cut.
+        index_map: The operand's dimensions to which the coordinates belong.
+        cut: The sharded dimensions of the operand along which windows have one
+            element.
     """
 
     state: Localization
@@ -66,39 +67,39 @@ class _Indices:
     shard: tuple[int, ...]
     vector_dim: int
     index_map: Sequence[int]
-    cut: Sequence[int]
+    sharded_dims: Sequence[int]
 
     @property
     def element(self) -> Type:
-        """The type of the indices."""
+        """Type of the indices."""
         return tensor(self.value).element
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the indices."""
+        """Shape of the indices."""
         return tensor(self.value).static_shape
 
     @property
     def is_indexed(self) -> bool:
-        """Whether one of the cut dimensions is indexed."""
-        return any(dim in self.index_map for dim in self.cut)
+        """Whether any of the sharded dimensions is indexed."""
+        return any(dim in self.index_map for dim in self.sharded_dims)
 
     def offset(self, dim: int) -> Value:
-        """Where the device's shard begins along a dimension."""
+        """Return the offset of the device's shard along a dimension."""
         axes, size = axes_of(self.sharding, dim), self.shard[dim]
         indices = self.state.shard_indices(self.op, self.mesh, axes)
-        return Builder(self.op).by_device([index * size for index in indices])
+        return Builder.before(self.op).by_device([index * size for index in indices])
 
     def bounds(self, *, upper: bool) -> tuple[list[Value], list[Value]]:
-        """The least and, if asked for, greatest index that the shard has.
+        """Return the least index in the shard, and with ``upper`` also the greatest one.
 
-        Along dimensions that are not cut so it is that of the whole.
+        For other than the sharded dimensions they are those of the global operand.
         """
-        build = Builder(self.op)
+        build = Builder.before(self.op)
         low: list[Value] = []
         high: list[Value] = []
         for dim in self.index_map:
-            if dim not in self.cut:
+            if dim not in self.sharded_dims:
                 low.append(build.scalar(0, self.element))
                 if upper:
                     high.append(build.scalar(self.whole[dim] - 1, self.element))
@@ -111,16 +112,16 @@ class _Indices:
         return low, high
 
     def spread(self, bounds: Sequence[Value]) -> Value:
-        """Bounds in the shape of the indices."""
-        build = Builder(self.op)
+        """Return the bounds broadcast to the shape of the indices."""
+        build = Builder.before(self.op)
         if self.vector_dim >= len(self.shape) or self.shape[self.vector_dim] == 1:
             return build.broadcast(bounds[0], self.shape)
-        vector = build.concatenate([build.reshape(b, [1]) for b in bounds], len(bounds))
+        vector = build.concatenate([build.reshape(b, [1]) for b in bounds], [len(bounds)])
         return build.broadcast(vector, self.shape, [self.vector_dim])
 
     def clamped(self) -> Value:
-        """The indices, brought into the whole operand as a gather does."""
-        build = Builder(self.op)
+        """Return the indices, clamped to the global operand as in a gather."""
+        build = Builder.before(self.op)
         last = [self.whole[dim] - 1 for dim in self.index_map]
         low = build.integers([0], self.shape, self.element)
         high = self._constant(build, last)
@@ -134,8 +135,8 @@ class _Indices:
 
 
 def _gather_indices_and_mask(indices: _Indices) -> tuple[Value, Value]:
-    """Local indices, and which of them (or of the devices) are in the shard."""
-    build = Builder(indices.op)
+    """Return local indices, and a mask of those (or of the devices) in the shard."""
+    build = Builder.before(indices.op)
     local = indices.value
     mask: Value | None = None
     if indices.is_indexed:
@@ -147,15 +148,15 @@ def _gather_indices_and_mask(indices: _Indices) -> tuple[Value, Value]:
         below = build.compare(clamped, greatest, "LE")
         mask = build.elementwise("and", above, below)
     of_device: Value | None = None
-    for dim in indices.cut:
+    for dim in indices.sharded_dims:
         if dim not in indices.index_map:
-            # Nothing points there, so that it is the first element that is meant.
+            # The dimension is not indexed, so its first element is meant.
             first = build.compare(*_with_zero(build, indices.offset(dim)), "EQ")
             of_device = first if of_device is None else build.elementwise("and", of_device, first)
     if of_device is not None and mask is not None:
         mask = build.elementwise("and", mask, build.broadcast(of_device, tensor(mask).shape))
     found = of_device if mask is None else mask
-    assert found is not None  # each dimension that is cut is of one of the two kinds
+    assert found is not None  # each sharded dimension is of one of the two kinds
     return local, found
 
 
@@ -167,7 +168,7 @@ def _with_zero(build: Builder, value: Value) -> tuple[Value, Value]:
 
 
 def localize_gather(state: Localization, op: Operation) -> None:
-    """Gather what the shard has."""
+    """Convert: gather the elements in the shard, and combine those of all shards."""
     source = op.operands[0]
     sharding = state.sharding(source)
     if sharding is None or sharding.is_fully_replicated:
@@ -176,7 +177,7 @@ def localize_gather(state: Localization, op: Operation) -> None:
     mesh = state.mesh(sharding)
     numbers = attribute(op, "dimension_numbers", GatherDimensionNumbers)
     sizes = integers(op, "slice_sizes") or ()
-    cut = [
+    sharded_dims = [
         dim
         for dim, size in enumerate(sizes)
         if size == 1
@@ -185,11 +186,11 @@ def localize_gather(state: Localization, op: Operation) -> None:
     ]
     local_sizes = _local_slice_sizes(state, op, sharding, mesh)
     value, start = state.operands(op)
-    if not cut:
+    if not sharded_dims:
         gathered = _make_gather(state, op, value, start, local_sizes)
         state.replace(op, [gathered])
         return
-    axes = [axis for dim in cut for axis in axes_of(sharding, dim)]
+    axes = [axis for dim in sharded_dims for axis in axes_of(sharding, dim)]
     dims_text = "sharded collapsed operand dimensions of the gather"
     check_all_reduce(op, axes, mesh, "the gather", dims_text)
     indices = _Indices(
@@ -202,7 +203,7 @@ def localize_gather(state: Localization, op: Operation) -> None:
         tensor(value).static_shape,
         numbers.index_vector_dim,
         numbers.start_index_map,
-        cut,
+        sharded_dims,
     )
     local, mask = _gather_indices_and_mask(indices)
     gathered = _make_gather(state, op, value, local, local_sizes)
@@ -239,14 +240,14 @@ def _make_gather(
         "indices_are_sorted": op.properties.get("indices_are_sorted", BoolAttr(False)),
     }
     types = [state.local_type(op.result)]
-    new = Builder(op).op("gather", [value, start], types, properties)
+    new = Builder.before(op).op("gather", [value, start], types, properties)
     new.attributes = dict(op.attributes)
     return new.result
 
 
 def _masked(op: Operation, numbers: GatherDimensionNumbers, gathered: Value, mask: Value) -> Value:
-    """What was gathered, zero where the mask is false."""
-    build = Builder(op)
+    """Return the gathered elements, with zeros where the mask is false."""
+    build = Builder.before(op)
     shape, vector_dim = tensor(mask).shape, numbers.index_vector_dim
     if vector_dim < len(shape):
         mask = _all_along(build, mask, vector_dim)
@@ -259,7 +260,7 @@ def _masked(op: Operation, numbers: GatherDimensionNumbers, gathered: Value, mas
 
 
 def _all_along(build: Builder, mask: Value, dim: int) -> Value:
-    """Whether all are true along a dimension, which goes."""
+    """Return the conjunction along a dimension, which is dropped."""
     shape = tensor(mask).shape
     start = build.scalar(1, I1)
     type_ = TensorType((*shape[:dim], *shape[dim + 1 :]), I1)
@@ -273,7 +274,7 @@ def _all_along(build: Builder, mask: Value, dim: int) -> Value:
 
 
 def localize_scatter(state: Localization, op: Operation) -> None:
-    """Scatter into the shard what is meant for it."""
+    """Convert: scatter the updates for the device's shard."""
     count = len(op.results)
     source = state.sharding(op.operands[0])
     updates = state.sharding(op.operands[count + 1])
@@ -286,17 +287,17 @@ def localize_scatter(state: Localization, op: Operation) -> None:
         if not axes:
             state.localize(op)
             return
-        cut: list[int] = []
+        sharded_dims: list[int] = []
     else:
-        cut = _indexed_cut_dims(state, op, source, mesh)
-        if not cut and not axes:
+        sharded_dims = _indexed_sharded_dims(state, op, source, mesh)
+        if not sharded_dims and not axes:
             state.localize(op)
             return
     values = state.operands(op)
     if axes:
-        values[:count] = _only_on_one_device(state, op, values[:count], mesh, axes)
-    if source is not None and cut:
-        values[count] = _local_scatter_indices(state, op, values, source, mesh, cut)
+        values[:count] = _keep_on_one_device(state, op, values[:count], mesh, axes)
+    if source is not None and sharded_dims:
+        values[count] = _local_scatter_indices(state, op, values, source, mesh, sharded_dims)
     _make_scatter(state, op, values)
 
 
@@ -306,9 +307,9 @@ def _partial_axes(
     updates: TensorSharding | None,
     source: TensorSharding | None,
 ) -> list[AxisRef]:
-    """Axes along which the updates are cut, but not the operand.
+    """Return the axes along which the updates are sharded, but not the operand.
 
-    Only of dimensions of the updates that number windows.
+    Only dimensions of the updates that number windows count.
     """
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
     if updates is None:
@@ -323,7 +324,7 @@ def _partial_axes(
     ]
 
 
-def _indexed_cut_dims(
+def _indexed_sharded_dims(
     state: Localization, op: Operation, source: TensorSharding, mesh: Mesh
 ) -> list[int]:
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
@@ -346,15 +347,15 @@ def _indexed_cut_dims(
     return found
 
 
-def _only_on_one_device(
+def _keep_on_one_device(
     state: Localization,
     op: Operation,
     values: Sequence[Value],
     mesh: Mesh,
     axes: Sequence[AxisRef],
 ) -> list[Value]:
-    """The operands on one device along each of the axes, else the identity."""
-    build = Builder(op)
+    """Return the operands on one device along each axis, and the identity on the others."""
+    build = Builder.before(op)
     first = tensor(values[0])
     reduction = scatter_reduction(op)
     start = None if reduction is None else identity(reduction.name, first.element)
@@ -363,7 +364,7 @@ def _only_on_one_device(
     scalar = build.constant(start, start.type)
     number = build.partition_id()
     leads = [int(index == 0) for index in state.shard_indices(op, mesh, axes)]
-    leads_here = build.look_up(build.integers(leads, (len(leads),), I1), number)
+    leads_here = build.entry_at(build.integers(leads, (len(leads),), I1), number)
     where = build.broadcast(leads_here, first.shape, [0])
     neutral = build.broadcast(scalar, first.shape)
     return [build.select(where, value, neutral) for value in values]
@@ -375,9 +376,9 @@ def _local_scatter_indices(
     values: Sequence[Value],
     source: TensorSharding,
     mesh: Mesh,
-    cut: Sequence[int],
+    sharded_dims: Sequence[int],
 ) -> Value:
-    """Indices that count from where the shard begins; outside stays outside."""
+    """Return indices relative to the shard; those outside stay outside."""
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
     indices = _Indices(
         state,
@@ -389,10 +390,10 @@ def _local_scatter_indices(
         tensor(values[0]).static_shape,
         numbers.index_vector_dim,
         numbers.scatter_dims_to_operand_dims,
-        cut,
+        sharded_dims,
     )
     low, _ = indices.bounds(upper=False)
-    return Builder(op).elementwise("subtract", indices.value, indices.spread(low))
+    return Builder.before(op).elementwise("subtract", indices.value, indices.spread(low))
 
 
 def _make_scatter(state: Localization, op: Operation, values: Sequence[Value]) -> None:
@@ -402,7 +403,7 @@ def _make_scatter(state: Localization, op: Operation, values: Sequence[Value]) -
         **{flag: op.properties.get(flag, BoolAttr(False)) for flag in flags},
     }
     types = [state.local_type(result) for result in op.results]
-    new = Builder(op).op("scatter", values, types, properties)
+    new = Builder.before(op).op("scatter", values, types, properties)
     new.attributes = dict(op.attributes)
     state.move_regions(op, new)
     state.replace(op, new.results)

@@ -1,4 +1,4 @@
-"""The number that a reduction starts from, as an attribute."""
+"""Identity elements of reductions, as attributes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["identity"]
 
 
 def identity(name: str, element: Type) -> DenseElementsAttr | None:
-    """What changes nothing when combined by an operation; None if not known.
+    """Return the identity element of an operation; None if it is unknown.
 
     For maximum and minimum it is the least and the greatest finite number;
-    unsigned integers are taken for signed ones, as Shardy does.
+    unsigned integers are treated as signed ones, as in Shardy.
 
     Args:
-        name: The operation, ``"stablehlo.add"``.
+        name: Name of the operation, ``"stablehlo.add"``.
         element: The element type.
     """
     bits = _bits(name, element)
@@ -52,11 +52,11 @@ def _one(element: Type) -> int | None:
 
 
 def _least_float(name: str) -> int:
-    """The bits of the negative number of the largest magnitude."""
+    """Return the bits of the negative number of the largest magnitude."""
     form = FORMATS[name]
     magnitude = (1 << (form.exponent + form.mantissa)) - 1
     if form.special == "ieee":
-        # The largest exponent is that of infinities.
+        # The largest exponent is reserved for infinities.
         top = ((1 << form.exponent) - 2) << form.mantissa
         magnitude = top | ((1 << form.mantissa) - 1)
     elif form.special == "fn":

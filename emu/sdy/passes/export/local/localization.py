@@ -1,15 +1,14 @@
-"""The state of a module on its way from global to local shapes.
+"""State of the conversion of a module from global to local shapes.
 
-Nothing in a type says whether it is global or local already. So the operations
-that are converted stay as they were, with their types, uses and shardings,
-until all are done: each gets a new one before it, and a table tells which new
-value stands for an old one. A conversion thus looks at its operation and at
-those around it as the partitioner before it left them. Only arguments of blocks
-change in place; their global types are kept aside.
+A type alone does not show whether it is global or local. So the converted
+operations stay unchanged, with their types, uses and shardings, until all are done:
+each gets a new one before it, and a table maps old values to new ones. A conversion
+thus sees its operation and those around it as the passes before left them. Only
+arguments of blocks change in place; their global types are kept separately.
 
-Where a new value has another type than the sharding of the old one asks for,
-an earlier pass left out a reshard. The two are then tied by a cast that no
-device can run, as MLIR's conversions do, and a warning says so.
+If a new value has another type than the sharding of the old one requires, an
+earlier pass left out a reshard. Then a cast connects the two, which no device can
+run, as in MLIR's conversions, and a warning says so.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from emu.sdy.dialect.dataflow import (
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.shardings import func_arg_sharding, get_sharding
 from emu.sdy.dialect.tensors import local_type
-from emu.sdy.passes.export.building import Place, location_of
-from emu.sdy.passes.export.local.builder import integers_attribute
+from emu.sdy.passes.builder import integers_attribute
+from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
 
 __all__ = ["Axes", "CannotLocalize", "Localization", "Options", "axes_of", "is_replicated"]
@@ -47,12 +46,12 @@ Axes = Sequence[AxisRef]
 
 
 class CannotLocalize(Exception):
-    """An operation has no local version, or the program is not fit for one.
+    """Raised if an operation has no local version, or the program is not fit for one.
 
     Attributes:
-        illegal: Say also that the operation stayed, as MLIR's conversions do;
-            not where Shardy itself ends with a failed check.
-        named: Begin the message with the name of the operation.
+        illegal: Whether to report also that the operation stayed, as in MLIR's
+            conversions; not where Shardy itself ends with a failed check.
+        named: Whether the message begins with the name of the operation.
     """
 
     def __init__(self, message: str, *, illegal: bool = True, named: bool = True) -> None:
@@ -63,7 +62,7 @@ class CannotLocalize(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the pass, under its names."""
+    """Options of the pass, under the same names."""
 
     per_dim_all_gather: bool = False
     combine_multi_dimension_reduce_scatter: bool = False
@@ -73,27 +72,27 @@ class Options:
 
 
 def axes_of(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
-    """The axes along which a dimension is cut; none without a sharding."""
+    """Return the axes of a dimension; none without a sharding."""
     return () if sharding is None else sharding.dims[dim].axes
 
 
 def is_replicated(sharding: TensorSharding | None) -> bool:
-    """Whether no dimension is cut."""
+    """Return whether no dimension is sharded."""
     return sharding is None or sharding.is_fully_replicated
 
 
 class Localization:
-    """A module, what became of its values, and what conversions ask.
+    """A module under conversion, with the new values of old ones and queries for conversions.
 
     Args:
         module: The module.
-        options: Those of the pass.
-        diagnostics: Takes warnings.
+        options: Options of the pass.
+        diagnostics: Receives warnings.
 
     Attributes:
-        options: Those of the pass.
-        joint: What combines the partial results of a reduction, by the
-            reduction and the replica groups; it gets its region in the end.
+        options: Options of the pass.
+        joint: Operations that combine the partial results of a reduction, by the
+            reduction and the replica groups; they get their regions at the end.
     """
 
     def __init__(self, module: Operation, options: Options, diagnostics: Diagnostics) -> None:
@@ -115,7 +114,7 @@ class Localization:
                 if (sharding := func_arg_sharding(op, argument.index)) is not None:
                     self._arguments[argument] = sharding
         elif op.name == "stablehlo.while":
-            # Shardy leaves these global, and then finds the loop wrong.
+            # Shardy leaves these global, and then its verifier rejects the loop.
             for region in op.regions:
                 for argument in region.blocks[0].arguments:
                     if (sharding := get_sharding(op.results[argument.index])) is not None:
@@ -127,17 +126,17 @@ class Localization:
     # Shardings and types
 
     def sharding(self, value: Value) -> TensorSharding | None:
-        """The sharding of an old value."""
+        """Return the sharding of an old value."""
         if isinstance(value, BlockArgument):
             return self._arguments.get(value)
         return get_sharding(value)
 
     def mesh(self, *shardings: TensorSharding | None, of: str = "") -> Mesh:
-        """The mesh of the first sharding that has one.
+        """Return the mesh of the first sharding that has one.
 
         Args:
             shardings: The shardings.
-            of: Ends the message that there is none.
+            of: End of the message if there is none.
         """
         for sharding in shardings:
             if sharding is not None and (mesh := find_mesh(self._table, sharding.mesh)):
@@ -145,7 +144,7 @@ class Localization:
         raise CannotLocalize(f"failed to resolve mesh{of}")
 
     def local(self, type_: Type, sharding: TensorSharding | None) -> Type:
-        """The type of a shard."""
+        """Return the type of a shard."""
         mesh = None if sharding is None else find_mesh(self._table, sharding.mesh)
         if sharding is None or mesh is None or not isinstance(type_, TensorType):
             return type_
@@ -159,18 +158,18 @@ class Localization:
         return found
 
     def global_type(self, value: Value) -> TensorType:
-        """The type of an old value before the conversion."""
+        """Return the type of an old value before the conversion."""
         type_ = self._global.get(value, value.type)
         if isinstance(type_, TensorType):
             return type_
         raise CannotLocalize(f"expected a ranked tensor, but got {type_}", illegal=False)
 
     def local_type(self, value: Value) -> Type:
-        """The type that the new value for an old one has to have."""
+        """Return the type that the new value for an old one must have."""
         return self.local(self._global.get(value, value.type), self.sharding(value))
 
     def local_tensor(self, value: Value) -> TensorType:
-        """`local_type` of a tensor."""
+        """Return ``local_type`` of a tensor."""
         type_ = self.local_type(value)
         if isinstance(type_, TensorType):
             return type_
@@ -179,7 +178,7 @@ class Localization:
     # Values and operations
 
     def current(self, value: Value) -> Value:
-        """The new value that stands for an old one, of the type it has to have."""
+        """Return the new value for an old one, in the type that it must have."""
         new = value
         while (replacement := self._values.get(new)) is not None:
             new = replacement
@@ -197,24 +196,24 @@ class Localization:
         return cast.result
 
     def operands(self, op: Operation) -> list[Value]:
-        """The new values for all operands."""
+        """Return the new values for all operands."""
         return [self.current(value) for value in op.operands]
 
     def is_done(self, op: Operation) -> bool:
-        """Whether an operation was replaced."""
+        """Return whether an operation was replaced."""
         return op in self._done
 
     def replace(self, op: Operation, values: Iterable[Value]) -> None:
-        """Let new values stand for the results; the operation goes in the end."""
+        """Map the results to new values; the operation is erased at the end."""
         self._values.update(zip(op.results, values, strict=True))
         self._done[op] = None
 
     def substitute(self, argument: BlockArgument, value: Value) -> None:
-        """Let a value stand for the argument of a block that goes."""
+        """Map the argument of a block that will be erased to a value."""
         self._values[argument] = value
 
     def localize(self, op: Operation) -> Operation:
-        """Replace an operation by the same one with local types; gives it."""
+        """Replace an operation by the same one with local types, and return that."""
         new = Operation(
             op.name,
             self.operands(op),
@@ -230,7 +229,7 @@ class Localization:
         return new
 
     def move_regions(self, op: Operation, new: Operation) -> None:
-        """Give a new operation the regions of an old one."""
+        """Move the regions of an old operation to a new one."""
         for region in op.regions:
             moved = new.add_region()
             moved.take_body(region)
@@ -238,14 +237,14 @@ class Localization:
                 self.retype(block.arguments)
 
     def retype(self, arguments: Iterable[BlockArgument]) -> None:
-        """Give arguments of blocks their local types."""
+        """Change arguments of blocks to their local types."""
         for argument in arguments:
             local = self.local_type(argument)
             self._global.setdefault(argument, argument.type)
             argument.type = local
 
     def finish(self) -> None:
-        """Erase what was replaced."""
+        """Erase the replaced operations."""
         for op in self._done:
             op.drop_operands()
         for op in self._done:
@@ -260,11 +259,11 @@ class Localization:
     # Devices
 
     def shard_indices(self, place: Operation, mesh: Mesh, axes: Axes) -> list[int]:
-        """The number of the shard that each device has of a dimension.
+        """Return the index of each device's shard of a dimension.
 
-        The digits of a sub-axis count from the major end of the axis:
-        ``"x":(1)2`` of an axis of size 4 is the bit of weight 2. Until July 2026
-        Shardy took them from the minor end; told so, we do as it did.
+        The digits of a sub-axis count from the major end of the axis: ``"x":(1)2`` of an
+        axis of size 4 is the bit of weight 2. Until July 2026 Shardy took them from the
+        minor end; without ``fix_sub_axis_offsets`` so does this function.
         """
         if mesh.total_size > _MOST_DEVICES:
             raise CannotLocalize(
@@ -287,12 +286,12 @@ class Localization:
         return theirs
 
     def channel(self) -> ChannelHandle:
-        """A channel that nothing else uses."""
+        """Return an unused channel."""
         self._channel += 1
         return ChannelHandle(self._channel, _DEVICE_TO_DEVICE)
 
     def groups(self, axes: Axes, mesh: Mesh, name: str | Mesh) -> tuple[Attribute, int]:
-        """Replica groups of devices that differ along the axes, and their size."""
+        """Return the replica groups of devices that differ along the axes, and their size."""
         size = total_size(axes, mesh)
         if self.options.enable_rgv3:
             symbol = SymbolRefAttr(name) if isinstance(name, str) else name

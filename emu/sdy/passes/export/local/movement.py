@@ -1,4 +1,4 @@
-"""Operations that make, cut and join arrays, and windows over them."""
+"""Conversion of operations that create, slice, pad and join arrays, and of windows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.axes import total_size
-from emu.sdy.passes.export.local.builder import Builder, integer_attribute, tensor
+from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along, gathered_along
 from emu.sdy.passes.export.local.localization import (
     CannotLocalize,
@@ -56,7 +56,7 @@ def _mismatch(dim: int, source: Sequence[AxisRef], target: Sequence[AxisRef], wh
 
 
 def localize_concatenate(state: Localization, op: Operation) -> None:
-    """Join shards, along a dimension that is not cut."""
+    """Convert a concatenation along a dimension that is not sharded."""
     target = state.sharding(op.result)
     along = integer(op, "dimension")
     if axes_of(target, along):
@@ -81,7 +81,7 @@ def localize_concatenate(state: Localization, op: Operation) -> None:
 
 
 def localize_slice(state: Localization, op: Operation) -> None:
-    """Cut shards, along dimensions that are not cut between devices."""
+    """Convert a slice along dimensions that are not sharded."""
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
     if is_replicated(source) and is_replicated(target):
         state.localize(op)
@@ -105,14 +105,14 @@ def localize_slice(state: Localization, op: Operation) -> None:
         "limit_indices": array_of_ints(local_limits),
         "strides": op.properties["strides"],
     }
-    new = Builder(op).op("slice", [value], [state.local_type(op.result)], properties)
+    new = Builder.before(op).op("slice", [value], [state.local_type(op.result)], properties)
     state.replace(op, new.results)
 
 
 def localize_dynamic_slice(state: Localization, op: Operation) -> None:
-    """Cut shards, where dimensions that are cut between devices stay whole.
+    """Convert a dynamic slice that keeps sharded dimensions whole.
 
-    Shardy leaves the sizes of whole tensors there, which its own verifier refuses.
+    Shardy leaves the global sizes there, which its own verifier rejects.
     """
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
     if is_replicated(source) and is_replicated(target):
@@ -133,56 +133,57 @@ def localize_dynamic_slice(state: Localization, op: Operation) -> None:
             )
         sizes[dim] = local_size if axes else sizes[dim]
     properties = {**op.properties, "slice_sizes": array_of_ints(sizes)}
-    new = Builder(op).op(
+    new = Builder.before(op).op(
         "dynamic_slice", state.operands(op), [state.local_type(op.result)], properties
     )
     state.replace(op, new.results)
 
 
 def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
-    """Update shards; a dimension that is cut and of which a part is updated is gathered."""
+    """Convert an update of shards; a sharded dimension that is updated in part is gathered."""
     sharding = state.sharding(op.result)
     old, update = (state.global_type(value).static_shape for value in op.operands[:2])
-    cut = [
+    sharded_dims = [
         dim
         for dim, (size, part) in enumerate(zip(old, update, strict=True))
         if axes_of(sharding, dim) and size != part
     ]
-    if sharding is None or not cut:
+    if sharding is None or not sharded_dims:
         state.localize(op)
         return
     if not state.options.fix_wrong_results:
         state.warn(op, "each device updates its shard at the place that is meant for the whole")
         state.localize(op)
         return
+    # The update's start indices are global and only known at run time, so it is applied to
+    # the gathered dimension, of which each device keeps its shard.
     value, *others = state.operands(op)
-    for dim in cut:
+    for dim in sharded_dims:
         value = gathered_along(state, op, value, sharding, axes_of(sharding, dim), dim)
-    updated = Builder(op).op("dynamic_update_slice", [value, *others], [value.type]).result
-    axes = [axes_of(sharding, dim) if dim in cut else () for dim in range(len(old))]
+    updated = Builder.before(op).op("dynamic_update_slice", [value, *others], [value.type]).result
+    axes = [axes_of(sharding, dim) if dim in sharded_dims else () for dim in range(len(old))]
     type_ = state.local_tensor(op.result)
     mesh = state.mesh(sharding)
     state.replace(op, [dynamic_slice_along(state, op, updated, mesh, axes, type_)])
 
 
-# Counting
+# Iota
 
 
 def localize_iota(state: Localization, op: Operation) -> None:
-    """Count within the shard, and add where the shard begins."""
+    """Convert to an iota of the shard plus the shard's offset."""
     sharding = state.sharding(op.result)
     if sharding is None or sharding.is_fully_replicated:
         return
     mesh = state.mesh(sharding)
     type_ = state.local_tensor(op.result)
     dim = integer(op, "iota_dimension")
-    build = Builder(op)
-    counted: Value = build.op(
-        "iota", (), [type_], {"iota_dimension": integer_attribute(dim)}
-    ).result
+    build = Builder.before(op)
+    counted = build.iota(dim, type_)
     axes = axes_of(sharding, dim)
     if axes:
         size = type_.static_shape[dim]
+        # Offsets are i64 from a table; the iota may have any element type.
         offset = build.by_device([i * size for i in state.shard_indices(op, mesh, axes)])
         offset = build.convert(offset, type_.element)
         counted = build.elementwise("add", counted, build.broadcast(offset, type_.shape))
@@ -194,13 +195,13 @@ def localize_iota(state: Localization, op: Operation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """A dimension of a padding.
+    """One dimension of a padding.
 
     Attributes:
-        offsets: Where a device's input begins in its output, for each device.
+        offsets: For each device, the position of its input in its output.
         interior: Padding between elements.
-        spread: The size of a device's input with that padding.
-        size: The size of a device's output.
+        spread: Size of a device's input with that padding.
+        size: Size of a device's output.
     """
 
     offsets: list[int]
@@ -210,20 +211,20 @@ class _Dim:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the input begins at the same place everywhere."""
+        """Whether the input begins at the same position on all devices."""
         return all(offset == self.offsets[0] for offset in self.offsets)
 
     def low(self) -> int:
-        """Padding in front with which no device's output begins too early."""
+        """Return the padding in front that is enough for every device."""
         return max(0, *self.offsets)
 
     def high(self) -> int:
-        """Padding behind with which no device's output ends too late."""
+        """Return the padding at the end that is enough for every device."""
         return max(0, self.size - min(self.offsets) - self.spread)
 
 
 def localize_pad(state: Localization, op: Operation) -> None:
-    """Pad shards, by different amounts on different devices if need be."""
+    """Convert a padding, by different amounts on different devices if necessary."""
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
     if source is None or source.is_fully_replicated:
         if not is_replicated(target):
@@ -238,7 +239,7 @@ def localize_pad(state: Localization, op: Operation) -> None:
     value, filler = state.operands(op)
     type_ = state.local_tensor(op.result)
     dims = _padded_dims(state, op, (source, target), mesh, (tensor(value), type_))
-    build = Builder(op)
+    build = Builder.before(op)
     interior = [dim.interior for dim in dims]
     if all(dim.is_uniform for dim in dims):
         low = [dim.offsets[0] for dim in dims]
@@ -249,7 +250,7 @@ def localize_pad(state: Localization, op: Operation) -> None:
         high = [dim.high() for dim in dims]
         shape = [dim.low() + dim.spread + dim.high() for dim in dims]
         padded = build.pad(value, filler, low, high, interior, shape)
-        padded = _cut_by_device(build, padded, dims)
+        padded = _part_of_device(build, padded, dims)
     state.replace(op, [padded])
 
 
@@ -269,6 +270,8 @@ def _padded_dims(
         if axes != others:
             raise CannotLocalize(_mismatch(dim, axes, others, "reshard collective"), illegal=False)
         interior = interiors[dim]
+        # In the global result, the input of shard i begins at i * own * (interior + 1) + low,
+        # and the output of shard i at i * size.
         offsets = [
             index * own * (interior + 1) + lows[dim] - index * size
             for index in state.shard_indices(op, mesh, axes)
@@ -277,8 +280,8 @@ def _padded_dims(
     return dims
 
 
-def _cut_by_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
-    """Of what is padded enough for all devices, the part of this one."""
+def _part_of_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
+    """Return the device's part of a value that is padded enough for all devices."""
     number = build.partition_id()
     starts = []
     for dim in dims:
@@ -294,7 +297,7 @@ def _cut_by_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value
 
 
 def localize_windowed(state: Localization, op: Operation) -> None:
-    """Windows may not reach over dimensions that are cut."""
+    """Convert an operation with windows, which must be trivial along sharded dimensions."""
     value = op.operands[0]
     sharding = state.sharding(value)
     if not is_replicated(sharding):

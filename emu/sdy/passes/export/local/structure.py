@@ -1,4 +1,4 @@
-"""Functions, calls, computations and constants."""
+"""Conversion of functions, calls, computations and constants."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.shardings import func_arg_sharding, func_result_sharding, function_type
-from emu.sdy.passes.export.building import Place
-from emu.sdy.passes.export.local.builder import Builder
+from emu.sdy.passes.builder import Builder
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along
 from emu.sdy.passes.export.local.localization import Localization, is_replicated
+from emu.sdy.passes.insertion_point import Place
 
 __all__ = [
     "localize_call",
@@ -25,13 +25,14 @@ __all__ = [
 
 
 def localize_function(state: Localization, op: Operation) -> None:
-    """Change a function's type in place."""
+    """Convert a function's type in place."""
     type_ = function_type(op)
     if op.regions[0].blocks:
         arguments = op.body().arguments
         state.retype(arguments)
         inputs = tuple(argument.type for argument in arguments)
     else:
+        # A declaration has no block arguments to convert, only the attributes of its type.
         inputs = tuple(
             state.local(input_, func_arg_sharding(op, index))
             for index, input_ in enumerate(type_.inputs)
@@ -44,17 +45,16 @@ def localize_function(state: Localization, op: Operation) -> None:
 
 
 def localize_return(state: Localization, op: Operation) -> None:
-    """A return keeps nothing but what it returns."""
+    """Convert a return, which keeps no attributes."""
     new = Operation("func.return", state.operands(op), location=op.location)
     Place.before(op).insert(new)
     state.replace(op, ())
 
 
 def localize_call(state: Localization, op: Operation) -> None:
-    """A call keeps nothing but its callee.
+    """Convert a call, which keeps no attribute but its callee.
 
-    Shardy leaves its results global, and then finds it wrong unless they are
-    not cut.
+    Shardy leaves its results global, and then rejects it unless they are replicated.
     """
     new = Operation(
         "func.call",
@@ -68,7 +68,7 @@ def localize_call(state: Localization, op: Operation) -> None:
 
 
 def localize_named_computation(state: Localization, op: Operation) -> None:
-    """The same computation of local tensors."""
+    """Convert to the same computation of local tensors."""
     new = Operation(
         op.name,
         state.operands(op),
@@ -82,11 +82,12 @@ def localize_named_computation(state: Localization, op: Operation) -> None:
 
 
 def localize_manual_computation(state: Localization, op: Operation) -> None:
-    """What a manual computation does is what each device does: no region is left."""
+    """Convert by inlining the body, which is already local along the manual axes."""
     block = op.body()
     values = state.operands(op)
     state.retype(block.arguments)
     terminator = block.terminator
+    # The operations are moved, not converted: the walk of the pass visits them afterwards.
     for inner in block.operations:
         if inner is not terminator:
             inner.move_before(op)
@@ -97,11 +98,11 @@ def localize_manual_computation(state: Localization, op: Operation) -> None:
 
 
 def localize_constant(state: Localization, op: Operation) -> None:
-    """A smaller splat, or the device's shard of the whole constant."""
+    """Convert to a smaller splat, or to the device's shard of the global constant."""
     value = op.properties["value"]
     type_ = state.local_type(op.result)
     sharding = state.sharding(op.result)
-    build = Builder(op)
+    build = Builder.before(op)
     if type_ == op.result.type:
         new = build.constant(value, type_)
     elif isinstance(value, DenseElementsAttr) and value.splat:
@@ -115,13 +116,13 @@ def _shard(
     state: Localization, op: Operation, value: Attribute, sharding: TensorSharding | None
 ) -> Value:
     mesh = state.mesh(sharding, of=" for constant")
-    whole = Builder(op).constant(value, op.result.type)
+    whole = Builder.before(op).constant(value, op.result.type)
     axes = [dim.axes for dim in sharding.dims] if sharding is not None else []
     return dynamic_slice_along(state, op, whole, mesh, axes, state.local_tensor(op.result))
 
 
 def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
-    """The same as of ``sdy.constant`` where it is cut, which Shardy does not expect."""
+    """Convert like ``sdy.constant`` if it is sharded, which Shardy does not expect."""
     if is_replicated(state.sharding(op.result)):
         state.localize(op)
     else:
@@ -129,7 +130,7 @@ def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
 
 
 def localize_random_bits(state: Localization, op: Operation) -> None:
-    """Each device makes all bits and keeps its shard: the state is the same on all."""
+    """Convert: each device computes all bits and keeps its shard, as all have the same state."""
     sharding = state.sharding(op.results[-1])
     if is_replicated(sharding):
         state.localize(op)
@@ -137,12 +138,15 @@ def localize_random_bits(state: Localization, op: Operation) -> None:
     if not state.options.fix_wrong_results:
         state.warn(
             op,
-            "each device makes the same random bits for its shard: the program gives other results than the one with global shapes",
+            "each device makes the same random bits for its shard: the program gives other "
+            "results than the one with global shapes",
         )
         state.localize(op)
         return
+    # The state is replicated, so all devices draw the same bits of the global shape, and
+    # the slices of them are what the program with global shapes draws.
     types = [*(state.local_type(result) for result in op.results[:-1]), op.results[-1].type]
-    build = Builder(op)
+    build = Builder.before(op)
     new = build.op("rng_bit_generator", state.operands(op), types, op.properties)
     axes = [dim.axes for dim in sharding.dims] if sharding is not None else []
     mesh = state.mesh(sharding)

@@ -1,9 +1,9 @@
-"""How partial results become the whole one.
+"""Combination of partial results.
 
-Shardy put an all-reduce, which adds, behind every reduction of a dimension that
-is cut. For a maximum that is wrong: the devices' maxima must be combined by a
-maximum. It is also wrong for a sum that starts from another number than zero,
-since each device starts from it.
+Shardy inserts an all-reduce, which adds, after every reduction of a sharded
+dimension. For a maximum that is wrong: the devices' maxima must be combined by a
+maximum. It is also wrong for a sum with an initial value other than zero, since
+each device starts from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from emu.mlir.floats import value_of
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import FloatType, IntegerType, TensorType
 
-__all__ = ["combined_by", "is_zero", "why_not_added"]
+__all__ = ["combining_operation", "is_zero", "reason_not_to_add"]
 
 _REDUCING = frozenset({"stablehlo.reduce", "stablehlo.scatter"})
 _COMBINERS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
@@ -21,7 +21,7 @@ _BOOLEAN = IntegerType(1)
 
 
 def is_zero(constant: DenseElementsAttr) -> bool:
-    """Whether all elements are the number zero; not known of complex ones."""
+    """Return whether all elements are zero; False for complex ones, which are not decoded."""
     if not constant.splat or not isinstance(constant.type, TensorType):
         return False
     element = constant.type.element
@@ -31,8 +31,8 @@ def is_zero(constant: DenseElementsAttr) -> bool:
     return isinstance(element, IntegerType) and bits == 0
 
 
-def why_not_added(value: Value) -> str | None:
-    """Why partial results are wrong when added up; None if nothing is known.
+def reason_not_to_add(value: Value) -> str | None:
+    """Return why adding partial results is wrong; None if no reason is known.
 
     Args:
         value: The partial result, with its local type.
@@ -52,15 +52,15 @@ def why_not_added(value: Value) -> str | None:
     return None
 
 
-def combined_by(value: Value) -> str | None:
-    """The operation of StableHLO by which partial results are combined.
+def combining_operation(value: Value) -> str | None:
+    """Return the StableHLO operation that combines partial results.
 
     Args:
         value: The partial result.
 
     Returns:
-        Its name without the dialect; None if there is more to it than one
-        operation, or if it is not known.
+        Its name without the dialect; None if it takes more than one operation, or
+        is unknown.
     """
     if not isinstance(value, OpResult) or value.owner.name not in _REDUCING:
         return None
@@ -75,7 +75,7 @@ def combined_by(value: Value) -> str | None:
 
 
 def _start(op: Operation, index: int) -> str | None:
-    """The constant other than zero that a reduction starts from, if it is one."""
+    """Return the text of a reduction's constant initial value other than zero, or None."""
     start = op.operands[len(op.results) + index].defining_op
     constant = start.properties.get("value") if start is not None else None
     if not isinstance(constant, DenseElementsAttr) or is_zero(constant):

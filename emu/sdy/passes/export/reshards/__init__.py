@@ -1,1 +1,4 @@
-"""Reshards that make every operation's operands and results agree."""
+"""Insertion of reshards, so that every operation's operands and results agree.
+
+Internal: names may change in any release.
+"""

@@ -1,19 +1,19 @@
-"""One list of axes for each factor, so that all tensors of an operation agree.
+"""Choice of one list of axes per factor, on which all tensors of an operation agree.
 
 After propagation the tensors of an operation may still be sharded in ways that
-cannot be worked on without communication: a factor is cut along other axes in
-one tensor than in another, or one axis cuts two factors. Here it is decided
-along which axes the operation works; who differs will be resharded.
+require communication: a factor has different axes in different tensors, or one axis
+shards two factors. This module chooses the axes of the operation; tensors that
+differ are resharded.
 
-If nothing is in conflict, that is how the tensors are. If only two tensors have
-dimensions, one of them stays as it is and the other follows. Otherwise axes are
-given out greedily: each pair of a factor and a list of axes, or a prefix of
-one, that some tensor has is a candidate, and the one that keeps the largest
-tensors as they are is taken first. What overlaps with it is cut, and what
-extends it stays a candidate.
+Without conflicts, the tensors stay as they are. If only two tensors have
+dimensions, one of them stays and the other follows. Otherwise axes are assigned
+greedily: each pair of a factor and a list of axes (or a prefix of one) that some
+tensor has is a candidate, and the one that keeps the largest tensors unchanged is
+taken first. Candidates that overlap with it are truncated, and those that extend it
+remain candidates.
 
-A factor can be cut only if those before it in each dimension are cut up
-completely; until then its candidates wait.
+A factor can be sharded only if those before it in each dimension are fully sharded;
+until then its candidates wait.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = ["common_axes", "compatible_axes", "compatible_axes_of_factor"]
 def common_axes(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh
 ) -> list[Axes]:
-    """The axes, by factor, along which an operation works.
+    """Return the axes of each factor of an operation.
 
     Args:
-        projection: How its tensors are sharded; no overflow axes.
+        projection: The shardings of its tensors, without overflow axes.
         rule: Its sharding rule.
-        sizes: The number of elements of each operand, then of each result.
+        sizes: Number of elements of each operand, then of each result.
         mesh: The mesh.
     """
     agreed = compatible_axes(projection, rule)
@@ -61,11 +61,11 @@ def common_axes(
     return axes
 
 
-# Nothing to decide
+# No conflicts
 
 
 def compatible_axes_of_factor(projection: Projection, factor: int) -> Axes | None:
-    """The axes of a factor if all tensors that have it agree, else None."""
+    """Return the axes of a factor if all tensors that have it agree, else None."""
     seen: Axes | None = None
     for tensor in projection.tensors:
         sharding = tensor.factors.get(factor)
@@ -79,7 +79,7 @@ def compatible_axes_of_factor(projection: Projection, factor: int) -> Axes | Non
 
 
 def compatible_axes(projection: Projection, rule: OpShardingRule) -> list[Axes] | None:
-    """The axes of all factors if they agree and none overlap, else None."""
+    """Return the axes of all factors if tensors agree and no axes overlap, else None."""
     found: list[Axes] = []
     seen: list[AxisRef] = []
     for factor in range(len(rule.factor_sizes)):
@@ -100,10 +100,10 @@ def compatible_axes(projection: Projection, rule: OpShardingRule) -> list[Axes] 
 def _axes_of_preferred(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh
 ) -> list[Axes]:
-    """The axes of the preferred one of two tensors.
+    """Return the axes of the preferred one of two tensors.
 
-    Preferred is the one whose permutation factors are not cut, then the larger
-    one, then the one that is cut more; the first if they are equal.
+    That is the one whose permutation factors are not sharded, then the larger one,
+    then the one with more shards; the first if they are equal.
     """
     tensors = projection.tensors
 
@@ -144,10 +144,10 @@ class _Candidate:
 
     Attributes:
         factor: The factor.
-        axes: The axes, cut as others were given out.
-        precedence: By the kind of factor.
-        source_size: Elements of all tensors that have them, or more of them.
-        sharded_size: Into how many more pieces they cut the factor.
+        axes: The axes, truncated when overlapping ones were assigned.
+        precedence: Precedence of the factor's kind.
+        source_size: Number of elements of all tensors with these axes as a prefix.
+        sharded_size: Number of additional shards of the factor along them.
     """
 
     factor: int
@@ -158,7 +158,7 @@ class _Candidate:
 
     @property
     def order(self) -> tuple[int, int, int, int, object]:
-        """The best candidate has the greatest."""
+        """Sort key; the best candidate has the greatest."""
         return (
             self.source_size,
             self.precedence,
@@ -171,15 +171,15 @@ class _Candidate:
 def _candidates(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh
 ) -> list[_Candidate]:
-    # By factor, how many elements there are in tensors with these very axes.
-    held: dict[int, dict[Axes, int]] = {}
+    # For each factor, the number of elements in tensors with exactly these axes.
+    stored: dict[int, dict[Axes, int]] = {}
     for tensor, size in zip(projection.tensors, sizes, strict=True):
         for factor, sharding in tensor.factors.items():
             if sharding.axes:
-                by_axes = held.setdefault(factor, {})
+                by_axes = stored.setdefault(factor, {})
                 by_axes[sharding.axes] = by_axes.get(sharding.axes, 0) + size
     found = []
-    for factor, by_axes in held.items():
+    for factor, by_axes in stored.items():
         precedence = _PRECEDENCE[rule.factor_type(factor)]
         prefixes = {full[:count] for full in by_axes for count in range(1, len(full) + 1)}
         for axes in prefixes:
@@ -193,7 +193,7 @@ def _candidates(
 
 
 def _dependencies(rule: OpShardingRule) -> dict[int, set[int]]:
-    """By factor, those right before it in a dimension that are not cut up yet."""
+    """Return, for each factor, those right before it in a dimension that are not fully sharded."""
     waits_for: dict[int, set[int]] = {}
     for tensor in rule.tensors:
         for dim in tensor.dims:
@@ -226,9 +226,9 @@ def _greedy_axes(
 def _survives(
     candidate: _Candidate, factor: int, chosen: Axes, given: list[Axes], mesh: Mesh
 ) -> bool:
-    """Whether a candidate still adds something after ``chosen`` went to ``factor``.
+    """Update a candidate after ``chosen`` went to ``factor``; return whether it still adds axes.
 
-    Cuts its axes where they overlap, and measures anew what they add.
+    Its axes are truncated where they overlap, and its sharded size is updated.
     """
     prefix: Axes = ()
     if candidate.factor == factor:
@@ -242,7 +242,7 @@ def _survives(
             if axes == prefix:
                 return False
             candidate.axes = axes
-        # Left as it is, it counts in full, also what its factor has already.
+        # An unchanged candidate counts in full, including axes its factor already has.
     candidate.sharded_size = expanded_size(candidate.axes, prefix, mesh)
     return True
 
@@ -251,10 +251,10 @@ def _survives(
 
 
 def _move_to_batching_factors(axes: list[Axes], rule: OpShardingRule, mesh: Mesh) -> None:
-    """Take axes off factors that need replication.
+    """Remove the axes of factors that need replication.
 
-    Those of a factor that every tensor has cut batching factors instead, as far
-    as they divide them.
+    Those of a factor in all tensors shard batching factors instead, as far as they
+    divide them.
     """
     for factor in rule.need_replication:
         freed, axes[factor] = axes[factor], ()

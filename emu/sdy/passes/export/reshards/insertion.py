@@ -1,4 +1,4 @@
-"""``sdy-insert-explicit-reshards``."""
+"""``sdy-insert-explicit-reshards``: inserts reshards where shardings disagree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ from emu.sdy.dialect.shardings import (
     static_shape,
 )
 from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
 from emu.sdy.passes.export.reshards.common_axes import (
     common_axes,
     compatible_axes,
@@ -47,6 +46,7 @@ from emu.sdy.passes.export.reshards.common_axes import (
 )
 from emu.sdy.passes.export.reshards.special import axes_of_reshape, reshard_dot_result
 from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
+from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Axes, Projection, project
 from emu.sdy.rules import get_or_create
 
@@ -60,16 +60,15 @@ _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 class InsertExplicitReshards(FunctionPass):
     """Insert reshards so that each operation's tensors are sharded compatibly.
 
-    Compatible means that the operation works on shards; it may still have to
-    add up partial sums (for which all-reduces are inserted too) or exchange
-    borders.
+    Compatible means that the operation works on shards; it may still have to reduce
+    partial sums (for which all-reduces are inserted too) or exchange borders.
 
     Attributes:
-        enable_full_version: Do so for all operations. Otherwise it is done for
-            calls, for ragged dots, and for concatenations whose operands and
-            result differ; results of dots are resharded where that is better
-            than to reshard an operand; and partial sums are added up where
-            shardings mention them.
+        enable_full_version: Whether to do so for all operations. Otherwise it is done
+            for calls, for ragged dots, and for concatenations whose operands and
+            result differ; results of dots are resharded where that is better than
+            resharding an operand; and partial sums are reduced where shardings
+            mention them.
     """
 
     name: ClassVar[str] = "sdy-insert-explicit-reshards"
@@ -77,7 +76,7 @@ class InsertExplicitReshards(FunctionPass):
     enable_full_version: bool = False
 
     def run(self, op: Operation, session: Session) -> None:
-        """Visit inner operations before outer ones, and what is returned last."""
+        """Visit inner operations before outer ones, and returned values last."""
         module = op.parent_op
         if module is None:
             raise ValueError(f"{op.name} is in no module")
@@ -99,7 +98,7 @@ class _Inserter:
     # Kinds of operations
 
     def visit(self, op: Operation) -> None:
-        """Insert what one operation needs."""
+        """Insert the reshards for one operation."""
         if definition(op.name).terminator:
             return
         if is_data_flow_op(op):
@@ -107,12 +106,12 @@ class _Inserter:
         elif op.name == "func.call":
             self._visit_call(op)
         elif op.name != "sdy.reshard" or not self._reducer.convert_reshard(op):
-            full = self._full or _is_always_full(op)  # by the shardings before partial sums end
+            full = self._full or _is_always_full(op)  # depends on shardings before the reduction
             self._reducer.add_up_operands(op)
             self._visit_with_rule(op, full=full)
 
     def visit_returned(self, func: Operation) -> None:
-        """Make what a function returns what its results say."""
+        """Reshard returned values to the shardings of the function's results."""
         terminator = body_terminator(func)
         place = Place.before(terminator)
         for index, value in enumerate(terminator.operands):
@@ -135,7 +134,7 @@ class _Inserter:
                 self._bring_to(use, value, target, place, full=self._full)
 
     def _visit_call(self, op: Operation) -> None:
-        # In full also without the option: several calls share one function.
+        # Also without the full version, because several calls share one function.
         func = find_function(self._table, callee_name(op))
         wanted = func_arg_shardings(func, self._table)
         if wanted is None:
@@ -155,14 +154,14 @@ class _Inserter:
         *,
         full: bool,
     ) -> None:
-        """Make an operand what the other end of an edge is."""
+        """Reshard an operand to the sharding of the other end of an edge."""
         value = self._reducer.add_up(use, value, target, place)
         value = self._reducer.make_unreduced(use, value, target, place)
         source = get_sharding(value)
         if full and not _equivalent(source, target):
             if target is None and source is not None:
                 target = TensorSharding.fully_closed(source.rank, source.mesh)
-            assert target is not None  # two that are missing are equivalent
+            assert target is not None  # two missing shardings are equivalent
             user, index = use
             added = make_reshard(value, target, location_of(value))
             user.set_operand(index, place.insert(added).result)
@@ -196,7 +195,7 @@ class _Inserter:
     def _unreduced_reduction(
         self, op: Operation, rule: OpShardingRule, projection: Projection
     ) -> list[AxisRef]:
-        """The axes of reduction factors, if a result says that it is unreduced."""
+        """Return the axes of reduction factors if a result is unreduced, else none."""
         axes: list[AxisRef] = []
         if _is_unreduced(op):
             for factor in rule.reduction:
@@ -216,9 +215,9 @@ class _Inserter:
         ins: Sequence[TensorSharding | None],
         outs: Sequence[TensorSharding | None],
     ) -> tuple[str, Mesh] | None:
-        """The mesh that cuts most of the tensors; None if there is none in common.
+        """Return the mesh of most of the tensors; None if they have no common mesh.
 
-        Meshes that differ in the order of devices only are in common.
+        Meshes that differ only in the order of devices count as common.
         """
         shardings = [sharding for sharding in (*ins, *outs) if sharding is not None]
         default = common_mesh_or_name(shardings, self._table, ignore_device_ids=True)
@@ -260,8 +259,8 @@ def _is_always_full(op: Operation) -> bool:
         return True
     if op.name != "stablehlo.concatenate":
         return False
-    # If all are alike, but cut along the dimension in which they are
-    # concatenated, reshards would be needed too; they are left to the compiler.
+    # If all are alike, but sharded along the concatenated dimension, reshards
+    # would be needed too; they are left to the compiler.
     result = get_sharding(op.results[0])
     return any(get_sharding(value) != result for value in op.operands)
 
@@ -280,7 +279,7 @@ class Rewrite:
     def reshard(
         self, ins: Sequence[TensorSharding | None], outs: Sequence[TensorSharding | None]
     ) -> list[Axes]:
-        """Make operands and results agree; gives the axes by factor."""
+        """Make operands and results agree, and return the axes of each factor."""
         projection = self.projection
         overflow = [tensor.has_overflow for tensor in projection.tensors]
         if any(overflow) and self.op.name == "stablehlo.reshape":
@@ -312,7 +311,7 @@ class Rewrite:
         outs: Sequence[TensorSharding | None],
         changed: Sequence[bool],
     ) -> None:
-        """Reshard the tensors that changed or that order devices otherwise."""
+        """Reshard the tensors that changed or whose mesh orders devices differently."""
         op, sizes = self.op, self.rule.factor_sizes
         place = Place.before(op)
         for index, sharding in enumerate(ins):
@@ -329,7 +328,7 @@ class Rewrite:
                 old = get_or_create_sharding(result, self.mesh_name, closed_if_missing=True)
                 added = _reshard(result, old)
                 place.insert(added)
-                replace_other_uses(result, added)
+                replace_other_uses(result, added.result)
                 set_sharding(result, new)
 
     def _orders_devices_otherwise(self, sharding: TensorSharding | None) -> bool:
@@ -343,6 +342,6 @@ def _reshard(value: Value, sharding: TensorSharding) -> Operation:
 
 
 def _elements(value: Value) -> int:
-    """The number of elements; 0 where it is not known."""
+    """Return the number of elements; 0 if it is unknown."""
     shape = static_shape(value.type)
     return 0 if shape is None else math.prod(shape)

@@ -1,4 +1,4 @@
-"""Operations whose reshards are chosen in a way of their own: dot, and reshape."""
+"""Reshards of dot and reshape, which are chosen differently from other operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import lists_overlap
 from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.shardings import set_sharding, static_shape
-from emu.sdy.passes.export.building import Place, replace_other_uses
+from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import (
     Axes,
     Projection,
@@ -40,13 +40,13 @@ def reshard_dot_result(
     mesh_name: str,
     mesh: Mesh,
 ) -> None:
-    """Let a dot give what its operands ask for, and reshard that.
+    """Compute a dot with the sharding of its operands, and reshard the result.
 
-    This is done where the operands agree, one dimension of the result differs
-    from its operand's, that operand is not smaller than the result, and the
-    result is cut there along the contracted axes. Then what would be a reshard
-    of an operand, or a reduce-scatter that leaves less of the matmul sharded, is
-    an all-reduce and a reshard of the result.
+    This is done if the operands agree, one dimension of the result differs from its
+    operand's, that operand is not smaller than the result, and the result is sharded
+    there along the contracted axes. Then an all-reduce and a reshard of the result
+    replace a reshard of an operand, or a reduce-scatter that leaves less of the
+    matmul sharded.
     """
     conflict = _dot_conflict(op, projection, rule)
     if conflict is None:
@@ -58,13 +58,13 @@ def reshard_dot_result(
     set_sharding(value, result.sharding(rule.results[0], rule.factor_sizes, mesh_name, mesh))
     added = make_reshard(value, wanted, op.location)
     Place.after(op).insert(added)
-    replace_other_uses(value, added)
+    replace_other_uses(value, added.result)
 
 
 def _dot_conflict(
     op: Operation, projection: Projection, rule: OpShardingRule
 ) -> tuple[int, Axes] | None:
-    """The factor in which the result alone differs, and the operands' axes for it."""
+    """Return the factor in which the result alone differs, and the operands' axes for it."""
     lhs, rhs = projection.operands[:2]
     result = projection.results[0]
     lhs_size, rhs_size = _elements(op.operands[0]), _elements(op.operands[1])
@@ -94,8 +94,8 @@ def _dot_conflict(
             conflict = (factor, axes)
     if conflict is None:
         return None
-    held = result.factors[conflict[0]].axes
-    return conflict if held and held == tuple(reduction) else None
+    stored = result.factors[conflict[0]].axes
+    return conflict if stored and stored == tuple(reduction) else None
 
 
 def _elements(value: Value) -> int:
@@ -107,12 +107,12 @@ def _elements(value: Value) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeAxes:
-    """What a reshape with overflow axes works along.
+    """Axes of a reshape with overflow axes.
 
     Attributes:
-        common: The axes by factor.
-        operand: The sharding that the operand should have.
-        result: The sharding that the result should have.
+        common: Axes of each factor.
+        operand: Sharding that the operand should have.
+        result: Sharding that the result should have.
     """
 
     common: list[Axes]
@@ -123,10 +123,10 @@ class ReshapeAxes:
 def axes_of_reshape(
     projection: Projection, rule: OpShardingRule, mesh_name: str, mesh: Mesh
 ) -> ReshapeAxes:
-    """Choose axes for a reshape of which a tensor has overflow axes.
+    """Choose the axes of a reshape with overflow axes.
 
-    All axes of the tensor that is cut more are handed out anew on both sides;
-    what both sides then have in common stays.
+    All axes of the tensor with more shards are distributed anew on both sides; the
+    axes that both sides then have in common stay.
     """
     operand, result = projection.operands[0], projection.results[0]
     more = operand if operand.sharded_size(mesh) >= result.sharded_size(mesh) else result
@@ -145,7 +145,7 @@ def axes_of_reshape(
             result.sharding(rule.results[0], sizes, mesh_name, mesh),
         )
 
-    # There and back again, since not every list of factors makes a sharding.
+    # Convert to a sharding and back, since not every list of factors makes a sharding.
     before, after = shardings()
     common = project(rule, [before], [after], mesh).common_prefix_axes(len(sizes))
     for factor, chosen in enumerate(common):
@@ -160,8 +160,8 @@ def _hand_out(
     axes: Axes,
     mesh: Mesh,
 ) -> None:
-    """Hand out axes to all factors of a tensor, forgetting those that they have."""
-    # Behind a factor with overflow axes there may be some that it does not know.
+    """Distribute axes over all factors of a tensor, replacing their current ones."""
+    # After a factor with overflow axes there may be factors that the tensor lacks.
     factors = [f for dim in mapping.dims for f in dim.factors if f in tensor.factors]
     empty = [replace(tensor.factors[f], axes=(), overflow_axes=()) for f in factors]
     if not factors:

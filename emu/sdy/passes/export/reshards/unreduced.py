@@ -1,9 +1,9 @@
-"""Partial sums: adding them up where they are needed, and making them.
+"""Reduction and creation of partial sums.
 
-A tensor that is unreduced along an axis is the sum of what the devices along
-it hold. Where a user does not take it so, an all-reduce adds it up. Where a
-user wants a tensor unreduced that is replicated or sharded along the axis, one
-of ``sdy.replicated_to_unreduced`` and ``sdy.sharded_to_unreduced`` makes it so.
+A tensor that is unreduced along an axis is the sum of the devices' tensors along
+it. Where a user needs the sum, an all-reduce is inserted. Where a user needs an
+unreduced tensor that is replicated or sharded along the axis,
+``sdy.replicated_to_unreduced`` or ``sdy.sharded_to_unreduced`` converts it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
 from emu.sdy.passes.base import Session
-from emu.sdy.passes.export.building import Place, location_of, replace_other_uses
+from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix
 
 __all__ = ["Reducer", "reduce_results"]
@@ -32,7 +32,7 @@ __all__ = ["Reducer", "reduce_results"]
 def reduce_results(
     op: Operation, reduction_axes: Sequence[AxisRef], mesh_name: str, mesh: Mesh
 ) -> None:
-    """Add up what an operation gives over the axes of its reduction factors.
+    """All-reduce the results of an operation along the axes of its reduction factors.
 
     Axes along which the results stay unreduced are left out.
     """
@@ -43,10 +43,11 @@ def reduce_results(
     reduction = sort_and_merge(axes, mesh)
     place = Place.after(op)
     for result in op.results:
+        # The result's own sharding already says that it is reduced.
         sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
         added = make_all_reduce(result, reduction, sharding, op.location)
         place.insert(added)
-        replace_other_uses(result, added)
+        replace_other_uses(result, added.result)
 
 
 def _unreduced_axes(sharding: TensorSharding | None) -> tuple[AxisRef, ...]:
@@ -54,28 +55,28 @@ def _unreduced_axes(sharding: TensorSharding | None) -> tuple[AxisRef, ...]:
 
 
 class Reducer:
-    """Inserts operations that make or reduce partial sums."""
+    """An inserter of operations that create or reduce partial sums."""
 
     def __init__(self, table: SymbolTable, session: Session) -> None:
         self._table = table
         self._session = session
 
     def fail(self, op: Operation, message: str) -> PassFailed:
-        """Report an error; gives what is to be raised."""
+        """Report an error, and return the exception to raise."""
         self._session.diagnostics.error(op.location, message)
         return PassFailed(message)
 
     def add_up(self, use: Use, value: Value, target: TensorSharding | None, place: Place) -> Value:
-        """All-reduce an operand along the axes that the user does not take unreduced.
+        """All-reduce an operand along the axes that its user does not accept as unreduced.
 
         Args:
-            use: The operand's place.
+            use: The use of the operand.
             value: The operand.
-            target: The sharding that the user takes.
-            place: Where to insert.
+            target: The sharding that the user accepts.
+            place: Insertion point.
 
         Returns:
-            The operand then.
+            The new operand.
         """
         source = get_sharding(value)
         if source is None or not source.unreduced_axes:
@@ -93,7 +94,7 @@ class Reducer:
         return _replace(use, place.insert(added).result)
 
     def add_up_operands(self, op: Operation) -> None:
-        """`add_up` every operand as the results are, which must all be alike."""
+        """Apply ``add_up`` to every operand; the results must all be unreduced alike."""
         unreduced = [i for i, v in enumerate(op.operands) if _unreduced_axes(get_sharding(v))]
         if len(op.results) != 1:
             self._check_results(op, any_unreduced=bool(unreduced))
@@ -119,17 +120,17 @@ class Reducer:
     ) -> Value:
         """Make an operand unreduced along axes along which ``target`` is.
 
-        Axes that cut dimensions in the operand and not in the target come from
+        Axes that shard dimensions of the operand but not of the target are taken from
         there, the others from replication. A reshard may come first.
 
         Args:
-            use: The operand's place.
+            use: The use of the operand.
             value: The operand.
-            target: The sharding that the user takes.
-            place: Where to insert.
+            target: The sharding that the user accepts.
+            place: Insertion point.
 
         Returns:
-            The operand then: ``value`` if nothing was to do.
+            The new operand, or ``value`` if nothing is to be done.
         """
         if target is None or not target.unreduced_axes:
             return value
@@ -155,7 +156,7 @@ class Reducer:
         return _replace(use, _make_unreduced(value, source, target, new, mesh, place))
 
     def convert_reshard(self, op: Operation) -> bool:
-        """Replace a reshard that makes its operand unreduced; gives whether it did."""
+        """Replace a reshard that makes its operand unreduced; return whether it did."""
         value = op.operands[0]
         made = self.make_unreduced((op, 0), value, get_sharding(op.result), Place.before(op))
         if made is value:
@@ -178,11 +179,13 @@ def _make_unreduced(
     mesh: Mesh,
     place: Place,
 ) -> Value:
-    """Reshard, then what was replicated, then what was sharded, as far as needed."""
+    """Insert a reshard, then replicated_to_unreduced, then sharded_to_unreduced, as needed."""
     freed: list[tuple[AxisRef, ...]] = []
     dims: list[DimensionSharding] = []
     aligned = True
     for old, wanted in zip(source.dims, target.dims, strict=True):
+        # Axes that the dimension loses become unreduced only if all of them do; otherwise a
+        # reshard first gives the dimension its wanted axes.
         taken, fits = _freed_axes(old.axes, wanted.axes, new, mesh)
         freed.append(taken)
         dims.append(old if taken else wanted)
@@ -208,14 +211,15 @@ def _make_unreduced(
 def _freed_axes(
     old: Sequence[AxisRef], wanted: Sequence[AxisRef], new: Sequence[AxisRef], mesh: Mesh
 ) -> tuple[tuple[AxisRef, ...], bool]:
-    """The axes at the end of ``old`` that become unreduced.
+    """Return the axes at the end of ``old`` that become unreduced.
 
-    Also whether the dimension needs no reshard before.
+    Returns also whether the dimension needs no reshard before.
     """
     prefix = list_prefix(wanted, old)
     if prefix is not Prefix.STRICT:
         return (), prefix is Prefix.EQUAL
     rest = list(old[len(wanted) :])
+    # The last wanted axis may be a part of the old one; the part after it is freed too.
     if wanted and wanted[-1] != old[len(wanted) - 1]:
         suffix = suffix_without_overlap(old[len(wanted) - 1], wanted[-1], mesh)
         if suffix is not None:

@@ -13,7 +13,7 @@ import pytest
 
 import emu.sdy
 
-CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance" / "sdy"
+CONFORMANCE = Path(__file__).resolve().parents[3] / "conformance" / "sdy"
 PASS = "chlo-legalize-to-stablehlo"
 
 
@@ -21,16 +21,18 @@ def legalized(body: str, arguments: str, result: str) -> tuple[str, list[str]]:
     """The operations that are made, and the warnings."""
     text = f"func.func @main({arguments}) -> {result} {{\n{body}\n  return %0 : {result}\n}}"
     module = emu.sdy.parse(text)
-    told = emu.sdy.run(module, PASS)
+    messages = emu.sdy.run(module, PASS)
     again = emu.sdy.parse(str(module))  # the verifier takes it
     assert str(again) == str(module)
-    return str(module), [each.message for each in told]
+    return str(module), [each.message for each in messages]
 
 
 def unary(name: str, type_: str = "tensor<4xf32>", result: str | None = None) -> str:
     result = result or type_
-    text, told = legalized(f"  %0 = chlo.{name} %x : {type_} -> {result}", f"%x: {type_}", result)
-    assert not told
+    text, messages = legalized(
+        f"  %0 = chlo.{name} %x : {type_} -> {result}", f"%x: {type_}", result
+    )
+    assert not messages
     return text
 
 
@@ -75,35 +77,35 @@ def test_the_largest_elements() -> None:
 
 
 def test_broadcasts() -> None:
-    text, told = legalized(
+    text, messages = legalized(
         "  %0 = chlo.broadcast_add %x, %y : (tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>",
         "%x: tensor<8xf32>, %y: tensor<4x8xf32>",
         "tensor<4x8xf32>",
     )
-    assert not told
+    assert not messages
     assert re.search(r"broadcast_in_dim %arg0, dims = \[1\]", text)
     assert "stablehlo.add" in text
 
 
 def test_a_comparison_keeps_its_direction() -> None:
-    text, told = legalized(
+    text, messages = legalized(
         "  %0 = chlo.broadcast_compare %x, %x {compare_type = #chlo<comparison_type TOTALORDER>, "
         "comparison_direction = #chlo<comparison_direction LE>} "
         ": (tensor<8xf32>, tensor<8xf32>) -> tensor<8xi1>",
         "%x: tensor<8xf32>",
         "tensor<8xi1>",
     )
-    assert not told
+    assert not messages
     assert re.search(r"stablehlo.compare +LE, %arg0, %arg0, +TOTALORDER", text)
 
 
 def test_constants() -> None:
-    text, told = legalized(
+    text, messages = legalized(
         '  %0 = "chlo.constant_like"(%x) <{value = 2.5 : f32}> : (tensor<4xf32>) -> tensor<4xf32>',
         "%x: tensor<4xf32>",
         "tensor<4xf32>",
     )
-    assert not told
+    assert not messages
     assert "stablehlo.constant dense<2.500000e+00> : tensor<4xf32>" in text
 
 
@@ -137,9 +139,9 @@ def test_the_numbers_are_those_of_jaxlibs_pass() -> None:
 @pytest.mark.parametrize("name", ["erf", "erf_inv", "lgamma", "digamma", "bessel_i1e"])
 def test_what_has_no_exact_formula_stays_and_is_named(name: str) -> None:
     body = f"  %0 = chlo.{name} %x : tensor<4xf32> -> tensor<4xf32>"
-    text, told = legalized(body, "%x: tensor<4xf32>", "tensor<4xf32>")
+    text, messages = legalized(body, "%x: tensor<4xf32>", "tensor<4xf32>")
     assert f"chlo.{name}" in text
-    assert [message.split()[0] for message in told] == [f"chlo.{name}"]
+    assert [message.split()[0] for message in messages] == [f"chlo.{name}"]
 
 
 @pytest.mark.parametrize(
@@ -151,5 +153,5 @@ def test_what_has_no_exact_formula_stays_and_is_named(name: str) -> None:
 )
 def test_malformed_operations_stay(line: str) -> None:
     result = line.rpartition("-> ")[2]
-    _, told = legalized(f"  {line}", "%x: tensor<4xf32>", result)
-    assert len(told) == 1
+    _, messages = legalized(f"  {line}", "%x: tensor<4xf32>", result)
+    assert len(messages) == 1

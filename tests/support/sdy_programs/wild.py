@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import random
 
-from program_operations import unary
-from program_scopes import Operations, Program, Scope
-from program_shardings import Axis, Mesh, Shape, Shardings, Value, arrow, names, numbers, types
+from sdy_programs.operations import unary
+from sdy_programs.scopes import Operations, Program, Scope
+from sdy_programs.shardings import Axis, Mesh, Shape, Shardings, Value, arrow, names, numbers, types
 
 TOKEN = "!stablehlo.token"
 SYMBOLS = "ijklmnopqrstuvw"

@@ -7,7 +7,8 @@ import pytest
 from emu.mlir.ir import Block, Operation
 from emu.mlir.types import FloatType, TensorType
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
-from emu.sdy.dialect.verify.rules import factor_symbol, sharding_rule_problem
+from emu.sdy.dialect.text import factor_symbol
+from emu.sdy.dialect.verify.rules import sharding_rule_problem
 
 F32 = FloatType("f32")
 

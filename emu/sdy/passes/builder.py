@@ -1,15 +1,19 @@
-"""Small makers of StableHLO operations, each put before the one it replaces."""
+"""A builder of StableHLO operations that inserts each one where it is created.
+
+Passes that lower operations replace one by several small ones. The builder spares
+them the properties that MLIR wants in full, and the insertion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
 from emu.mlir.dense import element_bytes
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import IntegerType, TensorType, Type
-from emu.sdy.passes.export.building import Place
+from emu.sdy.passes.insertion_point import Place
 from emu.stablehlo.attributes import ComparisonDirection
 from emu.stablehlo.syntax import I64, array_of_ints
 
@@ -21,20 +25,20 @@ Shape = Sequence[int | None]
 
 
 def tensor(value: Value) -> TensorType:
-    """The type of a new value that is known to be a tensor."""
+    """Return the type of a value that is known to be a ranked tensor."""
     assert isinstance(value.type, TensorType)
     return value.type
 
 
 def integer_attribute(value: int) -> IntegerAttr:
-    """``value : i64``."""
+    """Return ``value : i64``."""
     return IntegerAttr(value, I64)
 
 
 def integers_attribute(
     values: Sequence[int], shape: tuple[int, ...], element: Type = I64
 ) -> DenseElementsAttr:
-    """``dense<…>`` of integers, row-major; equal ones make a splat."""
+    """Return ``dense<…>`` of integers, row-major; equal ones make a splat."""
     width = element_bytes(element) or 1
     mask = (1 << 8 * width) - 1
     splat = bool(values) and all(value == values[0] for value in values)
@@ -44,11 +48,26 @@ def integers_attribute(
 
 
 class Builder:
-    """Makes operations before another, at its location."""
+    """A builder of operations at one location.
 
-    def __init__(self, op: Operation) -> None:
-        self._place = Place.before(op)
-        self.location: Location = op.location
+    Args:
+        insert: Inserts an operation into its block; called once per operation, in order.
+        location: Location of the operations.
+    """
+
+    def __init__(self, insert: Callable[[Operation], object], location: Location) -> None:
+        self._insert = insert
+        self.location = location
+
+    @staticmethod
+    def before(op: Operation) -> Builder:
+        """Return a builder of operations before another, at its location."""
+        return Builder(Place.before(op).insert, op.location)
+
+    @staticmethod
+    def after(op: Operation) -> Builder:
+        """Return a builder of operations after another, at its location."""
+        return Builder(Place.after(op).insert, op.location)
 
     def op(
         self,
@@ -57,11 +76,12 @@ class Builder:
         types: Iterable[Type],
         properties: Mapping[str, Attribute] | None = None,
     ) -> Operation:
-        """An operation ``stablehlo.<name>``."""
+        """Insert and return an operation ``stablehlo.<name>``."""
         new = Operation(
             f"stablehlo.{name}", operands, types, properties=properties, location=self.location
         )
-        return self._place.insert(new)
+        self._insert(new)
+        return new
 
     def _value(
         self,
@@ -74,45 +94,69 @@ class Builder:
         return self.op(name, operands, [TensorType(tuple(shape), element)], properties).result
 
     def constant(self, value: Attribute, type_: Type) -> Value:
-        """A constant."""
+        """Return a constant."""
         return self.op("constant", (), [type_], {"value": value}).result
 
     def integers(self, values: Sequence[int], shape: tuple[int, ...], element: Type = I64) -> Value:
-        """A constant of integers."""
+        """Return a constant of integers."""
         value = integers_attribute(values, shape, element)
         return self.constant(value, value.type)
 
     def scalar(self, value: int, element: Type = I64) -> Value:
-        """A constant integer without dimensions."""
+        """Return a scalar integer constant."""
         return self.integers([value], (), element)
 
     def zeros(self, type_: TensorType) -> Value:
-        """A constant of zeros; of any element type."""
+        """Return a constant of zeros of any element type."""
         width = element_bytes(type_.element) or 1
         return self.constant(DenseElementsAttr(bytes(width), type_, True), type_)
 
+    def zero(self, element: Type) -> Value:
+        """Return a scalar zero.
+
+        Raises:
+            ValueError: The element type is not numeric.
+        """
+        if element_bytes(element) is None:
+            raise ValueError(f"element type {element} has no zero")
+        return self.zeros(TensorType((), element))
+
+    def iota(self, dim: int, type_: TensorType) -> Value:
+        """Return a tensor of each element's index along a dimension."""
+        return self.op("iota", (), [type_], {"iota_dimension": integer_attribute(dim)}).result
+
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """The same elements in another shape."""
+        """Return a value reshaped."""
         return self._value("reshape", [value], shape, tensor(value).element)
 
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
-        """The dimensions in another order."""
+        """Return a value transposed."""
         shape = tensor(value).shape
         properties = {"permutation": array_of_ints(permutation)}
         moved = [shape[dim] for dim in permutation]
         return self._value("transpose", [value], moved, tensor(value).element, properties)
 
     def convert(self, value: Value, element: Type) -> Value:
-        """The same numbers as other elements; made even if they are those."""
+        """Return a value converted to an element type, even if it has that type already."""
         return self._value("convert", [value], tensor(value).shape, element)
 
     def broadcast(self, value: Value, shape: Shape, dims: Sequence[int] = ()) -> Value:
-        """``broadcast_in_dim``; a scalar goes everywhere."""
+        """Return a value broadcast to a shape, by default a scalar."""
         properties = {"broadcast_dimensions": array_of_ints(dims)}
         return self._value("broadcast_in_dim", [value], shape, tensor(value).element, properties)
 
+    def slice(self, value: Value, starts: Sequence[int], limits: Sequence[int]) -> Value:
+        """Return a slice of adjacent elements."""
+        shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
+        properties = {
+            "start_indices": array_of_ints(starts),
+            "limit_indices": array_of_ints(limits),
+            "strides": array_of_ints([1] * len(shape)),
+        }
+        return self._value("slice", [value], shape, tensor(value).element, properties)
+
     def dynamic_slice(self, value: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
-        """A piece whose place is computed."""
+        """Return a slice at computed start indices."""
         properties = {"slice_sizes": array_of_ints(sizes)}
         element = tensor(value).element
         return self._value("dynamic_slice", [value, *starts], sizes, element, properties)
@@ -126,7 +170,7 @@ class Builder:
         interior: Sequence[int],
         shape: Shape,
     ) -> Value:
-        """Elements around and between those of a value."""
+        """Return a value padded around and between its elements."""
         properties = {
             "edge_padding_low": array_of_ints(low),
             "edge_padding_high": array_of_ints(high),
@@ -134,47 +178,55 @@ class Builder:
         }
         return self._value("pad", [value, padding], shape, tensor(value).element, properties)
 
-    def concatenate(self, values: Sequence[Value], size: int) -> Value:
-        """Vectors behind each other."""
-        properties = {"dimension": integer_attribute(0)}
-        return self._value("concatenate", values, [size], tensor(values[0]).element, properties)
+    def pad_high(self, value: Value, padding: Value, shape: Shape) -> Value:
+        """Return a value padded at the end of each dimension, up to a shape."""
+        high = [
+            (new or 0) - (old or 0) for new, old in zip(shape, tensor(value).shape, strict=True)
+        ]
+        none = [0] * len(high)
+        return self.pad(value, padding, none, high, none, shape)
+
+    def concatenate(self, values: Sequence[Value], shape: Shape, dim: int = 0) -> Value:
+        """Return values joined along a dimension."""
+        properties = {"dimension": integer_attribute(dim)}
+        return self._value("concatenate", values, shape, tensor(values[0]).element, properties)
 
     def elementwise(self, name: str, left: Value, right: Value) -> Value:
-        """An operation of two values of one type."""
+        """Return an elementwise operation of two values of the same type."""
         return self.op(name, [left, right], [left.type]).result
 
     def compare(self, left: Value, right: Value, direction: str) -> Value:
-        """Where a relation holds."""
+        """Return the elementwise comparison of two values, ``i1`` elements."""
         properties = {"comparison_direction": ComparisonDirection(direction)}
         return self._value("compare", [left, right], tensor(left).shape, I1, properties)
 
     def select(self, where: Value, left: Value, right: Value) -> Value:
-        """One value where a condition holds, else another."""
+        """Return ``left`` where the condition ``where`` holds, else ``right``."""
         return self.op("select", [where, left, right], [left.type]).result
 
     def partition_id(self) -> Value:
-        """The number of the device, as an i64."""
+        """Return the index of the device, as an i64."""
         number = self._value("partition_id", (), (), IntegerType(32, "u"))
         return self.convert(number, I64)
 
-    def look_up(self, table: Value, index: Value) -> Value:
-        """The entry of a vector at a place; still a vector, of one."""
+    def entry_at(self, table: Value, index: Value) -> Value:
+        """Return the entry of a vector at an index, as a vector of one element."""
         return self.dynamic_slice(table, [index], [1])
 
     def by_device(self, values: Sequence[int], number: Value | None = None) -> Value:
-        """What is said of the device that runs the program.
+        """Return the entry of a table for the device that runs the program.
 
         Args:
-            values: A number for each device.
-            number: The device's, if it is known already.
+            values: One number per device.
+            number: The device's index, if it is known already.
         """
         if number is None:
             number = self.partition_id()
         table = self.integers(values, (len(values),))
-        return self.reshape(self.look_up(table, number), ())
+        return self.reshape(self.entry_at(table, number), ())
 
     def add_body(self, op: Operation, element: Type, name: str = "add") -> None:
-        """Give an operation a region that combines two scalars."""
+        """Add a region to an operation that combines two scalars."""
         scalar = TensorType((), element)
         block = op.add_region(Region()).add_block()
         left = block.add_argument(scalar, self.location)

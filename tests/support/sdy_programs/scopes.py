@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from program_shardings import BOOL, FLOAT, INT, Shape, Shardings, Value, names, types
+from sdy_programs.shardings import BOOL, FLOAT, INT, Shape, Shardings, Value, names, types
 
 PRIORITY = re.compile(r"\}p\d")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from program_scopes import Scope
-from program_shardings import (
+from sdy_programs.scopes import Scope
+from sdy_programs.shardings import (
     BOOL,
     FLOAT,
     INT,

@@ -1,10 +1,6 @@
-"""What the tests of verification share."""
+"""Errors of a text with their lines, for tests of verifiers."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-
-import pytest
 
 from emu.mlir import parse
 from emu.mlir.diagnostics import FileLoc, MlirError
@@ -13,7 +9,8 @@ Complaint = tuple[int, str]
 """A line of the text and a message about it."""
 
 
-def _complaints(text: str) -> list[Complaint]:
+def complaints(text: str) -> list[Complaint]:
+    """Return lines and messages, those of notes included, of the errors in a text."""
     try:
         parse(text)
     except MlirError as error:
@@ -24,9 +21,3 @@ def _complaints(text: str) -> list[Complaint]:
                 found.append((each.location.line, each.message))
         return found
     return []
-
-
-@pytest.fixture
-def complaints() -> Callable[[str], list[Complaint]]:
-    """Gives lines and messages, those of notes included, that a text draws."""
-    return _complaints

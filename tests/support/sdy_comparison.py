@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from oracle import Answer
+from sdy_oracle import Answer, Oracle
 
 from emu.mlir import parse, to_text
 from emu.mlir.diagnostics import MlirError, PassFailed
@@ -13,6 +13,24 @@ from emu.mlir.transforms import inlining
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.text import parse_pipeline
+
+PARTITION = (
+    "func.func(sdy-insert-explicit-reshards{enable-full-version=true}),canonicalize,"
+    "func.func(sdy-reshard-to-collectives),canonicalize"
+)
+PIPELINES = (
+    "sdy-propagation-pipeline",
+    "sdy-import-pipeline",
+    (
+        "sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import,"
+        "sdy-basic-propagate,func.func(sdy-sink-data-flow-edges)"
+    ),
+    "sdy-add-data-flow-edges,sdy-aggressive-propagate",
+    "sdy-add-data-flow-edges,sdy-op-priority-propagate{keep-sharding-rules=true}",
+    "sdy-add-data-flow-edges,sdy-user-priority-propagate{conservative-propagation=true}",
+    f"sdy-propagation-pipeline,{PARTITION}",
+    f"sdy-propagation-pipeline{{dedup-functions-fully=true}},{PARTITION}",
+)
 
 __all__ = ["CRASHED", "difference", "ours"]
 
@@ -85,3 +103,34 @@ def difference(mine: Answer, theirs: Answer) -> list[str]:
     return list(
         difflib.unified_diff(lines(theirs), lines(mine), "theirs", "ours", lineterm="", n=1)
     )
+
+
+# Shardy asks which of two operations is first even if their blocks are not the
+# same; what comes of it, its own verifier may refuse.
+_MISPLACED = "does not dominate this use"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A seed and a pipeline for which the two sides differ."""
+
+    seed: int
+    pipeline: str
+    lines: list[str]
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}, {self.pipeline}\n" + "\n".join(self.lines[:40])
+
+
+def compare(seed: int, text: str, pipeline: str, oracle: Oracle) -> Difference | str | None:
+    """A difference, None if both sides agree, or why there is nothing to compare."""
+    theirs = oracle.ask(text, pipeline)
+    mine = ours(text, pipeline)
+    if theirs.aborted:
+        if not mine.text.startswith(CRASHED):
+            return "aborted by the oracle"
+        return Difference(seed, pipeline, [mine.text])
+    if mine.ok and any(message.endswith(_MISPLACED) for _, message, _ in theirs.messages):
+        return "spoilt by the oracle"
+    lines = difference(mine, theirs)
+    return Difference(seed, pipeline, lines) if lines else None

@@ -32,9 +32,9 @@ def cases(*names: str) -> list[pytest.ParameterSet]:  # type: ignore[name-define
 @pytest.mark.parametrize(("passes", "before", "after"), cases())
 def test_pass(passes: str, before: str, after: str) -> None:
     module = emu.sdy.parse(before)
-    told = emu.sdy.run(module, passes)
+    emitted = emu.sdy.run(module, passes)
     assert str(module).strip() == after.strip()
-    assert all(each.severity is Severity.WARNING for each in told)
+    assert all(each.severity is Severity.WARNING for each in emitted)
 
 
 @pytest.mark.parametrize(

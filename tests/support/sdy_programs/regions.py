@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from program_operations import REDUCERS, binary, unary
-from program_scopes import Scope
-from program_shardings import (
+from sdy_programs.operations import REDUCERS, binary, unary
+from sdy_programs.scopes import Scope
+from sdy_programs.shardings import (
     BOOL,
     FLOAT,
     INT,

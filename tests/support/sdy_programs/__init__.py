@@ -9,10 +9,10 @@ small pool, so that values of one type meet often.
 
 from __future__ import annotations
 
-import program_operations as ops
-import program_regions as regions
-from program_scopes import Operations, Program
-from program_wild import WILD, WildProgram
+from sdy_programs import operations as ops
+from sdy_programs import regions
+from sdy_programs.scopes import Operations, Program
+from sdy_programs.wild import WILD, WildProgram
 
 OPERATIONS: Operations = (
     # what, weight, whether it has regions

@@ -17,7 +17,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.axes import add_or_merge, lists_overlap, total_size
-from emu.sdy.passes.export.collective_plan import Step, plan
+from emu.sdy.passes.export.collective_plan import Step, _Planner, plan
 
 Dims = list[list[AxisRef]]
 
@@ -125,6 +125,45 @@ def test_any_sizes_do_no_harm(
     steps = plan(source, target, mesh, shape)
     assert len(steps) <= 2 * (3 + 2 * len(shape) * len(mesh.axes))
     assert all(math.prod(d.sharded_size(mesh) for d in s.sharding.dims) >= 1 for s in steps)
+
+
+class CheckedPlanner(_Planner):
+    """A planner that checks its state after each step."""
+
+    def _emit(self, *args, **kwargs) -> None:  # type: ignore[no-untyped-def]  # as the base's
+        super()._emit(*args, **kwargs)
+        for dim in self.dims:
+            assert set(dim.have) <= self.have_set
+            assert dim.capacity >= 1
+            current, have = pieces(dim.current, self.mesh), pieces(dim.have, self.mesh)
+            assert current[len(current) - len(have) :] == have
+            assert not (dim.have and dim.want) or dim.have[0] != dim.want[0]
+        for axes in (
+            [a for d in self.dims for a in d.have],
+            [a for d in self.dims for a in d.want],
+        ):
+            assert not any(lists_overlap([a], axes[i + 1 :]) for i, a in enumerate(axes))
+
+    def completed(self) -> list[list[tuple[str, int, int]]]:
+        """The common prefixes with the wanted axes after them."""
+        prefixes = []
+        for dim in self.dims:
+            current, have = pieces(dim.current, self.mesh), pieces(dim.have, self.mesh)
+            prefixes.append(current[: len(current) - len(have)] + pieces(dim.want, self.mesh))
+        return prefixes
+
+
+@settings(max_examples=150, deadline=None)
+@given(reshards((2, 4, 8)))
+def test_the_state_is_consistent_after_each_step(
+    case: tuple[Mesh, TensorSharding, TensorSharding, list[int]],
+) -> None:
+    mesh, source, target, shape = case
+    planner = CheckedPlanner(source, target, mesh, shape)
+    wanted = [pieces(list(dim.axes), mesh) for dim in target.dims]
+    assert planner.completed() == wanted
+    assert planner.run() == plan(source, target, mesh, shape)
+    assert planner.completed() == wanted
 
 
 def test_nothing_to_do() -> None:

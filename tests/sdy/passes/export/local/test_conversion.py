@@ -194,8 +194,8 @@ def test_sub_axes_are_warned_of_once() -> None:
         for i in range(2)
     )
     text = program("%a: tensor<8xf32>", body) + 'sdy.mesh @line = <["r"=4]>'
-    told = emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=false}")
-    assert [("fix-sub-axis-offsets" in each.message) for each in told] == [True]
+    emitted = emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=false}")
+    assert [("fix-sub-axis-offsets" in each.message) for each in emitted] == [True]
     assert not emu.sdy.run(parse(text), CONVERT)
 
 
@@ -208,8 +208,8 @@ def test_a_missing_reshard_is_warned_of() -> None:
         "    sdy.return %1 : tensor<2xf32>\n"
         "  } : (tensor<4xf32>) -> tensor<4xf32>",
     )
-    (told,) = emu.sdy.run(parse(text), CONVERT)
-    assert "a reshard is missing" in told.message
+    (emitted,) = emu.sdy.run(parse(text), CONVERT)
+    assert "a reshard is missing" in emitted.message
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_sums_that_are_none_are_warned_of(by: str, start: str, message: str) -> 
         '  %1 = sdy.all_reduce {"r"} %0 out_sharding=<@grid, []> : tensor<f32>',
     )
     asked = CONVERT + "{fix-wrong-results=false}"
-    told = [each.message for each in emu.sdy.run(parse(text), asked)]
-    assert [message in each for each in told] == ([True] if message else [])
+    emitted = [each.message for each in emu.sdy.run(parse(text), asked)]
+    assert [message in each for each in emitted] == ([True] if message else [])
 
 
 @pytest.mark.parametrize("by", ["maximum", "minimum", "multiply", "and", "or", "xor"])
@@ -290,8 +290,8 @@ def test_shards_of_random_bits_are_not_all_the_same() -> None:
     assert not emu.sdy.run(module, CONVERT)
     (bits,) = [op for op in module.walk() if op.name == "stablehlo.rng_bit_generator"]
     assert str(bits.results[1].type) == "tensor<8xui32>"
-    (told,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
-    assert "each device makes the same random bits" in told.message
+    (emitted,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
+    assert "each device makes the same random bits" in emitted.message
 
 
 def slices(sizes: str, dims: str) -> str:
@@ -323,8 +323,10 @@ def test_a_part_of_a_dimension_that_is_cut_is_updated_as_a_whole() -> None:
     assert not emu.sdy.run(module, CONVERT)
     (update,) = [op for op in module.walk() if op.name == "stablehlo.dynamic_update_slice"]
     assert str(update.result.type) == "tensor<4x4xf32>"
-    (told,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
-    assert "each device updates its shard at the place that is meant for the whole" in told.message
+    (emitted,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
+    assert (
+        "each device updates its shard at the place that is meant for the whole" in emitted.message
+    )
 
 
 @st.composite

@@ -11,7 +11,7 @@ import pytest
 
 import emu.sdy
 from emu.commands.sdy.explain import run_explain
-from emu.sdy.propagation.events import CutReason
+from emu.sdy.propagation.events import ConflictReason
 from emu.sdy.provenance.names import name_of
 
 MLP = """\
@@ -29,17 +29,17 @@ func.func @main(
 """
 
 
-def ways(report: emu.sdy.ValueReport) -> list[list[tuple[str, list[str]]]]:
-    """By dimension: each axis with the names of the values on its way."""
+def paths(report: emu.sdy.ValueReport) -> list[list[tuple[str, list[str]]]]:
+    """By dimension: each axis with the names of the values on its path."""
     return [
         [(axis.name, [name_of(link.value).name for link in links]) for axis, links in axes]
         for axes in report.axes
     ]
 
 
-def test_the_way_of_each_axis() -> None:
+def test_the_path_of_each_axis() -> None:
     (report,) = emu.sdy.explain(MLP).value("%t")
-    assert ways(report) == [
+    assert paths(report) == [
         [("data", ["%x", "%h", "%t"])],
         [("model", ["%w", "%h", "%t"])],
     ]
@@ -49,18 +49,18 @@ def test_the_way_of_each_axis() -> None:
     assert [link.step for link in links[1:]] == sorted(link.step for link in links[1:])
 
 
-def test_the_page_tells_the_end_of_a_long_way() -> None:
+def test_the_page_shows_the_end_of_a_long_path() -> None:
     steps = "".join(f"  %t{i + 1} = stablehlo.tanh %t{i} : tensor<8x32xf32>\n" for i in range(20))
     text = MLP.replace("%t =", "%t0 =").replace("  %s =", f"{steps}  %s =").replace("%t,", "%t20,")
     explanation = emu.sdy.explain(text)
     (report,) = explanation.value("%t20")
-    _, names = ways(report)[0][0]
+    _, names = paths(report)[0][0]
     assert names == ["%x", "%h", *(f"%t{i}" for i in range(21))]
-    assert [name_of(link.value).name for link in report.ways(3)[0][0][1]] == names[-3:]
+    assert [name_of(link.value).name for link in report.paths(3)[0][0][1]] == names[-3:]
     data = re.search(r"const data = (.*);", explanation.html())
-    (told,) = [v["why"] for v in json.loads(data[1])["values"] if v["name"] == "%t20"]
-    assert "(as it came to %t9 in @main)" in told
-    assert "%t8" not in told
+    (why,) = [v["why"] for v in json.loads(data[1])["values"] if v["name"] == "%t20"]
+    assert "(as it came to %t9 in @main)" in why
+    assert "%t8" not in why
 
 
 def test_values_of_one_name_in_regions_beside_each_other() -> None:
@@ -82,24 +82,24 @@ func.func @main(%i: tensor<i32>, %x: tensor<8xf32> {sdy.sharding = #sdy.sharding
 """
     first, second = emu.sdy.explain(text).value("%in")
     assert (first.operation, second.operation) == ("stablehlo.tanh", "stablehlo.negate")
-    assert ways(first) == [[("data", ["%x", "%in"])]]
-    assert ways(second) == []
+    assert paths(first) == [[("data", ["%x", "%in"])]]
+    assert paths(second) == []
 
 
 def test_what_was_refused_and_why() -> None:
     # The sum is elementwise and so comes first: it takes "data" for the columns.
     pulled = '%v: tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@m, [{?}, {"data", ?}]>})'
     (report,) = emu.sdy.explain(MLP.replace("%v: tensor<8x32xf32>)", pulled)).value("h")
-    assert ways(report) == [[], [("data", ["%v", "%t", "%h"])]]
-    told = {(r.axis.name, r.dim): r for r in report.rejections}
-    assert told.keys() == {("data", 0), ("model", 1)}
-    assert told["data", 0].cut.reason is CutReason.OTHER_FACTOR
-    assert told["model", 1].cut.reason is CutReason.NOT_TAKEN
+    assert paths(report) == [[], [("data", ["%v", "%t", "%h"])]]
+    rejected = {(r.axis.name, r.dim): r for r in report.rejections}
+    assert rejected.keys() == {("data", 0), ("model", 1)}
+    assert rejected["data", 0].conflict.reason is ConflictReason.OTHER_FACTOR
+    assert rejected["model", 1].conflict.reason is ConflictReason.NOT_TAKEN
     assert '"data" on dim 0 at stablehlo.dot, factor i: the axis' in str(report)
     assert "(%h in @main, factor j)" in str(report)
 
 
-def test_the_results_of_functions_have_ways_too() -> None:
+def test_the_results_of_functions_have_paths_too() -> None:
     (report,) = emu.sdy.explain(MLP).value("result#0")
     assert report.operation == "result"
     assert report.before is None
@@ -149,10 +149,10 @@ def test_loops_and_constants() -> None:
     """
     explanation = emu.sdy.explain(text)
     (z,) = explanation.value("%z")
-    assert ways(z) == [[("a", ["%x", "%r#1", "%z"])]]
+    assert paths(z) == [[("a", ["%x", "%r#1", "%z"])]]
     ones = explanation.value("%one")
     assert len(ones) == 2  # one a use
-    assert all(ways(one)[0][0][0] == "a" for one in ones)
+    assert all(paths(one)[0][0][0] == "a" for one in ones)
 
 
 def test_calls_give_a_report_a_call() -> None:
@@ -171,7 +171,7 @@ def test_calls_give_a_report_a_call() -> None:
     }
     """
     reports = emu.sdy.explain(text).value("%q")
-    assert sorted(way[0][0] for r in reports for way in ways(r)) == ["a", "b"]
+    assert sorted(way[0][0] for r in reports for way in paths(r)) == ["a", "b"]
 
 
 def test_user_priorities_and_groups_are_causes() -> None:
@@ -188,7 +188,7 @@ def test_user_priorities_and_groups_are_causes() -> None:
     """
     explanation = emu.sdy.explain(text)
     (negated,) = explanation.value("%0")
-    assert ways(negated)[0][0][0] == "a"
+    assert paths(negated)[0][0][0] == "a"
     (other,) = explanation.value("%y")
     (axis, links), *_ = other.axes[0]
     assert axis.name == "a"
@@ -208,7 +208,7 @@ def test_a_group_passes_on_what_a_member_got() -> None:
     }
     """
     (report,) = emu.sdy.explain(text).value("%y")
-    assert ways(report) == [[("a", ["%x", "%0", "%y"])], []]
+    assert paths(report) == [[("a", ["%x", "%0", "%y"])], []]
     assert [link.cause for link in report.axes[0][0][1]] == ["given", "stablehlo.negate", "group 0"]
 
 
@@ -241,7 +241,7 @@ func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}], unr
 """
     explanation = emu.sdy.explain(text)
     assert "the operation has no results" in str(explanation.failure)
-    assert ways(explanation.value("%0")[0]) == [[("a", ["%x", "%0"])]]
+    assert paths(explanation.value("%0")[0]) == [[("a", ["%x", "%0"])]]
     file = tmp_path / "in.mlir"
     file.write_text(text)
     out, err = io.StringIO(), io.StringIO()

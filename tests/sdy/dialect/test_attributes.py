@@ -19,19 +19,19 @@ from emu.sdy.dialect.attributes import (
     AxisRefList,
     DimensionSharding,
     DimMapping,
-    EdgeNodeType,
-    EdgeValueRef,
     ListOfAxisRefLists,
     ManualAxes,
     Mesh,
     MeshAxis,
     OpShardingRule,
+    SdyAttribute,
     SubAxisInfo,
     TensorMapping,
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.printing import factor_symbol, stripped
+from emu.sdy.dialect.edge_attributes import EdgeNodeType, EdgeValueRef
+from emu.sdy.dialect.text import factor_symbol
 
 
 def read(text: str) -> Attribute:
@@ -168,8 +168,8 @@ def test_what_was_read() -> None:
         (DimMapping((0, 18)), "iz_1"),
     ],
 )
-def test_stripped_text(attribute: Attribute, text: str) -> None:
-    assert stripped(attribute) == text  # type: ignore[arg-type]  # all are of the dialect
+def test_stripped_text(attribute: SdyAttribute, text: str) -> None:
+    assert attribute.stripped_text() == text
 
 
 def test_names_of_factors() -> None:

@@ -1,4 +1,4 @@
-"""Where new operations go, and how they take over uses."""
+"""Insertion points of new operations, and replacement of uses."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ __all__ = ["Place", "location_of", "replace_other_uses"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a block: what is inserted comes behind what was inserted before."""
+    """An insertion point in a block; inserted operations stay in order."""
 
     block: Block
     following: Operation | None
 
     @staticmethod
     def before(op: Operation) -> Place:
-        """Before an operation."""
+        """Return the place before an operation."""
         if op.parent is None:
             raise ValueError(f"{op.name} is in no block")
         return Place(op.parent, op)
 
     @staticmethod
     def after(op: Operation) -> Place:
-        """Right behind an operation."""
+        """Return the place right after an operation."""
         if op.parent is None:
             raise ValueError(f"{op.name} is in no block")
         return Place(op.parent, op.next_op)
 
     @staticmethod
     def after_value(value: Value) -> Place:
-        """Right behind where a value comes to be."""
+        """Return the place right after the definition of a value."""
         if isinstance(value, OpResult):
             return Place.after(value.owner)
         if value.parent_block is None:
@@ -41,18 +41,18 @@ class Place:
         return Place(value.parent_block, value.parent_block.first)
 
     def insert(self, op: Operation) -> Operation:
-        """Insert an operation here; gives it."""
+        """Insert an operation here, and return it."""
         return self.block.insert_before(self.following, op)
 
 
 def location_of(value: Value) -> Location:
-    """The location of a value: of its operation, or of the block argument."""
+    """Return the location of a value: of its operation, or of the block argument."""
     if isinstance(value, BlockArgument):
         return value.location
     assert isinstance(value, OpResult)
     return value.owner.location
 
 
-def replace_other_uses(value: Value, user: Operation) -> None:
-    """Make all uses of a value uses of the result of ``user``, but its own."""
-    value.replace_uses_where(user.result, lambda op, _index: op is not user)
+def replace_other_uses(value: Value, new: Value) -> None:
+    """Replace all uses of a value by ``new``, except those by the operation that defines it."""
+    value.replace_uses_where(new, lambda op, _index: op is not new.defining_op)
