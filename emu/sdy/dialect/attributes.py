@@ -20,7 +20,7 @@ from enum import Enum, IntEnum
 from typing import ClassVar
 
 from emu.mlir.attributes import Attribute
-from emu.mlir.text.attribute_printer import quoted, symbol_text
+from emu.mlir.literals import quoted, symbol_text
 from emu.sdy.dialect.text import factor_symbol, stripped_list
 
 __all__ = [

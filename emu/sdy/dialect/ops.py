@@ -34,8 +34,7 @@ from emu.sdy.dialect.parsing_rules import RULE_READERS
 from emu.sdy.dialect.text import stripped_list
 
 if TYPE_CHECKING:
-    from emu.mlir.assembly import OpParser as Parser
-    from emu.mlir.assembly import OpPrinter as Printer
+    from emu.mlir.assembly import OpParser, OpPrinter
 
 __all__ = [
     "allowed_direction",
@@ -86,7 +85,7 @@ def _make(
     )
 
 
-def _write(w: Printer, op: Operation, parts: str) -> None:
+def _write(w: OpPrinter, op: Operation, parts: str) -> None:
     """Write the parts, the attribute dictionary and the type of the operand."""
     w.write(parts)
     w.attr_dict(op, elide=definition(op.name).properties)
@@ -104,14 +103,14 @@ def _text(op: Operation, name: str) -> str:
 # Such an operation's text is: attributes, operand and sharding, in the order of
 # its table entry, the dictionary, and the type.
 
-Reader = Callable[["Parser"], Attribute]
+Reader = Callable[["OpParser"], Attribute]
 _OUT = "out_sharding"
 
 
 def _collective(name: str, before: tuple[str, Reader] | None) -> None:
     """Define a collective: ``op before? %x out_sharding=<…> : T``."""
 
-    def parse(p: Parser) -> Operation:
+    def parse(p: OpParser) -> Operation:
         properties: dict[str, Attribute] = {}
         if before is not None:
             properties[before[0]] = before[1](p)
@@ -125,7 +124,7 @@ def _collective(name: str, before: tuple[str, Reader] | None) -> None:
         value = p.resolve(operand, type_)
         return _make(name, [value], [type_], properties=properties, attributes=attributes)
 
-    def write(w: Printer, op: Operation) -> None:
+    def write(w: OpPrinter, op: Operation) -> None:
         w.write(f"{name} " if before is None else f"{name} {_text(op, before[0])} ")
         w.operand(op.operands[0])
         _write(w, op, f" {_OUT}={_text(op, _OUT)}")
@@ -137,7 +136,7 @@ def _collective(name: str, before: tuple[str, Reader] | None) -> None:
 def _resharding(name: str, *, pure: bool) -> None:
     """Define ``op %x <@mesh, …> : T``."""
 
-    def parse(p: Parser) -> Operation:
+    def parse(p: OpParser) -> Operation:
         operand = p.operand()
         properties: dict[str, Attribute] = {"sharding": parse_sharding(p)}
         attributes = p.optional_attr_dict()
@@ -146,7 +145,7 @@ def _resharding(name: str, *, pure: bool) -> None:
         value = p.resolve(operand, type_)
         return _make(name, [value], [type_], properties=properties, attributes=attributes)
 
-    def write(w: Printer, op: Operation) -> None:
+    def write(w: OpPrinter, op: Operation) -> None:
         w.write(f"{name} ")
         w.operand(op.operands[0])
         _write(w, op, f" {_text(op, 'sharding')}")
@@ -154,7 +153,7 @@ def _resharding(name: str, *, pure: bool) -> None:
     define(OpDefinition(name, properties=("sharding",), parse=parse, print=write, pure=pure))
 
 
-def _tensor_type(p: Parser) -> TensorType:
+def _tensor_type(p: OpParser) -> TensorType:
     place = p.here()
     type_ = p.type()
     if not isinstance(type_, TensorType):
@@ -168,7 +167,7 @@ def _tensor_type(p: Parser) -> TensorType:
 # Operations by themselves
 
 
-def _parse_mesh(p: Parser) -> Operation:
+def _parse_mesh(p: OpParser) -> Operation:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
     p.expect("=")
     # The mnemonic is optional, as everywhere where an attribute stands alone.
@@ -176,14 +175,14 @@ def _parse_mesh(p: Parser) -> Operation:
     return _make("sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
 
 
-def _print_mesh(w: Printer, op: Operation) -> None:
+def _print_mesh(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.mesh ")
     w.symbol(op.symbol_name or "")
     w.write(f" = {_text(op, 'mesh')}")
     w.attr_dict(op, elide=("sym_name", "mesh"))
 
 
-def _parse_return(p: Parser) -> Operation:
+def _parse_return(p: OpParser) -> Operation:
     attributes = p.optional_attr_dict()
     operands = p.operands()
     values: list[Value] = []
@@ -193,7 +192,7 @@ def _parse_return(p: Parser) -> Operation:
     return _make("sdy.return", values, properties={}, attributes=attributes)
 
 
-def _print_return(w: Printer, op: Operation) -> None:
+def _print_return(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.return")
     w.attr_dict(op)
     if op.operands:
@@ -202,7 +201,7 @@ def _print_return(w: Printer, op: Operation) -> None:
         w.write(f" : {', '.join(str(value.type) for value in op.operands)}")
 
 
-def _parse_group(p: Parser) -> Operation:
+def _parse_group(p: OpParser) -> Operation:
     operand = p.operand()
     p.expect_keyword("group_id")
     p.expect("=")
@@ -218,14 +217,14 @@ def _parse_group(p: Parser) -> Operation:
     )
 
 
-def _print_group(w: Printer, op: Operation) -> None:
+def _print_group(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.sharding_group ")
     w.operand(op.operands[0])
     group = op.properties.get("group_id")
     _write(w, op, f" group_id={group.value if isinstance(group, IntegerAttr) else group}")
 
 
-def _parse_constant(p: Parser) -> Operation:
+def _parse_constant(p: OpParser) -> Operation:
     properties: dict[str, Attribute] = {}
     if p.accept("("):
         # A value of another type has the generic form without quotes.
@@ -247,11 +246,11 @@ def _parse_constant(p: Parser) -> Operation:
     return _make("sdy.constant", (), types, properties=properties, attributes=attributes)
 
 
-def _print_constant(w: Printer, op: Operation) -> None:
+def _print_constant(w: OpPrinter, op: Operation) -> None:
     print_constant(w, op, elements_type(op.properties["value"]))
 
 
-def _parse_edge(p: Parser) -> Operation:
+def _parse_edge(p: OpParser) -> Operation:
     operand = p.operand()
     properties: dict[str, Attribute] = {}
     if p.accept_keyword("sharding"):
@@ -266,14 +265,14 @@ def _parse_edge(p: Parser) -> Operation:
     )
 
 
-def _print_edge(w: Printer, op: Operation) -> None:
+def _print_edge(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.data_flow_edge ")
     w.operand(op.operands[0])
     stored = "sharding" in op.properties
     _write(w, op, f" sharding={_text(op, 'sharding')}" if stored else "")
 
 
-def _parse_func_edge(p: Parser) -> Operation:
+def _parse_func_edge(p: OpParser) -> Operation:
     operand = p.operand()
     attributes = p.optional_attr_dict()
     p.expect(":")
@@ -282,13 +281,13 @@ def _parse_func_edge(p: Parser) -> Operation:
     return _make("sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes)
 
 
-def _print_func_edge(w: Printer, op: Operation) -> None:
+def _print_func_edge(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.func_data_flow_edge ")
     w.operand(op.operands[0])
     _write(w, op, "")
 
 
-def _direction(p: Parser) -> PropagationDirection:
+def _direction(p: OpParser) -> PropagationDirection:
     place = p.here()
     known = PropagationDirection.__members__
     for name in known:
@@ -306,7 +305,7 @@ def _direction(p: Parser) -> PropagationDirection:
     return known[word]
 
 
-def _parse_barrier(p: Parser) -> Operation:
+def _parse_barrier(p: OpParser) -> Operation:
     operand = p.operand()
     p.expect_keyword("allowed_direction")
     p.expect("=")
@@ -324,7 +323,7 @@ def _parse_barrier(p: Parser) -> Operation:
     )
 
 
-def _print_barrier(w: Printer, op: Operation) -> None:
+def _print_barrier(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.propagation_barrier ")
     w.operand(op.operands[0])
     _write(w, op, f" allowed_direction={allowed_direction(op).name}")
@@ -334,7 +333,7 @@ def _print_barrier(w: Printer, op: Operation) -> None:
 
 
 def _parse_body(
-    p: Parser,
+    p: OpParser,
 ) -> tuple[Region, dict[str, Attribute], tuple[Type, ...], tuple[Type, ...]]:
     """Read ``(%a: T) {…} attr-dict : (…) -> …``."""
     region = p.region(p.argument_list())
@@ -344,7 +343,7 @@ def _parse_body(
     return region, attributes, type_.inputs, type_.results
 
 
-def _print_body(w: Printer, op: Operation) -> None:
+def _print_body(w: OpPrinter, op: Operation) -> None:
     w.write(" (")
     blocks = op.regions[0].blocks
     for index, argument in enumerate(blocks[0].arguments if blocks else ()):
@@ -364,7 +363,7 @@ def _shardings_text(stored: Attribute | None) -> str:
     return str(stored)
 
 
-def _parse_manual(p: Parser) -> Operation:
+def _parse_manual(p: OpParser) -> Operation:
     p.expect("(")
     place = p.here()
     operands = p.operands()
@@ -389,7 +388,7 @@ def _parse_manual(p: Parser) -> Operation:
     )
 
 
-def _print_manual(w: Printer, op: Operation) -> None:
+def _print_manual(w: OpPrinter, op: Operation) -> None:
     w.write("sdy.manual_computation(")
     w.operands(op.operands)
     w.write(")")
@@ -399,7 +398,7 @@ def _print_manual(w: Printer, op: Operation) -> None:
     _print_body(w, op)
 
 
-def _parse_named(p: Parser) -> Operation:
+def _parse_named(p: OpParser) -> Operation:
     p.expect("<")
     place = p.here()
     name = p.attribute()
@@ -427,7 +426,7 @@ def _parse_named(p: Parser) -> Operation:
     )
 
 
-def _print_named(w: Printer, op: Operation) -> None:
+def _print_named(w: OpPrinter, op: Operation) -> None:
     w.write(f"sdy.named_computation<{op.properties.get('name')}>(")
     w.operands(op.operands)
     w.write(")")
@@ -497,8 +496,8 @@ def _define_attributes() -> None:
 
 
 def _attribute_parser(
-    reader: Callable[[Parser], SdyAttribute],
-) -> Callable[[Parser, str], Attribute]:
+    reader: Callable[[OpParser], SdyAttribute],
+) -> Callable[[OpParser, str], Attribute]:
     return lambda p, _: reader(p)
 
 

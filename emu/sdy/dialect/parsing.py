@@ -1,4 +1,4 @@
-"""Parser of the dialect's attributes.
+"""OpParser of the dialect's attributes.
 
 Each function reads the stripped text of one kind of attribute (see
 ``emu.sdy.dialect.attributes``): the text after its mnemonic, or its whole text
@@ -41,7 +41,7 @@ from emu.sdy.dialect.edge_attributes import (
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagation_edges_problem
 
 if TYPE_CHECKING:
-    from emu.mlir.assembly import OpParser as Parser
+    from emu.mlir.assembly import OpParser
 
 __all__ = [
     "ATTRIBUTE_READERS",
@@ -62,7 +62,7 @@ _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1
 
 
-def add_context(p: Parser, error: MlirError, message: str) -> None:
+def add_context(p: OpParser, error: MlirError, message: str) -> None:
     """Add the message that MLIR emits for an enclosing attribute."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
@@ -75,7 +75,7 @@ def _list_of(attribute: str, name: str, element: str) -> str:
     return _parameter(attribute, name, f"::llvm::ArrayRef<{element}>")
 
 
-def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
+def _field(p: OpParser, read: Callable[[OpParser], _T], message: str) -> _T:
     """Read a parameter; ``message`` is added to the error if that fails."""
     try:
         return read(p)
@@ -84,7 +84,7 @@ def _field(p: Parser, read: Callable[[Parser], _T], message: str) -> _T:
         raise
 
 
-def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ...]:
+def _list(p: OpParser, read: Callable[[OpParser], _T], message: str) -> tuple[_T, ...]:
     """Read one or more items separated by commas."""
     try:
         items = [read(p)]
@@ -97,7 +97,7 @@ def _list(p: Parser, read: Callable[[Parser], _T], message: str) -> tuple[_T, ..
 
 
 def _bracketed(
-    p: Parser, open_: str, close: str, read: Callable[[Parser], _T], message: str
+    p: OpParser, open_: str, close: str, read: Callable[[OpParser], _T], message: str
 ) -> tuple[_T, ...]:
     """Read any number of items between brackets."""
     p.expect(open_)
@@ -108,10 +108,10 @@ def _bracketed(
     return items
 
 
-def stripped_or_full(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[Parser], _A]:
+def stripped_or_full(kind: type[_A], read: Callable[[OpParser], _A]) -> Callable[[OpParser], _A]:
     """Return a reader that also accepts the form with ``#sdy``."""
 
-    def read_either(p: Parser) -> _A:
+    def read_either(p: OpParser) -> _A:
         if not p.peek_attribute():
             return read(p)
         place = p.here()
@@ -123,11 +123,11 @@ def stripped_or_full(kind: type[_A], read: Callable[[Parser], _A]) -> Callable[[
     return read_either
 
 
-def _integer(p: Parser) -> int:
+def _integer(p: OpParser) -> int:
     return p.integer()
 
 
-def _string(p: Parser) -> str:
+def _string(p: OpParser) -> str:
     return p.string()
 
 
@@ -139,7 +139,7 @@ _MESH_AXES = _list_of("Mesh", "axes", "MeshAxisAttr")
 _MESH_DEVICES = _list_of("Mesh", "device_ids", "int64_t")
 
 
-def _parse_mesh_axis(p: Parser) -> MeshAxis:
+def _parse_mesh_axis(p: OpParser) -> MeshAxis:
     place = p.here()
     name = _field(p, _string, _MESH_AXIS_NAME)
     p.expect("=")
@@ -153,7 +153,7 @@ def _parse_mesh_axis(p: Parser) -> MeshAxis:
 _mesh_axis = stripped_or_full(MeshAxis, _parse_mesh_axis)
 
 
-def _parse_mesh(p: Parser) -> Mesh:
+def _parse_mesh(p: OpParser) -> Mesh:
     """Read ``<["x"=2, "y"=4], device_ids=[…]>``."""
     place = p.here()
     p.expect("<")
@@ -186,7 +186,7 @@ _AXIS_REF_LIST = _list_of("AxisRefList", "value", "AxisRefAttr")
 _AXIS_LISTS = _list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
 
 
-def _parse_sub_axis(p: Parser) -> SubAxisInfo:
+def _parse_sub_axis(p: OpParser) -> SubAxisInfo:
     p.expect("(")
     pre_size = _field(p, _integer, _PRE_SIZE)
     p.expect(")")
@@ -196,7 +196,7 @@ def _parse_sub_axis(p: Parser) -> SubAxisInfo:
 _sub_axis = stripped_or_full(SubAxisInfo, _parse_sub_axis)
 
 
-def _parse_axis_ref(p: Parser) -> AxisRef:
+def _parse_axis_ref(p: OpParser) -> AxisRef:
     """Read ``"x"`` or ``"x":(1)2``."""
     name = _field(p, _string, _AXIS_NAME)
     if p.accept(":"):
@@ -207,7 +207,7 @@ def _parse_axis_ref(p: Parser) -> AxisRef:
 parse_axis_ref = stripped_or_full(AxisRef, _parse_axis_ref)
 
 
-def _parse_axis_ref_list(p: Parser) -> AxisRefList:
+def _parse_axis_ref_list(p: OpParser) -> AxisRefList:
     """Read ``{"x", "y"}``."""
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
@@ -215,7 +215,7 @@ def _parse_axis_ref_list(p: Parser) -> AxisRefList:
 parse_axis_ref_list = stripped_or_full(AxisRefList, _parse_axis_ref_list)
 
 
-def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
+def _parse_axis_lists(p: OpParser) -> ListOfAxisRefLists:
     """Read ``[{"x"}, {}]``."""
     lists = _bracketed(p, "[", "]", parse_axis_ref_list, _AXIS_LISTS)
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
@@ -224,7 +224,7 @@ def _parse_axis_lists(p: Parser) -> ListOfAxisRefLists:
 parse_axis_lists = stripped_or_full(ListOfAxisRefLists, _parse_axis_lists)
 
 
-def _manual_axis(p: Parser) -> str:
+def _manual_axis(p: OpParser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, StringAttr):
@@ -232,7 +232,7 @@ def _manual_axis(p: Parser) -> str:
     return found.value
 
 
-def _parse_manual_axes(p: Parser) -> ManualAxes:
+def _parse_manual_axes(p: OpParser) -> ManualAxes:
     """Read ``{"x", "y"}``."""
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
@@ -247,7 +247,7 @@ _NO_AXIS_LIST = "failed to parse axis list which is expected to be an `ArrayRef<
 _NO_NAMED_LIST = "failed to parse Sdy_TensorSharding, expected valid named axis list after comma"
 
 
-def _parse_dimension(p: Parser) -> DimensionSharding:
+def _parse_dimension(p: OpParser) -> DimensionSharding:
     p.expect("{")
     axes: list[AxisRef] = []
     closed = True
@@ -265,7 +265,7 @@ def _parse_dimension(p: Parser) -> DimensionSharding:
     )
 
 
-def _priority(p: Parser, text: str) -> int:
+def _priority(p: OpParser, text: str) -> int:
     digits = text[1:]
     if text[0] != "p" or not (digits.isascii() and digits.isdigit()):
         p.error(f"expecting priority in format 'p<number>', got: {text}")
@@ -279,13 +279,13 @@ def _priority(p: Parser, text: str) -> int:
 _dimension = stripped_or_full(DimensionSharding, _parse_dimension)
 
 
-def _mesh_or_name(p: Parser) -> str | Mesh:
+def _mesh_or_name(p: OpParser) -> str | Mesh:
     if p.accept_keyword("mesh"):
         return _field(p, parse_mesh, "failed to parse MeshAttr")
     return _field(p, _mesh_name, "expecting MeshAttr or FlatSymbolRefAttr, got: <<NULL ATTRIBUTE>>")
 
 
-def _mesh_name(p: Parser) -> str:
+def _mesh_name(p: OpParser) -> str:
     place = p.here()
     found = p.attribute()
     if not isinstance(found, SymbolRefAttr) or found.nested:
@@ -293,7 +293,7 @@ def _mesh_name(p: Parser) -> str:
     return found.root
 
 
-def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
+def _named_axes(p: OpParser, name: str) -> tuple[AxisRef, ...]:
     """Read ``={"x", "y"}`` after ``replicated`` or ``unreduced``."""
     try:
         p.expect("=")
@@ -306,7 +306,7 @@ def _named_axes(p: Parser, name: str) -> tuple[AxisRef, ...]:
     return axes
 
 
-def _parse_sharding(p: Parser) -> TensorSharding:
+def _parse_sharding(p: OpParser) -> TensorSharding:
     """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``."""
     p.expect("<")
     mesh = _mesh_or_name(p)
@@ -328,14 +328,14 @@ def _parse_sharding(p: Parser) -> TensorSharding:
 parse_sharding = stripped_or_full(TensorSharding, _parse_sharding)
 
 
-def _parse_per_value(p: Parser) -> TensorShardingPerValue:
+def _parse_per_value(p: OpParser) -> TensorShardingPerValue:
     p.expect("<")
     shardings = _bracketed(p, "[", "]", parse_sharding, _SHARDINGS)
     p.expect(">")
     return TensorShardingPerValue(shardings)
 
 
-def parse_stripped_shardings(p: Parser) -> TensorShardingPerValue:
+def parse_stripped_shardings(p: OpParser) -> TensorShardingPerValue:
     """Read ``[<@mesh, [{"x"}]>, …]``, the form within operations."""
     return TensorShardingPerValue(tuple(p.comma_separated("[", "]", lambda: parse_sharding(p))))
 
@@ -348,7 +348,7 @@ _TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
 _PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 
-def _parse_param(p: Parser) -> AllToAllParam:
+def _parse_param(p: OpParser) -> AllToAllParam:
     p.expect("{")
     axes = _list(p, parse_axis_ref, _PARAM_AXES)
     p.expect("}")
@@ -361,7 +361,7 @@ def _parse_param(p: Parser) -> AllToAllParam:
 _param = stripped_or_full(AllToAllParam, _parse_param)
 
 
-def _parse_all_to_all_params(p: Parser) -> AllToAllParamList:
+def _parse_all_to_all_params(p: OpParser) -> AllToAllParamList:
     """Read ``[{"b"}: 0->2, {"c"}: 1->3]``."""
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
@@ -380,7 +380,7 @@ _STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagatio
 _EDGES = _list_of("PropagationEdges", "value", "PropagationOneStepAttr")
 
 
-def _edge_type(p: Parser) -> EdgeNodeType:
+def _edge_type(p: OpParser) -> EdgeNodeType:
     place = p.here()
     word = p.optional_keyword()
     if word is None:
@@ -393,7 +393,7 @@ def _edge_type(p: Parser) -> EdgeNodeType:
     p.error("expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
-def _parse_edge_value(p: Parser) -> EdgeValueRef:
+def _parse_edge_value(p: OpParser) -> EdgeValueRef:
     type_ = _field(p, _edge_type, _EDGE_TYPE)
     p.expect("-")
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
@@ -402,7 +402,7 @@ def _parse_edge_value(p: Parser) -> EdgeValueRef:
 _edge_value = stripped_or_full(EdgeValueRef, _parse_edge_value)
 
 
-def _parse_details(p: Parser) -> AxisToPropagationDetails:
+def _parse_details(p: OpParser) -> AxisToPropagationDetails:
     p.expect("{")
     axis = _field(p, parse_axis_ref, _DETAILS_AXIS)
     p.expect("=")
@@ -418,7 +418,7 @@ def _parse_details(p: Parser) -> AxisToPropagationDetails:
 _details = stripped_or_full(AxisToPropagationDetails, _parse_details)
 
 
-def _parse_step(p: Parser) -> PropagationOneStep:
+def _parse_step(p: OpParser) -> PropagationOneStep:
     p.expect("{")
     p.expect_keyword("step")
     p.expect("-")
@@ -434,7 +434,7 @@ def _parse_step(p: Parser) -> PropagationOneStep:
 _step = stripped_or_full(PropagationOneStep, _parse_step)
 
 
-def _parse_edges(p: Parser) -> PropagationEdges:
+def _parse_edges(p: OpParser) -> PropagationEdges:
     place = p.here()
     p.expect("<")
     p.expect("[")
@@ -448,7 +448,7 @@ def _parse_edges(p: Parser) -> PropagationEdges:
     return edges
 
 
-ATTRIBUTE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
+ATTRIBUTE_READERS: dict[str, Callable[[OpParser], SdyAttribute]] = {
     "all_to_all_param": _parse_param,
     "all_to_all_param_list": _parse_all_to_all_params,
     "axis_ref": _parse_axis_ref,

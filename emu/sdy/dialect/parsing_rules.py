@@ -1,4 +1,4 @@
-"""Parser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
+"""OpParser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
 
 Factors are named ``i`` to ``z`` and then ``z_1``, ``z_2`` …; a dimension of
 several factors concatenates their names.
@@ -16,7 +16,7 @@ from emu.sdy.dialect.parsing import add_context, stripped_or_full
 from emu.sdy.dialect.text import factor_symbol
 
 if TYPE_CHECKING:
-    from emu.mlir.assembly import OpParser as Parser
+    from emu.mlir.assembly import OpParser
 
 __all__ = ["RULE_READERS", "parse_rule"]
 
@@ -31,7 +31,7 @@ _IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. 
 class _RuleReader:
     """A reader of one rule that collects the errors after which MLIR continues."""
 
-    def __init__(self, p: Parser) -> None:
+    def __init__(self, p: OpParser) -> None:
         self.p = p
         self.passed_over: list[Diagnostic] = []
 
@@ -170,12 +170,12 @@ class _RuleReader:
         )
 
 
-def parse_rule(p: Parser) -> SdyAttribute:
+def parse_rule(p: OpParser) -> SdyAttribute:
     """Read the stripped text of an ``OpShardingRule``."""
     return _RuleReader(p).finish(_RuleReader.rule)
 
 
-RULE_READERS: dict[str, Callable[[Parser], SdyAttribute]] = {
+RULE_READERS: dict[str, Callable[[OpParser], SdyAttribute]] = {
     "dim_mapping": lambda p: _RuleReader(p).finish(_RuleReader.dim_mapping),
     "op_sharding_rule": parse_rule,
     "tensor_mapping": lambda p: _RuleReader(p).finish(_RuleReader.tensor_mapping),
