@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from emu.comm.ops import AtomicOp as AtomicOp
     from emu.comm.ops import Cmp as Cmp
     from emu.comm.process.launch import launch as launch
+    from emu.comm.process.launch_options import LaunchOptions as LaunchOptions
     from emu.comm.world.array import SymmetricArray as SymmetricArray
-    from emu.comm.world.world import Group as Group
+    from emu.comm.world.current import world as world
+    from emu.comm.world.group import Group as Group
     from emu.comm.world.world import World as World
-    from emu.comm.world.world import world as world
 
 _HOME = {
     "AtomicOp": "emu.comm.ops",
     "Cmp": "emu.comm.ops",
     "CommError": "emu.comm.errors",
     "DeadlockError": "emu.comm.errors",
-    "Group": "emu.comm.world.world",
+    "Group": "emu.comm.world.group",
+    "LaunchOptions": "emu.comm.process.launch_options",
     "Link": "emu.comm.link_model",
     "PEDiedError": "emu.comm.errors",
     "PeerFailedError": "emu.comm.errors",
@@ -38,7 +40,7 @@ _HOME = {
     "SymmetricMemoryError": "emu.comm.errors",
     "World": "emu.comm.world.world",
     "launch": "emu.comm.process.launch",
-    "world": "emu.comm.world.world",
+    "world": "emu.comm.world.current",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "CommError",
     "DeadlockError",
     "Group",
+    "LaunchOptions",
     "Link",
     "PEDiedError",
     "PeerFailedError",

@@ -23,6 +23,7 @@ from emu.comm.process.input import open_input
 from emu.comm.process.outcome import failure_message, result_message
 from emu.comm.process.payload import Call
 from emu.comm.watchdog.progress import LOOK_SIGNAL
+from emu.environment import THREAD_VARIABLES
 
 _TELL_S = 0.5
 
@@ -117,13 +118,13 @@ def _block_stop() -> None:
 def _run(start: Start) -> Any:
     from emu.comm.memory.heap import register
     from emu.comm.watchdog.compiling import report_to
-    from emu.comm.world import world as worlds
+    from emu.comm.world.current import set_world
     from emu.comm.world.linked import make_world
 
     me = register(start.segment, start.pe, start.cores)
     report_to(start.segment, start.pe)
     world = make_world(start.segment, me, start.pe, poison=start.poison)
-    worlds.set_world(world)
+    set_world(world)
     function, args, kwargs = start.call.load()
     value = function(*args, **kwargs)
     world.finish()
@@ -132,8 +133,6 @@ def _run(start: Start) -> Any:
 
 def _prepare_process(start: Start) -> None:
     # The fork server set the thread counts before it loaded NumPy; children of this PE get them too.
-    from emu.comm.process.preload import THREAD_VARIABLES
-
     os.environ.clear()
     os.environ.update(start.environment)
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
@@ -154,6 +153,7 @@ def _prepare_process(start: Start) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, on_terminate)
+    _repeat_lost_stops()
     _answer_looks(start)
     report_crashes(start.segment, start.pe)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
@@ -171,6 +171,24 @@ def _terminate_later() -> None:
     again = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM))
     again.daemon = True
     again.start()
+
+
+def _repeat_lost_stops() -> None:
+    """Repeat a stop that was raised where Python cannot propagate it, instead of printing it.
+
+    The handler may run while a finaliser or a callback does (of a weak reference, of the import system).
+    Python would report the exception there as ignored and go on; the program would then not end.
+    """
+    report = sys.unraisablehook
+
+    def on_unraisable(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, StoppedError):
+            report(unraisable)
+        elif not sys.is_finalizing():
+            with contextlib.suppress(RuntimeError):  # no threads any more: the process is ending
+                _terminate_later()
+
+    sys.unraisablehook = on_unraisable
 
 
 def _text_stream(fd: int) -> io.TextIOWrapper:

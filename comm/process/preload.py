@@ -14,22 +14,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 
-# Written out here: whatever module they could be imported from loads NumPy on the way.
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-"""One thread a PE: n PEs with n thread pools only take each other's cores."""
+from emu.environment import THREAD_VARIABLES
 
 for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not inherit threads
     os.environ[_name] = "1"
 
 import numpy as np
 
-import emu.comm.process.fork_server
-import emu.comm.process.launch  # noqa: F401 - PEs begin there, and would each import it
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.memory import heap
 from emu.comm.memory.segment import Segment
@@ -145,10 +136,10 @@ def _together(world: World) -> Iterator[Step]:
     yield lambda: world.wait_until_any(words, Cmp.EQ, 1)
     yield world.barrier
     yield world.quiet
-    yield lambda: entry_points.barrier_arrive(me, world._barrier, 1, 1)
-    yield lambda: signals.barrier_arrive(me, world._barrier, 1, 1)
-    yield lambda: signals.barrier_wait(me, world._barrier, -5)
-    yield lambda: signals.barrier_leave(me, world._barrier, 0)
+    yield lambda: entry_points.barrier_arrive(me, world.barrier_address, 1, 1)
+    yield lambda: signals.barrier_arrive(me, world.barrier_address, 1, 1)
+    yield lambda: signals.barrier_wait(me, world.barrier_address, -5)
+    yield lambda: signals.barrier_leave(me, world.barrier_address, 0)
     large = np.ones(1 << 14, np.float32)
     yield lambda: world.all_reduce(large[:8])
     yield lambda: world.all_reduce(large)

@@ -10,7 +10,11 @@ from __future__ import annotations
 import gc
 import importlib
 
-for _name in ("multiprocessing.popen_forkserver", "emu.comm.process.fork_server"):
+for _name in (
+    "multiprocessing.popen_forkserver",
+    "emu.comm.process.fork_server",
+    "emu.comm.process.launch",
+):
     importlib.import_module(_name)
 gc.collect()
 gc.freeze()

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import collections
 import functools
-import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -35,13 +34,12 @@ from emu.comm.server.priority import ask_for_short_slices
 from emu.comm.sync.signals import ring
 from emu.comm.tiling.enums import PreparePosition
 from emu.comm.world.details import publishable
+from emu.comm.world.group import Group
+from emu.environment import usable_cores
 from emu.kernels.atomics import fence, load_i64, store_i64
 from emu.kernels.core.address import aligned_data
 from emu.kernels.core.jit import is_stored, jit
 from emu.kernels.reduce import SCRATCH_BYTES
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
 
 Array = np.ndarray[Any, Any]
 Words = np.ndarray[Any, np.dtype[np.int64]]
@@ -147,8 +145,7 @@ class Server:
         self._kernel_session = 0
         self._staging, self._staging_index, self._generation = 0, -1, 0
         self._staged = self._heaps
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        self._state[executor.A_SPINS] = _spins(layout.n_pes, cores or 1)
+        self._state[executor.A_SPINS] = _spins(layout.n_pes, usable_cores())
 
     # --- compute side ----------------------------------------------------------------------
 
@@ -545,9 +542,10 @@ def server_of(group: Group) -> Server:
     Raises:
         CommError: This process is not a PE.
     """
-    if group.server is None:
-        group.server = Server(group)
-    return group.server
+    server = group.server
+    if not isinstance(server, Server):
+        server = group.server = Server(group)
+    return server
 
 
 _INT, _ROW, _TABLE = types.int64, types.int64[::1], types.int64[:, ::1]

@@ -36,9 +36,9 @@ import numpy as np
 from emu.comm.errors import StoppedError
 from emu.comm.layout import B_ANSWERS, B_SAME
 from emu.comm.memory.segment import Segment
-from emu.comm.world import world
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 
 _PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep

@@ -21,15 +21,12 @@ import os
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from emu.comm.errors import CollectiveMismatchError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.sync import signals
 from emu.comm.sync.signals import DIFFERS, DONE
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
+from emu.comm.world.membership import Membership, publish_wait
 
 BARRIER, REPORT, FIRST_COLLECTIVE = 1, 2, 8
 """Tags: a barrier; the exchange of a report; from here on collectives, ``STAGES`` each."""
@@ -43,7 +40,7 @@ _SHOWN = 4
 _PACKAGE = f"{Path(__file__).absolute().parents[2]}{os.sep}"
 
 
-def pass_barrier(group: Group, arrived: int, what: str) -> bool:
+def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
     """Wait for the end of a barrier at which this PE has arrived.
 
     Args:
@@ -57,19 +54,19 @@ def pass_barrier(group: Group, arrived: int, what: str) -> bool:
     if arrived < DONE:
         try:
             check_stopped(group.segment)
-            group._publish({"call": "barrier", "group": what, "index": group.index})
+            publish_wait(group, {"call": "barrier", "group": what, "index": group.index})
             generation = arrived
             while arrived < DONE:
-                arrived = int(signals.barrier_wait(group.me, group._barrier, generation))
+                arrived = int(signals.barrier_wait(group.me, group.barrier_address, generation))
                 if arrived < DONE:
                     check_stopped(group.segment)
         except BaseException:
-            signals.barrier_leave(group.me, group._barrier, 0)
+            signals.barrier_leave(group.me, group.barrier_address, 0)
             raise
     return arrived != DIFFERS
 
 
-def mismatch(group: Group, call: str) -> CollectiveMismatchError:
+def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
     """Tell the other members what this one called, and return the error that all of them raise."""
     segment = group.segment
     segment.write_call(group.members[group.my_pe], f"{call}\0{_place()}")
@@ -91,8 +88,8 @@ def mismatch(group: Group, call: str) -> CollectiveMismatchError:
     )
 
 
-def _meet(group: Group) -> None:
-    arrived = signals.barrier_arrive(group.me, group._barrier, group.n_pes, REPORT)
+def _meet(group: Membership) -> None:
+    arrived = signals.barrier_arrive(group.me, group.barrier_address, group.n_pes, REPORT)
     pass_barrier(group, int(arrived), f"{group.name} (report of a mismatch)")
 
 

@@ -19,11 +19,12 @@ How blocks move is in :mod:`emu.comm.world.exchange`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
 from emu.comm.world.exchange import (
@@ -47,23 +48,17 @@ from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.reduce import CODES, OPS, supports
 
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
 
+class Collectives(Allocation):
+    """A group whose members call collectives."""
 
-class Collectives:
-    """Base of Group."""
-
-    my_pe: int
-    n_pes: int
-    name: str
     _exchange_type: type[Exchange] = Exchange
     _exchange_made: Exchange | None = None
 
     @property
     def _exchange(self) -> Exchange:
         if self._exchange_made is None:
-            self._exchange_made = self._exchange_type(cast("Group", self))
+            self._exchange_made = self._exchange_type(self)
         return self._exchange_made
 
     # --- one to all ------------------------------------------------------------------------

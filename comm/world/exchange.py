@@ -26,7 +26,7 @@ the same bits. Small ones are reduced whole by each member: more work, one barri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -41,15 +41,13 @@ from emu.comm.world.agreement import (
     mismatch,
     pass_barrier,
 )
+from emu.comm.world.allocation import Allocation
 from emu.kernels.atomics import fence
 from emu.kernels.core.address import array_data, as_pointer, move_bytes
 from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.reduce import CODES, OPS, SCRATCH_BYTES, reduce_run
 from emu.kernels.stream import stream_bytes, stream_bytes_twice
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
 
 Array = np.ndarray[Any, Any]
 Words = np.ndarray[Any, np.dtype[np.int64]]
@@ -314,7 +312,7 @@ _NO_ROWS: Words = np.zeros((0, 4), np.int64)
 class Exchange:
     """A group's scratch memory and the state of its exchanges."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Allocation) -> None:
         self._group = group
         n_pes, layout = group.n_pes, group.segment.layout
         room = min(CHUNK_BYTES, CACHE_BYTES // 2 // n_pes, layout.heap_bytes // 64)
@@ -340,7 +338,7 @@ class Exchange:
         self._list: Words = np.zeros(2 * n_pes + 1, np.int64)
         self._memory: Array = np.empty(SCRATCH_BYTES + LINE, np.uint8)
         self._scratch = -(-array_data(id(self._memory)) // LINE) * LINE
-        start = group._barrier - group.segment.address
+        start = group.barrier_address - group.segment.address
         self._generation = group.segment.bytes[start + 4 : start + 8].view(np.int32)
 
     # --- one call --------------------------------------------------------------------------
@@ -438,7 +436,7 @@ class Exchange:
         """Wait for all members."""
         group = self._group
         tag = _tag(call) + CLOSING
-        self._pass(call, barrier_arrive(group.me, group._barrier, group.n_pes, tag))
+        self._pass(call, barrier_arrive(group.me, group.barrier_address, group.n_pes, tag))
 
     # --- how it goes -----------------------------------------------------------------------
 
@@ -489,7 +487,7 @@ class Exchange:
     def _drive(self, call: Call, plan: Words, kernel: Any, tables: tuple[Any, ...]) -> None:
         group = self._group
         while True:
-            arrived = kernel(group.me, group._barrier, group.n_pes, plan, *tables)
+            arrived = kernel(group.me, group.barrier_address, group.n_pes, plan, *tables)
             if arrived == DONE:
                 return
             self._pass(call, arrived)

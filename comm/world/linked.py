@@ -33,8 +33,9 @@ from emu.comm.ops import AtomicOp
 from emu.comm.sync import link
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.exchange import Array, Exchange, Words
+from emu.comm.world.group import Group
 from emu.comm.world.waiting import encode, word_operation
-from emu.comm.world.world import Group, World
+from emu.comm.world.world import World
 from emu.kernels.core.jit import entry_when_called
 
 _reserve_from: Any = entry_when_called(link.reserve_from, 5)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.sync import entry_points
 from emu.comm.sync.signals import ARRANGE, GET, PUT
+from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
 from emu.kernels.core.checks import shown
 from emu.kernels.strided.access_plan import Plan, add_plan, copy_plan
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
-
 
 _ARRANGED_BYTES = 4096  # from here on a transposed source is rearranged before it is added
 
@@ -72,7 +69,7 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
+def put(group: Allocation, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
     """Store a tile; the general path behind :meth:`Group.put`."""
     world_pe = group.route(dst, pe, "dst")
     source = as_source(src, dst.dtype)
@@ -124,7 +121,7 @@ def _arranged(me: int, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _overlaps(
-    group: Group, source: np.ndarray[Any, Any], world_pe: int, dst: SymmetricArray
+    group: Allocation, source: np.ndarray[Any, Any], world_pe: int, dst: SymmetricArray
 ) -> bool:
     """Say whether a strided source may lie in the memory that it is stored to."""
     address = source.__array_interface__["data"][0]
@@ -135,7 +132,7 @@ def _overlaps(
 
 
 def get(
-    group: Group, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
+    group: Allocation, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
 ) -> np.ndarray[Any, Any]:
     """Fetch a tile; the general path behind :meth:`Group.get`."""
     world_pe = group.route(src, pe, "src")

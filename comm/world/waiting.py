@@ -9,14 +9,15 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.sync import signals
 from emu.comm.sync.entry_points import test_word, wait_word
 from emu.comm.world import details
+from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import WORDS, SymmetricArray, symmetric
 from emu.comm.world.checks import check
+from emu.comm.world.membership import publish_wait
 from emu.kernels.core.checks import shown
 
 Word = tuple[SymmetricArray, int, Cmp, int]
@@ -59,18 +60,8 @@ def word_operation(name: str, op: AtomicOp) -> int:
     return signals.ADD if check.choice(name, op, AtomicOp) is AtomicOp.ADD else signals.SET
 
 
-class Waiting:
-    """The waiting methods of :class:`emu.comm.world.world.Group`."""
-
-    segment: Segment
-    me: int
-    mine: int
-    my_pe: int
-    members: tuple[int, ...]
-
-    def route(self, array: SymmetricArray, pe: int, name: str = "array") -> int:
-        """Return the world number of member ``pe`` after checking that it holds ``array``."""
-        raise NotImplementedError
+class Waiting(Allocation):
+    """A group whose members wait for words of their own memory."""
 
     def _word(
         self, array: SymmetricArray, pe: int, index: int, name: str = "signal"
@@ -83,7 +74,7 @@ class Waiting:
             and 0 <= pe < len(self.members)
             and type(index) is int
             and 0 <= index < array.words
-            and not array._root.freed
+            and not array.root.freed
         ):
             return self.members[pe], array.offset + index * array.itemsize, array.itemsize
         if symmetric(name, array).dtype not in WORDS:
@@ -119,7 +110,7 @@ class Waiting:
                 and signal.word > 0
                 and 0 <= index < signal.words
                 and signal.low_word <= value <= signal.high_word
-                and not signal._root.freed
+                and not signal.root.freed
             )
         except UNFIT:
             plain = False
@@ -144,24 +135,19 @@ class Waiting:
         """Go on waiting slice by slice; in between, look whether the world was stopped."""
         try:
             check_stopped(self.segment)
-            self._publish(describe())
+            publish_wait(self, describe())
             said = time.monotonic()
             found, seen = again()
             while not found:
                 check_stopped(self.segment)
                 if details.any_provider() and time.monotonic() - said >= details.AGAIN_S:
-                    self._publish(describe())
+                    publish_wait(self, describe())
                     said = time.monotonic()
                 found, seen = again()
             return int(seen)
         except BaseException:
             signals.end_sleep(self.me, 0)
             raise
-
-    def _publish(self, description: dict[str, Any]) -> None:
-        pe, text = self.members[self.my_pe], details.publishable(description)
-        if self.segment.read_text(pe) != text:  # a reader meets no half-written text needlessly
-            self.segment.write_text(pe, text)
 
     def _row(
         self, signal: SymmetricArray, index: int, cmp: Cmp, value: int
@@ -346,7 +332,7 @@ class Waiting:
         """
         if polls and polls % 1024 == 0:
             check_stopped(self.segment)
-            self._publish(describe_words("test (in a loop)", words))
+            publish_wait(self, describe_words("test (in a loop)", words))
         return polls == 0
 
 

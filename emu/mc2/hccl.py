@@ -42,7 +42,8 @@ from emu.comm.tiling import (
     WaitPolicy,
 )
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group, world
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 from emu.mc2.arguments import flag, integer, shown
 from emu.mc2.call import MAX_COUNT, Call, data_type, place
 

@@ -421,7 +421,7 @@ def test_pes_may_handle_interrupts_themselves() -> None:
         ("prefix_output", "x", "True or False"),
         ("poison", 1, "True or False"),
         ("link", 3, "an emu.Link or None"),
-        ("transport", 3, "'shm'"),
+        ("options", 3, "an emu.LaunchOptions or None"),
         ("fn", 3, "callable"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CollectiveMismatchError
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, PEExitError
+from emu.comm.process.launch_options import LaunchFields
 
 
 def number_and_sum(start: int, *, step: int = 1) -> tuple[int, int, int]:
@@ -38,6 +40,26 @@ def one_raises_others_compute() -> None:
         raise KeyError("first")
     while True:
         sum(range(1000))
+
+
+class SpinsWhenDropped:
+    def __del__(self) -> None:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            pass
+
+
+def one_raises_another_runs_a_finaliser() -> None:
+    if emu.world().my_pe == 0:
+        time.sleep(0.3)
+        raise KeyError("first")
+    SpinsWhenDropped()
+    while True:
+        sum(range(1000))
+
+
+def heap_bytes() -> int:
+    return emu.world().segment.layout.heap_bytes
 
 
 def leave(code: object) -> None:
@@ -188,7 +210,7 @@ def test_on_finish_runs_last_added_first() -> None:
         ({"n_pes": 1025}, "n_pes must be"),
         ({"n_pes": 2.0}, "n_pes must be"),
         ({"n_pes": True}, "n_pes must be"),
-        ({"transport": "pigeon"}, "transport must be 'shm', but got 'pigeon'"),
+        ({"options": 3}, "options must be an emu.LaunchOptions or None, but got 3"),
         ({"timeout": 0}, "timeout must be positive"),
         ({"timeout": float("nan")}, "timeout must be positive"),
         ({"heap_size": 0}, "heap_size must be in"),
@@ -200,6 +222,32 @@ def test_bad_arguments(change: dict[str, object], message: str) -> None:
     fn, n_pes = arguments.pop("fn"), arguments.pop("n_pes")
     with pytest.raises(ArgumentError, match=message):
         emu.launch(fn, n_pes, **arguments)  # type: ignore[arg-type]
+
+
+def test_options_and_their_fields() -> None:
+    options = emu.LaunchOptions(heap_size=1 << 20, timeout=30)
+    assert options.timeout == 30.0
+    assert emu.LaunchOptions() == emu.LaunchOptions(timeout=None)  # type: ignore[arg-type] # as launch takes it
+    assert emu.launch(heap_bytes, 1, options=options) == [1 << 20]
+    assert emu.launch(heap_bytes, 1, options=options, heap_size=2 << 20) == [2 << 20]
+    assert set(LaunchFields.__annotations__) == {
+        f.name for f in dataclasses.fields(emu.LaunchOptions)
+    }
+    with pytest.raises(TypeError, match="unexpected keyword argument 'transport'"):
+        emu.launch(heap_bytes, 1, transport="shm")  # type: ignore[call-arg] # the mistake under test
+    with pytest.raises(ArgumentError, match="poison must be True or False, but got 1"):
+        emu.LaunchOptions(poison=1)  # type: ignore[arg-type] # the mistake under test
+
+
+def test_a_stop_within_a_finaliser_is_not_lost_and_not_printed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(one_raises_another_runs_a_finaliser, 2)
+    (error,) = caught.value.exceptions
+    assert isinstance(error, KeyError)
+    assert not any("did not stop" in note for note in error.__notes__)
+    assert "ignored" not in capfd.readouterr().err
 
 
 def test_world_outside_a_pe() -> None:

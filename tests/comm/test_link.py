@@ -21,8 +21,9 @@ from emu.comm.memory.stop import INTERRUPTED, publish_stop
 from emu.comm.sync.clock import clock_ns, sleep_to
 from emu.comm.sync.link import Link, reserve, reserve_from, sleep_slice, sleep_until
 from emu.comm.world import linked
+from emu.comm.world.group import Group
 from emu.comm.world.linked import LinkedGroup, LinkedWorld, await_deadline
-from emu.comm.world.world import Group, World
+from emu.comm.world.world import World
 from emu.kernels.core.jit import jit
 
 MS, S = 1_000_000, 1_000_000_000

@@ -20,7 +20,7 @@ from emu import mc2
 from emu.comm.errors import CommError
 from emu.comm.server import executor
 from emu.comm.tiling import HcclCommand, HcclReduceOp, Mc2MsgV1, Version, make_mc2msg
-from emu.comm.world.world import set_world
+from emu.comm.world.current import set_world
 from emu.mc2 import HardwareLimits, Hccl, TileSplit
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -124,6 +124,7 @@ def test_the_public_names_are_exactly_these():
         "CommError",
         "DeadlockError",
         "Group",
+        "LaunchOptions",
         "Link",
         "PEDiedError",
         "PeerFailedError",
