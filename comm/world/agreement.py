@@ -1,17 +1,17 @@
-"""Whether the members of a group call the same: what barriers and collectives compare, and what they report.
+"""Agreement on the calls of a group: the tags that barriers compare, and the report when they differ.
 
 Barriers and all rounds of all collectives of a group pass the same barrier, so members that call in
 different orders meet there. Each brings the *tag* of its call. The first to arrive leaves its tag beside the
 barrier's counter, the others compare theirs with it before they count themselves as arrived, and a difference
-is noted for this generation of the barrier. So whoever passes the barrier knows whether all came with the same
-tag, and all know the same: no order of arrival, and no header that is there already for a later call, can
+is noted for this generation of the barrier. So every member that passes the barrier knows whether all came with
+the same tag, and all know the same: no order of arrival, and no header that is there already for a later call, can
 hide a difference. It costs a compare-and-swap on the cache line that an arrival changes anyway.
 
 A tag says which call and which stage of it. What else must agree (dtype, shape, op, root, pairs) stands in the
 headers of :mod:`emu.comm.world.exchange`, which are compared behind a barrier at which the tags agreed.
 
-All members that find a difference, in tags or in headers, find it at the same generation. They then tell each
-other in :func:`mismatch` what they called, and raise the same error. Nothing is left behind: what the members
+All members that find a difference, in tags or in headers, find it at the same generation. They then exchange
+their calls in :func:`mismatch`, and raise the same error. Nothing is left behind: what the members
 call next meets as if the calls that differed had not been made.
 """
 
@@ -35,7 +35,7 @@ OPENING, ROUND, CLOSING = 0, 1, 2
 STAGES = 4
 
 _SHOWN = 4
-"""How many different calls a report shows."""
+"""Number of different calls that a report shows."""
 
 _PACKAGE = f"{Path(__file__).absolute().parents[2]}{os.sep}"
 
@@ -44,14 +44,14 @@ def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
     """Wait for the end of a barrier at which this PE has arrived.
 
     Args:
-        group: Whose barrier it is.
-        arrived: What :func:`emu.comm.sync.signals.barrier_arrive` returned.
-        what: What reports of a hang call it.
+        group: The group of the barrier.
+        arrived: Result of :func:`emu.comm.sync.signals.barrier_arrive`.
+        what: Name of the barrier in reports of a hang.
 
     Returns:
         Whether every member came with the same tag.
     """
-    if arrived < DONE:
+    if arrived < DONE:  # a slice has passed: from now on reports must name this wait
         try:
             check_stopped(group.segment)
             publish_wait(group, {"call": "barrier", "group": what, "index": group.index})
@@ -67,9 +67,9 @@ def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
 
 
 def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
-    """Tell the other members what this one called, and return the error that all of them raise."""
+    """Exchange calls with the other members, and return the error that all of them raise."""
     segment = group.segment
-    segment.write_call(group.members[group.my_pe], f"{call}\0{_place()}")
+    segment.write_call(group.members[group.my_pe], f"{call}\0{_call_site()}")
     _meet(group)
     calls = [segment.read_call(member).partition("\0")[::2] for member in group.members]
     _meet(group)  # nobody writes its next call before all have read this one
@@ -98,8 +98,8 @@ def _numbers(pes: list[int]) -> str:
     return f"PE {shown}" if len(pes) == 1 else f"PEs {shown}"
 
 
-def _place() -> str:
-    """Return file and line of the innermost frame of the user's, or else of a library that calls us."""
+def _call_site() -> str:
+    """Return file and line of the innermost frame in the user's code, or else in a library that calls us."""
     frame: FrameType | None = sys._getframe(1)
     library = ""
     while frame is not None:
@@ -110,3 +110,16 @@ def _place() -> str:
                 return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return library
+
+
+__all__ = [
+    "BARRIER",
+    "CLOSING",
+    "FIRST_COLLECTIVE",
+    "OPENING",
+    "REPORT",
+    "ROUND",
+    "STAGES",
+    "mismatch",
+    "pass_barrier",
+]

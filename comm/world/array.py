@@ -1,4 +1,4 @@
-"""``SymmetricArray``: memory that every PE of a group has at the same place of its heap."""
+"""``SymmetricArray``: memory at the same offset in the heap of every PE of a group."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class SymmetricArray:
         self.freed = False
         self.root = root if root is not None else self
         self._on: dict[int, np.ndarray[Any, Any]] = {}
-        # What the fast paths of atomics and waits look at: how many elements can be reached by a
-        # product (0: none, take the general path), and which values are their own bits.
+        # For the fast paths of atomics and waits: the number of elements whose offset is a product
+        # (0: none, take the general path), and the range of values that are their own bits.
         self.word = WORDS.get(dtype, 0)
         self.words = count if self.dense and self.word else 0
         half = 1 << 8 * itemsize - 1
@@ -149,7 +149,7 @@ class SymmetricArray:
 
     @property
     def label(self) -> str:
-        """How reports call it: its name, else its shape and dtype."""
+        """Name in reports: the array's name, else its shape and dtype."""
         return self.name or f"<{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}>"
 
     def __getitem__(self, key: Any) -> SymmetricArray:
@@ -188,7 +188,7 @@ class SymmetricArray:
         mine = self.local
         part = self._pick(mine, key if isinstance(key, tuple) else (key,))
         plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-        # What NumPy converts element by element may fail in the middle: convert it before.
+        # NumPy converts other values element by element, which may fail in the middle: convert them before.
         source = value if plain else check.array("value", value, self.dtype)
         try:
             np.broadcast_to(source, part.shape)
@@ -228,7 +228,7 @@ class SymmetricArray:
         return position
 
     def free(self) -> None:
-        """Give the memory back; it returns to the heap when every member of the group has freed it.
+        """Free the memory; it returns to the heap when every member of the group has freed it.
 
         Does not wait. Views and a second call on the same array raise.
         """

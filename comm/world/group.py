@@ -1,8 +1,15 @@
-"""``Group``: what passes between some PEs of a world.
+"""``Group``: data and signals between some PEs of a world.
 
 Every ``pe`` argument counts within the group whose method is called. OpenSHMEM 1.5 gives the meaning.
 One difference follows from shared memory, in which each operation is complete at its target when the
 call returns: ``quiet`` and ``fence`` are memory fences, and there are no separate non-blocking forms.
+
+*Fast paths.* ``put``, ``get``, ``signal_op`` and ``wait_until`` (in :mod:`emu.comm.world.waiting`) begin with a
+chain of conditions, cheapest first, under which one kernel call is all there is to do. Each chain must imply
+every check of the general path behind it (:mod:`emu.comm.world.transfer`, ``_word``, ``_row``): the array is alive
+and of this group, the member exists, dtype, shape, bounds and value fit. They are written out in each method,
+because a function that tested them would take a third of the time of the whole call. Arguments for which a
+condition cannot even be evaluated raise one of ``UNFIT``; the general path then says what is wrong with them.
 """
 
 from __future__ import annotations
@@ -66,7 +73,7 @@ class Group(Waiting, Collectives):
             dst: Target; a view made by slicing will do.
             src: An ndarray of the target's dtype, any strides; or a Python scalar or list.
             pe: Member to store to.
-            offsets: Where in ``dst`` the tile starts, an index an axis. Default: ``src`` has
+            offsets: Index in ``dst`` where the tile starts, one per axis. Default: ``src`` has
                 ``dst``'s shape.
             op: ``SET`` replaces; no element tears. ``ADD`` adds, each element atomically
                 against every other ADD, rounding in the dtype (integers wrap, booleans are or-ed).
@@ -124,7 +131,7 @@ class Group(Waiting, Collectives):
         Args:
             src: Source; a view will do.
             pe: Member to fetch from.
-            offsets: Where the tile starts. Default: the origin.
+            offsets: Index where the tile starts, one per axis. Default: the origin.
             shape: Its extent. Default: up to the end of ``src``.
             out: Array to fill. Default: a new one.
 
@@ -164,7 +171,9 @@ class Group(Waiting, Collectives):
         op: AtomicOp = AtomicOp.SET,
         sig_op: AtomicOp = AtomicOp.SET,
     ) -> None:
-        """:meth:`put`, then :meth:`signal_op` on the same PE: who sees the signal sees the data.
+        """Store ``src`` as :meth:`put` does, then signal as :meth:`signal_op` does, on the same PE.
+
+        A PE that sees the signal sees the data.
 
         Raises:
             ArgumentError: Any argument is wrong. Nothing was stored, and nothing signalled.
@@ -200,17 +209,17 @@ class Group(Waiting, Collectives):
         return int(old) if old >= 0 or array.dtype.kind == "i" else int(old) + (1 << 8 * size)
 
     def fetch_add(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
-        """Add to element ``index`` (C order) on PE ``pe`` atomically; return what was there."""
+        """Add to element ``index`` (C order) on PE ``pe`` atomically; return its old value."""
         return self._atomic(target, pe, index, signals.ADD, value, 0)
 
     def swap(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
-        """Replace element ``index`` on PE ``pe`` atomically; return what was there."""
+        """Replace element ``index`` on PE ``pe`` atomically; return its old value."""
         return self._atomic(target, pe, index, signals.SWAP, value, 0)
 
     def compare_swap(
         self, target: SymmetricArray, expected: int, value: int, pe: int, *, index: int = 0
     ) -> int:
-        """Replace element ``index`` if it is ``expected``, atomically; return what was there."""
+        """Replace element ``index`` if it is ``expected``, atomically; return its old value."""
         return self._atomic(target, pe, index, signals.CAS, value, expected)
 
     def fetch(self, target: SymmetricArray, pe: int, *, index: int = 0) -> int:

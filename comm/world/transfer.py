@@ -1,4 +1,4 @@
-"""put and get: from arguments to one kernel call."""
+"""General paths of ``put`` and ``get``: checks, an access plan, one kernel call."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def put(group: Allocation, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
-    """Store a tile; the general path behind :meth:`Group.put`."""
+    """Store a tile: the general path behind :meth:`Group.put`."""
     world_pe = group.route(dst, pe, "dst")
     source = as_source(src, dst.dtype)
     offset = window(dst, offsets, source.shape)
@@ -123,7 +123,7 @@ def _arranged(me: int, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _overlaps(
     group: Allocation, source: np.ndarray[Any, Any], world_pe: int, dst: SymmetricArray
 ) -> bool:
-    """Say whether a strided source may lie in the memory that it is stored to."""
+    """Return whether a strided source may lie in the memory that it is stored to."""
     address = source.__array_interface__["data"][0]
     start = group.segment.address
     if not start <= address < start + group.segment.layout.total:
@@ -134,7 +134,7 @@ def _overlaps(
 def get(
     group: Allocation, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
 ) -> np.ndarray[Any, Any]:
-    """Fetch a tile; the general path behind :meth:`Group.get`."""
+    """Fetch a tile: the general path behind :meth:`Group.get`."""
     world_pe = group.route(src, pe, "src")
     if offsets is not None:
         offsets = check.integers("offsets", offsets)
@@ -147,7 +147,7 @@ def get(
         extent = check.integers("shape", shape)
     elif offsets is None:
         extent = src.shape
-    else:  # up to the end; from behind the end, nothing that window would not refuse
+    else:  # up to the end; an offset beyond the end is refused by `window` below
         extent, name = tuple(max(n - o, 0) for n, o in zip(src.shape, offsets, strict=True)), "src"
     if any(n < 0 for n in extent):
         raise ArgumentError(f"shape must not be negative, but got {shown(extent)}")
@@ -173,3 +173,11 @@ def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarra
     if not out.flags.writeable:
         raise ArgumentError("out must be writable, but got a read-only array")
     return out
+
+
+__all__ = [
+    "as_source",
+    "get",
+    "put",
+    "window",
+]

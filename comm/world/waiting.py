@@ -1,4 +1,4 @@
-"""Waiting for signal words of one's own memory: ``wait_until`` and ``test``, one word or many."""
+"""Waits for signal words in the PE's own memory: ``wait_until`` and ``test``, one word or many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from emu.comm.world.membership import publish_wait
 from emu.kernels.core.checks import shown
 
 Word = tuple[SymmetricArray, int, Cmp, int]
-"""What a wait is for: element (flat index) of an array, comparison, value."""
+"""Condition of a wait: array, flat index of its element, comparison, value."""
 
 
 _INT_RANGE = {
@@ -31,7 +31,7 @@ _INT_RANGE = {
     for d in WORDS
 }
 _BIAS = 1 << 63
-# What a fast path may meet with arguments that are not what they should be; the general path says so.
+# Errors that a fast path may meet with wrong arguments; the general path then raises the proper one.
 UNFIT = (AttributeError, TypeError, ValueError)
 
 
@@ -39,7 +39,7 @@ def encode(dtype: np.dtype[Any], value: SupportsIndex, name: str = "value") -> i
     """Check that ``value`` fits ``dtype`` and return its bits as a signed number.
 
     Raises:
-        ArgumentError: It does not fit, or is no integer.
+        ArgumentError: It does not fit, or is not an integer.
     """
     number = value if type(value) is int else check.integer(name, value)
     low, high = _INT_RANGE[dtype]
@@ -53,7 +53,7 @@ def word_operation(name: str, op: AtomicOp) -> int:
     """Return the operation on a word that an argument stands for.
 
     Raises:
-        ArgumentError: It is no AtomicOp.
+        ArgumentError: It is not an AtomicOp.
     """
     if type(op) is AtomicOp:
         return signals.SET if op is AtomicOp.SET else signals.ADD
@@ -132,17 +132,17 @@ class Waiting(Allocation):
         return seen + _BIAS if size == -8 else seen
 
     def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
-        """Go on waiting slice by slice; in between, look whether the world was stopped."""
+        """Go on waiting slice by slice; in between, check whether the world was stopped."""
         try:
             check_stopped(self.segment)
             publish_wait(self, describe())
-            said = time.monotonic()
+            published = time.monotonic()
             found, seen = again()
             while not found:
                 check_stopped(self.segment)
-                if details.any_provider() and time.monotonic() - said >= details.AGAIN_S:
+                if details.has_provider() and time.monotonic() - published >= details.AGAIN_S:
                     publish_wait(self, describe())
-                    said = time.monotonic()
+                    published = time.monotonic()
                 found, seen = again()
             return int(seen)
         except BaseException:
@@ -170,13 +170,13 @@ class Waiting(Allocation):
         *,
         needed: int = 1,
     ) -> list[int]:
-        """Wait until ``needed`` of the words (array, index, cmp, value) hold at one look.
+        """Wait until ``needed`` of the words (array, index, cmp, value) hold simultaneously.
 
         Returns:
             The positions of those that held.
 
         Raises:
-            ArgumentError: A word is none, there is none, or ``needed`` is not in ``[1, len(words)]``.
+            ArgumentError: A word is malformed, there is none, or ``needed`` is not in ``[1, len(words)]``.
         """
         words = self._words(words)
         if not words:
@@ -239,7 +239,7 @@ class Waiting(Allocation):
         *,
         indices: Iterable[int] | None = None,
     ) -> None:
-        """Wait until all elements (or those at ``indices``) compare as asked; returns at once for none.
+        """Wait until all elements (or those at ``indices``) compare as asked; return at once for none.
 
         ``values`` is one value for all, or one for each.
         """
@@ -257,7 +257,7 @@ class Waiting(Allocation):
         *,
         indices: Iterable[int] | None = None,
     ) -> int:
-        """Wait until one element compares as asked; return its index. Must not be called on none."""
+        """Wait until one element compares as asked; return its index. There must be at least one."""
         return self.wait_until_some(signals_, cmp, values, indices=indices)[0]
 
     def wait_until_some(
@@ -273,7 +273,7 @@ class Waiting(Allocation):
         return [words[i][1] for i in self.wait_for(words, "wait_until_some")]
 
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
-        """Say whether :meth:`wait_until` would return at once."""
+        """Return whether :meth:`wait_until` would return at once."""
         address, size, comparison, wanted = self._row(signal, index, cmp, value)
         polls = test_word(self.me, address, size, comparison, wanted)
         return self._polled(polls, [(signal, index, cmp, value)])
@@ -286,7 +286,7 @@ class Waiting(Allocation):
         *,
         indices: Iterable[int] | None = None,
     ) -> bool:
-        """Say whether all elements compare as asked now."""
+        """Return whether all elements compare as asked now."""
         words = self._vector(signals_, cmp, values, indices)
         held = len(self._held(words)) == len(words)
         return self._polled(signals.count_poll(self.me, held), words)
@@ -325,10 +325,14 @@ class Waiting(Allocation):
         return [int(i) for i in np.flatnonzero(matched)]
 
     def _polled(self, polls: int, words: Sequence[Word]) -> bool:
-        """Take the count of failing tests in a row; a loop of them is known for the wait that it is.
+        """Publish what this PE waits for if it tests in a loop: that is a wait, too.
+
+        Args:
+            polls: Number of tests in a row that have failed.
+            words: Words of the last test.
 
         Returns:
-            Whether the test held, which is when the count is 0.
+            Whether the test held, which is when ``polls`` is 0.
         """
         if polls and polls % 1024 == 0:
             check_stopped(self.segment)
@@ -337,7 +341,7 @@ class Waiting(Allocation):
 
 
 def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
-    """Say what is waited for in the form that the launcher's report reads."""
+    """Describe the words of a wait in the form that the launcher's report reads."""
     slots = [
         {
             "name": array.label,
@@ -350,3 +354,13 @@ def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
         for array, index, cmp, value in words[:8]
     ]
     return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
+
+
+__all__ = [
+    "UNFIT",
+    "Waiting",
+    "Word",
+    "describe_words",
+    "encode",
+    "word_operation",
+]

@@ -14,7 +14,7 @@ from emu.kernels.core.checks import shown
 
 
 class World(Group):
-    """The group of all PEs of a launch; :func:`world` returns it."""
+    """The group of all PEs of a launch; :func:`emu.world` returns it."""
 
     _group_type: type[Group] = Group
 
@@ -26,7 +26,7 @@ class World(Group):
         self._on_finish: list[Callable[[], None]] = []
 
     def on_finish(self, callback: Callable[[], None]) -> None:
-        """Have ``callback`` called when this PE's function has returned, last added first."""
+        """Call ``callback`` when this PE's function has returned; the last one added is called first."""
         if not callable(callback):
             raise ArgumentError(f"callback must be a function, but got {shown(callback)}")
         self._on_finish.append(callback)
@@ -95,7 +95,9 @@ class World(Group):
     ) -> tuple[int, tuple[int, ...]]:
         layout = self.segment.layout
         encoded = name.encode()  # at most 128 characters, so at most NAME_BYTES
-        for index in range(1, GROUPS):
+        for index in range(
+            1, GROUPS
+        ):  # groups are never removed: the first unused entry ends the search
             start = layout.groups + index * layout.group_bytes
             size = layout.group_dtype.itemsize
             entry = self.segment.bytes[start : start + size].view(layout.group_dtype)[0]
