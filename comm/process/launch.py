@@ -1,4 +1,4 @@
-"""``launch``: start PEs, watch them, stop them, and collect what came of it.
+"""``launch``: start PEs, watch them, stop them, and collect their results.
 
 PEs are forked from a fork server (:mod:`multiprocessing`'s) which has loaded every kernel once, so
 that the second launch of a process takes tens of milliseconds. The launcher itself is one loop over
@@ -50,7 +50,7 @@ from emu.comm.process.launch_arguments import check_named, check_pe_count, check
 from emu.comm.process.launch_options import LaunchFields, LaunchOptions
 from emu.comm.process.outcome import read_error, summary_of, text_of
 from emu.comm.process.output import Output
-from emu.comm.process.payload import Call, pack
+from emu.comm.process.payload import RemoteCall, pack
 from emu.comm.process.pe import Start
 from emu.comm.watchdog import compiling
 from emu.comm.watchdog.monitor import describe_all
@@ -140,7 +140,7 @@ def _check_where() -> None:
 
 
 class _Launch:
-    """The processes of one world and what has been heard of them."""
+    """The processes of one world, with their results, errors and ends so far."""
 
     def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
@@ -165,7 +165,7 @@ class _Launch:
 
     # --- start -----------------------------------------------------------------------------
 
-    def start(self, call: Call, poison: bool, preload: Sequence[str]) -> None:
+    def start(self, call: RemoteCall, poison: bool, preload: Sequence[str]) -> None:
         """Start every PE."""
         _allow_descriptors(self._n_pes)
         server = self._server = ForkServer(preload)
@@ -202,7 +202,7 @@ class _Launch:
     def _start_of(
         self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
     ) -> Start:
-        """Return what PE ``pe`` is told; to be called while its process is being started."""
+        """Return the start message of PE ``pe``; call it while its process is being started."""
         return Start(
             segment=self._segment,
             pe=pe,
@@ -220,15 +220,15 @@ class _Launch:
         compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
-        next_look = time.monotonic() + tick
+        next_check = time.monotonic() + tick
         while len(self._ended) < self._n_pes:
-            self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))
+            self._serve(max(0.0, min(next_check, self._kill_at) - time.monotonic()))
             now = time.monotonic()
             if now >= self._kill_at:
                 self._kill_rest()
-            if now >= next_look:
-                next_look = now + tick
-                compiled.look()
+            if now >= next_check:
+                next_check = now + tick
+                compiled.observe()
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
         if compiled.anything_compiled():
@@ -281,7 +281,7 @@ class _Launch:
         )
 
     def _end(self, pe: int) -> None:
-        """Take note that a process has ended, and whether it had said its word."""
+        """Record that a process has ended, and whether it had sent its message."""
         process = self._processes[pe]
         self._selector.unregister(process.sentinel)
         self._ended.add(pe)
@@ -298,7 +298,7 @@ class _Launch:
         if pe in self._killed or (
             self._reason and (ended_by_us or process.exitcode == -signal.SIGTERM)
         ):
-            return  # stopped before it could say anything
+            return  # stopped before it could report anything
         how = _how_it_died(process.exitcode, self._segment.free_bytes())
         if process.exitcode == 1 and not had_begun:
             how += (
@@ -315,7 +315,7 @@ class _Launch:
         self.stop(PE_DIED, text)
 
     def _lose_server(self, how: str) -> None:
-        """Stop the PEs of a fork server that is no more: nobody would tell how they end."""
+        """Stop the PEs of a fork server that has died: nothing would report how they end."""
         if self._lost is None and not self._reason:
             others = describe_all(self._segment)
             self._lost = ForkServerError(
@@ -351,7 +351,7 @@ class _Launch:
     def _kill_rest(self) -> None:
         left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
         if time.monotonic() < self._kill_compiling_at and any(
-            compiling.compiles(self._segment, pe) for pe in left
+            compiling.is_compiling(self._segment, pe) for pe in left
         ):
             self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
             return
@@ -362,7 +362,7 @@ class _Launch:
                 process.kill()
 
     def finish_stopping(self) -> None:
-        """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
+        """Wait for the PEs' end after :meth:`stop`, at most for the grace period."""
         while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
             self._serve(0.05)
         self._kill_compiling_at = 0.0
@@ -371,7 +371,7 @@ class _Launch:
             process.join()
 
     def close(self) -> None:
-        """Give every descriptor back."""
+        """Close every descriptor."""
         self._input.close()
         self._output.close()
         for source in self._connections:
@@ -430,7 +430,7 @@ class _Launch:
 
 def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
     if exitcode is None:
-        return "ended without a word"
+        return "exited without reporting a result"
     if exitcode >= 0:
         return f"ended with exit status {exitcode} before its function returned"
     name = signal_name(-exitcode)
@@ -454,3 +454,8 @@ def _allow_descriptors(n_pes: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+__all__ = [
+    "launch",
+]

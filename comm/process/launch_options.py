@@ -65,6 +65,7 @@ class LaunchOptions:
         }
         if self.link is not None and not isinstance(self.link, Link):
             raise ArgumentError(f"link must be an emu.Link or None, but got {self.link!r}")
+        # The values as checked replace the given ones: NumPy's numbers become Python's, None the default.
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 

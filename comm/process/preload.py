@@ -1,8 +1,8 @@
-"""What the fork server loads once, so that each PE starts ready.
+"""Kernels and modules that the fork server loads once, so that each PE starts ready.
 
 Importing Numba and loading the kernels takes about half a second; a fork of a process that has done it
-takes milliseconds. Importing is not enough: a kernel is only ready once it has been called. What is not
-in the cache of compiled code is left out, because to compile all takes many seconds: a PE that
+takes milliseconds. Importing is not enough: a kernel is only ready once it has been called. Kernels that are
+not in the cache of compiled code are left out, because compiling them all takes many seconds: a PE that
 calls such a kernel compiles it then.
 """
 
@@ -41,24 +41,24 @@ Step = Callable[[], object]
 
 
 def compile_all() -> None:
-    """Call every kernel of the machine once, in a world of one PE, so that its code is in the cache."""
+    """Call every communication kernel once, in a world of one PE, so that its code is in the cache."""
     with _world() as world:
         for step in itertools.chain(_alone(world), _together(world)):
             step()
-    server._load_kernels()
+    server.load_kernels()
 
 
 def load() -> None:
-    """Call every kernel of the machine that is in the cache of compiled code."""
+    """Call every communication kernel that is in the cache of compiled code."""
     occupy_descriptor()
     check_array_layout()
     with only_stored(), contextlib.suppress(NotStoredError), _world() as world:
         for step in _alone(world):
             with contextlib.suppress(NotStoredError):
                 step()
-        for step in _together(world):  # one that ended half way would make the next wait for ever
+        for step in _together(world):  # after one that ended half way the next would wait for ever
             step()
-    polling.place(None)  # a PE that is asked where it is shall not begin to import
+    polling.position_of(None)  # a PE that is queried shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
@@ -87,7 +87,7 @@ class _PrivateSegment(Segment):
 def _nameless_memory(nbytes: int) -> int:
     """Return a descriptor of fresh memory; SharedMemory would start a resource tracker here."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("emu-warm")
+        descriptor = os.memfd_create("emu-preload")
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
@@ -148,3 +148,9 @@ def _together(world: World) -> Iterator[Step]:
 
 
 load()
+
+
+__all__ = [
+    "compile_all",
+    "load",
+]

@@ -128,7 +128,7 @@ def _compile_machine() -> None:
 
 def _communicate() -> None:
     """Be a PE with a communication server: making it has compiled its kernels."""
-    from emu.comm.server.server import server_of
+    from emu.comm.server.server_end import server_of
     from emu.comm.world.current import world
 
     server_of(world())

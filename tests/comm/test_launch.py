@@ -115,12 +115,12 @@ def test_an_exception_has_its_pe_and_its_traceback() -> None:
     errors = caught.value.exceptions
     assert {type(e) for e in errors} == {ValueError}
     # Both may have raised before the first was heard of; none that was merely stopped is listed.
-    assert {e.pe for e in errors} <= {1, 3}  # type: ignore[attr-defined]
+    assert {e.pe for e in errors} <= {1, 3}  # type: ignore[attr-defined] # set on the exceptions of PEs
     for error in errors:
-        assert str(error) == f"boom {error.pe}"  # type: ignore[attr-defined]
+        assert str(error) == f"boom {error.pe}"  # type: ignore[attr-defined] # set on the exceptions of PEs
         note = "\n".join(error.__notes__)
         assert "raise_on_two" in note
-        assert f"on PE {error.pe}" in note  # type: ignore[attr-defined]
+        assert f"on PE {error.pe}" in note  # type: ignore[attr-defined] # set on the exceptions of PEs
 
 
 def test_computing_pes_are_stopped_within_a_second() -> None:
@@ -166,7 +166,7 @@ def test_without_cloudpickle_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "cloudpickle", None)  # as if it were not installed
     with pytest.raises(ArgumentError, match=r"install 'tile-emu\[interactive\]'") as caught:
         emu.launch(fn, 1)
-    assert getattr(fn, "__qualname__") in str(caught.value)  # noqa: B009
+    assert getattr(fn, "__qualname__") in str(caught.value)  # noqa: B009 - a name that type checkers do not know
 
 
 def test_output_is_prefixed_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +221,7 @@ def test_bad_arguments(change: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {"fn": number_and_sum, "n_pes": 1, **change}
     fn, n_pes = arguments.pop("fn"), arguments.pop("n_pes")
     with pytest.raises(ArgumentError, match=message):
-        emu.launch(fn, n_pes, **arguments)  # type: ignore[arg-type]
+        emu.launch(fn, n_pes, **arguments)  # type: ignore[arg-type] # the mistake under test
 
 
 def test_options_and_their_fields() -> None:

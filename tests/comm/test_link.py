@@ -38,7 +38,7 @@ def test_a_link_is_frozen_and_free_by_default():
     link = emu.Link()
     assert (link.bandwidth, link.latency) == (math.inf, 0.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        link.latency = 1.0  # type: ignore[misc]
+        link.latency = 1.0  # type: ignore[misc] # the mistake under test
     assert emu.Link is Link
 
 
@@ -123,7 +123,7 @@ def test_text_that_is_no_link_is_refused(text, message):
 
 def test_launch_refuses_what_is_no_link():
     with pytest.raises(ArgumentError, match=r"link must be an emu\.Link or None, but got 25"):
-        emu.launch(print, 1, link=25)  # type: ignore[arg-type]
+        emu.launch(print, 1, link=25)  # type: ignore[arg-type] # the mistake under test
 
 
 # --- reserving ---------------------------------------------------------------------------------
