@@ -1,4 +1,4 @@
-"""What can go wrong between PEs, one exception a cause."""
+"""Exceptions of the communication layer, one per cause of failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnknownGroupError(ArgumentError):
 
 
 class SymmetricMemoryError(CommError):
-    """Symmetric memory could not be had, or PEs disagree about it."""
+    """Symmetric memory could not be allocated, or PEs disagree about it."""
 
 
 class PlatformError(CommError):
@@ -72,17 +72,17 @@ class PEExitError(CommError):
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
-        """Exit status asked for."""
+        """Exit status that the PE asked for."""
 
     def __reduce__(self) -> tuple[type[PEExitError], tuple[str, int]]:
         return type(self), (str(self), self.code)
 
 
 class PERaisedError(CommError, RuntimeError):
-    """A PE raised what cannot be sent as it is.
+    """A PE raised an exception that cannot be sent as it is.
 
-    That is KeyboardInterrupt, GeneratorExit and whatever else is no ``Exception``; what cannot be pickled
-    or rebuilt; and what has no readable text. The text names its type and says what it said.
+    That is KeyboardInterrupt, GeneratorExit and anything else that is not an ``Exception``; exceptions that cannot
+    be pickled or rebuilt; and those without a readable text. The text gives the type and the original text.
     """
 
     def __init__(self, message: str, raised: str = "") -> None:
@@ -99,8 +99,28 @@ class ForkServerError(CommError):
 
 
 class ServerError(CommError):
-    """A communication server was asked for what it cannot do, or was left in the middle of it."""
+    """A communication server was given a task that it cannot execute, or was left in the middle of one."""
 
 
 class TaskMismatchError(ServerError):
-    """The members of a communicator asked their servers for tasks that don't fit together."""
+    """The members of a communicator prepared tasks that don't fit together."""
+
+
+__all__ = [
+    "ArgumentError",
+    "CollectiveMismatchError",
+    "CommError",
+    "DeadlockError",
+    "ForkServerError",
+    "IndexRangeError",
+    "PEDiedError",
+    "PEExitError",
+    "PERaisedError",
+    "PeerFailedError",
+    "PlatformError",
+    "ServerError",
+    "StoppedError",
+    "SymmetricMemoryError",
+    "TaskMismatchError",
+    "UnknownGroupError",
+]

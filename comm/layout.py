@@ -1,4 +1,4 @@
-"""Where everything lies in the shared segment: one source for Python and for ``@njit`` code.
+"""The layout of the shared segment: one source for Python and for ``@njit`` code.
 
     | header | PE blocks | PE texts | PE calls | last writers | locks | groups | allocations | links | heap 0 …
 
@@ -35,9 +35,9 @@ H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = (
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, lines 2 and 3 are constant,
-# line 4 has what the PE did last, line 5 how it looked when the launcher asked.
+# line 4 has what the PE did last, line 5 its answers to the launcher's queries.
 BLOCK_BYTES = 512
-B_DOORBELL = 0  # int32 eventcount that sleepers wait on, and behind it int32 number of sleepers
+# Word 0 is the doorbell: an int32 event counter that sleepers wait on, and behind it their int32 number.
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
 B_COMPILING, B_COMPILING_COUNT = 14, 15  # kernels: now; of the machine, ever
 B_PE, B_N_PES, B_SEGMENT, B_HEAPS, B_STRIDE = 16, 17, 18, 19, 20
@@ -46,7 +46,8 @@ B_BLOCKS, B_LOCKS, B_WRITERS = 25, 26, 27
 B_LINKS, B_LINK_BANDWIDTH, B_LINK_LATENCY = 28, 29, 30  # 0: no link; float64 a second; nanoseconds
 B_WORKS = 32  # calls that changed memory
 B_CALLS, B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND, B_CALL_SEEN = 33, 34, 35, 36, 37
-"""Calls in a row that only looked; of the last one: which word, operation * 16 + bytes, what was there."""
+"""Number of calls in a row that changed nothing; of the last one: the word, operation * 16 + bytes, the value
+that was read."""
 B_READING = 38  # 1 while the PE reads standard input
 B_ANSWERS, B_SAME, B_PLACE_LENGTH = 40, 41, 42
 
@@ -55,15 +56,15 @@ NOT_STARTED, RUNNING, FINISHED, DEAD, LEAVING = 0, 1, 2, 3, 4
 """LEAVING: the function has returned, but threads are left that Python waits for."""
 
 TEXT_BYTES = 4096
-"""Room in which a sleeping PE says what it waits for (JSON), and behind it where it is."""
+"""Room for what a sleeping PE waits for (JSON) and, behind it, its position in the program."""
 CALL_BYTES = 1024
-"""Room in which a PE says what it called when members of a group disagree."""
+"""Room for the call of a PE, for the report when members of a group disagree."""
 PLACE_BYTES = 1024
 CRASH_BYTES = 16 << 20
 """More than the longest report of a crash; of the file's size alone, like all that nobody writes."""
 ABORT_TEXT_BYTES = 64 << 10
 
-# --- last-writer table: two int64 words an entry (key, info), direct-mapped
+# --- last-writer table: two int64 words per entry (key, info), direct-mapped
 WRITER_BITS = 13
 WRITERS = 1 << WRITER_BITS
 WRITER_HASH = (
@@ -115,7 +116,7 @@ class Layout:
 
     @property
     def abort_text(self) -> int:
-        """Where the launcher writes why the world was stopped."""
+        """Text in which the launcher says why the world was stopped."""
         return PAGE
 
     @property
@@ -184,12 +185,12 @@ class Layout:
 
     @property
     def gaps(self) -> int:
-        """Free pieces of the heaps: int64, where each begins, then where each ends."""
+        """Free pieces of the heaps: int64, the start of each, then the end of each."""
         return self.buckets + BUCKETS * 4
 
     @property
     def links(self) -> int:
-        """Until when the link of each pair is busy: int64 nanoseconds, row source, column target."""
+        """Time until which the link of each pair is busy: int64 nanoseconds, row source, column target."""
         return round_up(self.gaps + 2 * (ALLOCATIONS + 1) * 8, PAGE)
 
     @property
@@ -213,7 +214,7 @@ class Layout:
         return self.heaps + self.n_pes * self.stride
 
     def crash(self, pe: int) -> int:
-        """Where in the file, behind all that is mapped, PE ``pe`` says how it crashed."""
+        """Return the offset in the file, behind the mapped part, of PE ``pe``'s crash report."""
         return self.total + pe * CRASH_BYTES
 
     @property

@@ -1,4 +1,4 @@
-"""``Link``: what an emulated link between PEs is like. Importing this loads neither NumPy nor Numba."""
+"""``Link``: bandwidth and latency of the emulated link between PEs. Importing this loads neither NumPy nor Numba."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Link:
     for n / bandwidth seconds, after those that came before it, and is complete ``latency`` later.
 
     Raises:
-        ArgumentError: A value is no number, or out of its bounds.
+        ArgumentError: A value is not a number, or out of its bounds.
     """
 
     bandwidth: float = math.inf
-    """Bytes a second; more than 0. Default: ``math.inf``, transfers take the latency only."""
+    """Bytes per second; more than 0. Default: ``math.inf``, transfers take the latency only."""
 
     latency: float = 0.0
     """Seconds from 0 to 3600 between the end of the sending and the arrival. Default: 0."""
@@ -76,7 +76,7 @@ class Link:
             The link.
 
         Raises:
-            ArgumentError: What cannot be read, or is out of bounds.
+            ArgumentError: The text cannot be read, or a value is out of bounds.
         """
         if not isinstance(text, str):
             raise ArgumentError(f"text must be a string, as in '25GB/s,2us', but got {text!r}")
@@ -94,7 +94,7 @@ class Link:
 
 
 def _quantity(name: str, text: str, units: dict[str, float], example: str) -> tuple[float, float]:
-    """Return the number and what its unit stands for."""
+    """Return the number and the factor (or divisor) that its unit stands for."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ArgumentError(

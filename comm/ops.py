@@ -6,7 +6,7 @@ import enum
 
 
 class AtomicOp(enum.IntEnum):
-    """What a put or a signal does with the value already there."""
+    """The effect of a put or a signal on the value already there."""
 
     SET = 0
     """Replace it. Elements never tear; a tile as a whole is not atomic."""
@@ -23,3 +23,9 @@ class Cmp(enum.IntEnum):
     GE = 3
     LT = 4
     LE = 5
+
+
+__all__ = [
+    "AtomicOp",
+    "Cmp",
+]

@@ -7,9 +7,10 @@ from .comm.link_model import Link as Link
 from .comm.ops import AtomicOp as AtomicOp
 from .comm.ops import Cmp as Cmp
 from .comm.process.launch import launch as launch
+from .comm.process.launch_options import LaunchOptions as LaunchOptions
 from .comm.world.array import SymmetricArray as SymmetricArray
-from .comm.world.world import Group as Group
+from .comm.world.group import Group as Group
 from .comm.world.world import World as World
-from .comm.world.world import world as world
+from .comm.world.current import world as world
 
 __version__: str

@@ -1,1 +1,4 @@
-"""The shared segment and what lies in it: the table of allocations, the symmetric heaps."""
+"""The shared segment and its contents: the table of allocations, the symmetric heaps.
+
+Internal: names may change in any release.
+"""

@@ -1,13 +1,13 @@
-"""The symmetric heap: who has which part of the shared segment.
+"""The symmetric heap: allocation in the shared segment, the same on every PE.
 
 Allocation is symmetric but needs no barrier. The table lies in the control region, under a lock;
 an entry is found by (group, key), where the key of a plain ``alloc`` is its number in the group.
-Whoever comes first makes the entry, for all heaps at once, with the memory already clear; the others
+The first PE to come makes the entry, for all heaps at once, with the memory already clear; the others
 find it and check that they mean the same. ``free`` counts down, and the last member's call gives the
 memory back. So memory can never be used before it is valid on the target or after it has gone.
 
-Memory is taken when touched. Where ``/dev/shm`` has not plenty of room, pages are taken at allocation,
-so that the lack of memory is an error there rather than a SIGBUS later.
+Memory is taken when touched. Where ``/dev/shm`` has little room, pages are taken at allocation,
+so that a lack of memory is an error there rather than a SIGBUS later.
 """
 
 from __future__ import annotations
@@ -144,6 +144,8 @@ class Heap:
                 return index
             nbytes = math.prod(shape) * dtype.itemsize
             offset = self._find_room(nbytes)
+            # The entry comes last: whatever a member finds in the table is valid memory on every PE, and a
+            # lack of pages is an error before anything has changed.
             self._reserve(members, offset, nbytes)
             self._fill(members, offset, nbytes, dtype, poison and self._poison)
             fields = {
@@ -173,7 +175,7 @@ class Heap:
             )
 
     def _find_room(self, nbytes: int) -> int:
-        """First fit: the lowest offset where ``nbytes`` are free. No bytes take no room."""
+        """Return the lowest offset where ``nbytes`` are free (first fit); 0 for no bytes."""
         table = self._table
         if table.full:
             raise SymmetricMemoryError(
@@ -182,7 +184,9 @@ class Heap:
             )
         if not nbytes:
             return 0
-        align = LINE if nbytes < PAGE else PAGE
+        align = (
+            LINE if nbytes < PAGE else PAGE
+        )  # large arrays own whole pages, which can be given back
         offset = table.gap(nbytes, align)
         if offset is None:
             aligned = any(end - start >= nbytes for start, end in table.gaps())
@@ -198,7 +202,7 @@ class Heap:
     def _reserve(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
         """Make a full /dev/shm an error here instead of a SIGBUS at the first touch.
 
-        Where there is plenty, pages come when they are touched. Where not, those of all arrays are
+        Where there is plenty, pages come when they are touched. Otherwise those of all existing arrays are
         taken first, and from then on those of each new one.
         """
         if not nbytes or not hasattr(os, "posix_fallocate"):
@@ -230,7 +234,7 @@ class Heap:
             ) from error
 
     def _already_backed(self, members: tuple[int, ...], offset: int, nbytes: int) -> int:
-        """Bytes of the range that earlier allocations may already have touched."""
+        """Return the bytes of the range that earlier allocations may already have touched."""
         high = round_up(int(self.segment.header[H_HIGH_WATER]), PAGE)
         return max(0, min(offset + nbytes, high) - offset) * len(members)
 
@@ -264,7 +268,7 @@ class Heap:
     def _fill(
         self, members: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any], poison: bool
     ) -> None:
-        """Clear (or poison) the new memory on every member; what was never touched is clear."""
+        """Clear (or poison) the new memory on every member; memory that was never touched is clear."""
         layout, header = self.segment.layout, self.segment.header
         high = int(header[H_HIGH_WATER])
         header[H_HIGH_WATER] = max(high, offset + nbytes)
@@ -305,7 +309,7 @@ class Heap:
 
 
 def poison_value(dtype: np.dtype[Any]) -> Any:
-    """Return what poisoned memory holds: NaN, or 0xA5 in every byte, or True."""
+    """Return the value of poisoned memory: NaN, or 0xA5 in every byte, or True."""
     if dtype == BFLOAT16 or dtype.kind == "f":
         return np.array(np.nan, dtype)
     if dtype.kind == "b":

@@ -57,7 +57,7 @@ class Segment:
             # Its full size comes later: where that cannot be mapped, SharedMemory fails with noise.
             shared = shared_memory.SharedMemory(create=True, size=PAGE)
             # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
-            fd = os.dup(getattr(shared, "_fd"))  # noqa: B009
+            fd = os.dup(getattr(shared, "_fd"))  # noqa: B009 - a name that type checkers do not know
             shared.unlink()
             shared.close()
         except OSError as error:
@@ -111,11 +111,11 @@ class Segment:
         return self._read(pe, 0, B_TEXT_LENGTH)
 
     def write_place(self, pe: int, text: str) -> None:
-        """Publish where PE ``pe`` is in its program."""
+        """Publish the position of PE ``pe`` in its program."""
         self._write(pe, text, TEXT_BYTES - PLACE_BYTES, PLACE_BYTES, B_PLACE_LENGTH)
 
     def read_place(self, pe: int) -> str:
-        """Return where PE ``pe`` last was."""
+        """Return the position that PE ``pe`` last published."""
         return self._read(pe, TEXT_BYTES - PLACE_BYTES, B_PLACE_LENGTH)
 
     def _write(self, pe: int, text: str, start: int, room: int, length: int) -> None:
@@ -133,11 +133,11 @@ class Segment:
         return self.bytes[start : start + CALL_BYTES]
 
     def write_call(self, pe: int, text: str) -> None:
-        """Say what PE ``pe`` called, for the members that called something else."""
+        """Publish the call of PE ``pe``, for the members that called something else."""
         self._call(pe)[:] = np.frombuffer(text.encode()[:CALL_BYTES].ljust(CALL_BYTES), np.uint8)
 
     def read_call(self, pe: int) -> str:
-        """Return what :meth:`write_call` wrote."""
+        """Return the call that PE ``pe`` last published."""
         return bytes(self._call(pe)).decode(errors="replace").rstrip()
 
     @property
@@ -147,17 +147,17 @@ class Segment:
         return self.bytes[start : start + ALLOCATIONS * ALLOCATION.itemsize].view(ALLOCATION)
 
     def close(self) -> None:
-        """Give the descriptor back; the mapping goes with the last array that uses it."""
+        """Close the descriptor; the mapping goes with the last array that uses it."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def backed_bytes(self) -> int:
-        """Return how many bytes of the segment have memory."""
+        """Return the number of bytes of the segment that have memory."""
         return os.fstat(self.fd).st_blocks * 512
 
     def discard(self, start: int, nbytes: int) -> None:
-        """Give the memory of whole pages back to the system; they are clear afterwards."""
+        """Return the memory of whole pages to the system; they are clear afterwards."""
         with contextlib.suppress(OSError):  # not every file system can
             self._map.madvise(mmap.MADV_REMOVE, start, nbytes)
 
@@ -194,3 +194,8 @@ def _reserve_control(fd: int, layout: Layout) -> None:
 
 def _attach(descriptor: Any, layout: Layout) -> Segment:
     return Segment(descriptor.detach(), layout)
+
+
+__all__ = [
+    "Segment",
+]

@@ -1,4 +1,4 @@
-"""Why a world was stopped: written by the launcher, raised by every PE."""
+"""The reason why a world was stopped: written by the launcher, raised by every PE."""
 
 from __future__ import annotations
 
@@ -27,10 +27,20 @@ def publish_stop(segment: Segment, reason: int, text: str) -> None:
 
 
 def check_stopped(segment: Segment) -> None:
-    """Raise why the world was stopped, if it was."""
+    """Raise the reason why the world was stopped, if it was."""
     reason = int(segment.header[H_ABORT])
     if reason:
         start = segment.layout.abort_text
         raw = bytes(segment.bytes[start : start + ABORT_TEXT_BYTES])
         text = raw.split(b"\0", 1)[0].decode(errors="replace")
         raise _ERRORS[reason](text)
+
+
+__all__ = [
+    "DEADLOCK",
+    "INTERRUPTED",
+    "PEER_FAILED",
+    "PE_DIED",
+    "check_stopped",
+    "publish_stop",
+]

@@ -1,15 +1,15 @@
-"""The table of symmetric allocations in shared memory, and what makes its use quick.
+"""The table of symmetric allocations in shared memory, with indices that make lookups fast.
 
 The entries are the truth: an entry holds an array if it is ``used``. Beside them lie, for the lock's owner:
 
 * *buckets*: heads of chains through the entries, by key, so that an array is found without a search;
 * the *top* of all entries that were ever used, and a chain of those that are free again;
-* the *gaps*: the free pieces of the heaps, in order. What is taken is rounded up to 64 bytes, to which every
-  array is aligned, so that no piece is too small for any.
+* the *gaps*: the free pieces of the heaps, in order. Sizes are rounded up to 64 bytes, to which every
+  array is aligned, so that no piece is too small for an array.
 
 All this follows from the entries. A word in the header says whether it does so now: it is 0 in a new
-segment and while a change is under way. Whoever takes the lock and finds 0, after a process that died
-or was interrupted in the middle, builds everything anew.
+segment and while a change is under way. A PE that takes the lock and finds 0, after a process that died
+or was interrupted in the middle, rebuilds everything.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Table:
     # --- agreement of the parts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Build what follows from the entries, unless it is there."""
+        """Rebuild the indices from the entries, unless they are in order."""
         if not self._header[H_TABLE_GOOD]:
             self._rebuild()
             self._header[H_TABLE_GOOD] = 1
@@ -149,11 +149,11 @@ class Table:
                 entry[name] = value
             self._link(index)
             self._take(*self._span(index))
-            entry["used"] = 1
+            entry["used"] = 1  # last: until then the entry is free for whoever rebuilds the table
         return index
 
     def drop(self, index: int) -> bool:
-        """Count one member's free; say whether it was the last, which gives the memory back."""
+        """Count one member's free; return whether it was the last, which frees the memory."""
         entry = self.entries[index]
         if entry["refs"] > 1:
             entry["refs"] -= 1
@@ -174,7 +174,7 @@ class Table:
         return start, min(end, self._heap_bytes)
 
     def gap(self, nbytes: int, align: int) -> int | None:
-        """Return the lowest aligned offset with so many free bytes, or None."""
+        """Return the lowest aligned offset with that many free bytes, or None."""
         if nbytes > self._heap_bytes:
             return None
         count = int(self._header[H_GAPS])
@@ -184,7 +184,7 @@ class Table:
         return int(starts[first]) if count and fits[first] else None
 
     def gaps(self) -> list[tuple[int, int]]:
-        """Return where the free pieces begin and end."""
+        """Return (start, end) of each free piece."""
         count = int(self._header[H_GAPS])
         return list(zip(self._starts[:count].tolist(), self._ends[:count].tolist(), strict=True))
 
@@ -229,10 +229,10 @@ class Table:
             words[at + by : count + by] = words[at:count].copy()
         self._header[H_GAPS] = count + by
 
-    # --- what reports say ------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say what of the heaps is taken, by what, and what is free in which pieces."""
+        """Describe how much of the heaps is taken, by which arrays, and how much is free in which pieces."""
         gaps = [end - start for start, end in self.gaps()]
         used = self.used()
         sizes = {index: int(self.entries["nbytes"][index]) for index in used}

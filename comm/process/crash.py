@@ -1,4 +1,4 @@
-"""Where a PE was when it crashed: Python's stack, written by the signal handler of ``faulthandler``.
+"""Crash reports of PEs: Python's stack, written by the signal handler of ``faulthandler``.
 
 A process that gets SIGSEGV can do little more than write to a file that is already open. That file is the
 world's segment, behind the heaps, where each PE has some address space of its own: nothing is left
@@ -26,7 +26,7 @@ _STARTERS = (f"{_STANDARD}multiprocessing", f"{_STANDARD}runpy.py", "<frozen run
 
 
 def report_crashes(segment: Segment, pe: int) -> None:
-    """From now on leave the stack in the segment when this process crashes, if that can be done."""
+    """Make this process leave its stack in the segment when it crashes, if the system allows it."""
     start = segment.layout.crash(pe)
     with contextlib.suppress(OSError):  # no /proc, no descriptor left
         # A descriptor of its own has a position of its own; it stays open as long as the process.
@@ -38,7 +38,7 @@ def report_crashes(segment: Segment, pe: int) -> None:
 
 
 def crash_stack(segment: Segment, pe: int) -> str:
-    """Return the stack of a PE that has crashed, a line each call; empty if there is none."""
+    """Return the stack of a PE that has crashed, one line per call; empty if there is none."""
     try:
         raw = os.pread(segment.fd, _READ_BYTES, segment.layout.crash(pe))
     except OSError:
@@ -59,3 +59,9 @@ def crash_stack(segment: Segment, pe: int) -> str:
         frames.pop()  # the fork server's own command
     more = [f"    … {len(frames) - _FRAMES} calls more"] if len(frames) > _FRAMES else []
     return "\n".join(frames[:_FRAMES] + more)
+
+
+__all__ = [
+    "crash_stack",
+    "report_crashes",
+]

@@ -1,4 +1,4 @@
-"""The fork server: the process that PEs are forked from. It is multiprocessing's; this looks after it."""
+"""The fork server, the process that PEs are forked from: multiprocessing's, started and watched here."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from emu.comm.process import serving
 from emu.comm.process.pe import Start, main
 
 _LOST = 255
-"""Exit status that multiprocessing gives to a process whose fork server is not there to tell it."""
+"""Exit status that multiprocessing reports for a process whose fork server is gone."""
 
 _END_S = 0.3
 """A server closes its pipes a moment before it can be waited for."""
 
 
 class ForkServer:
-    """Starts PEs, and says how the server ended if it did."""
+    """A running fork server: it starts PEs, and knows how it ended if it did."""
 
     def __init__(self, preload: Sequence[str]) -> None:
         self._context = multiprocessing.get_context("forkserver")
@@ -62,7 +62,7 @@ class ForkServer:
         return process
 
     def how_it_ended(self, exitcode: int | None = _LOST) -> str | None:
-        """Say how the server ended, if that is why a PE seems to have ended with ``exitcode``."""
+        """Return how the server ended, if that is why a PE seems to have ended with ``exitcode``."""
         if exitcode != _LOST or self.pid is None or not hasattr(os, "waitid"):
             return None
         end = time.monotonic() + _END_S
@@ -115,7 +115,7 @@ def _no_typed_main() -> Iterator[None]:
 
 
 class _Lazy:
-    """Pickles as what ``make`` returns: descriptors can only be duplicated during the start."""
+    """A ``Start`` made when it is pickled: descriptors can only be duplicated during the start."""
 
     def __init__(self, make: Callable[[], Start]) -> None:
         self._make = make
@@ -130,3 +130,9 @@ def _identity(start: Start) -> Start:
 
 def _main_of(start: Start) -> None:
     main(start)
+
+
+__all__ = [
+    "ForkServer",
+    "signal_name",
+]

@@ -1,4 +1,4 @@
-"""Standard input: which PEs get the launcher's, and what it looks like in a PE.
+"""Standard input of PEs: the launcher's own, a copy of it, or none.
 
 One PE gets the descriptor itself: whatever it is, a file, a pipe or a terminal, that PE reads it as any
 program would, and what it does not read is left for others. Where all PEs get it, the launcher reads it
@@ -24,7 +24,7 @@ from emu.comm.memory.segment import Segment
 ALL, NONE = "all", "none"
 _CHUNK = 1 << 16
 _AHEAD = 1 << 20
-"""How many bytes are read that no PE has taken."""
+"""Number of bytes that are read ahead of the fastest PE."""
 
 
 class Input:
@@ -44,7 +44,7 @@ class Input:
 
     @contextlib.contextmanager
     def of(self, pe: int) -> Iterator[int | None]:
-        """Give, for as long as PE ``pe`` is being started, the descriptor that it reads from."""
+        """Yield the descriptor that PE ``pe`` reads from, while the PE is being started."""
         if self._copier is None:
             yield self._source if self._choice == pe else None
             return
@@ -60,7 +60,7 @@ class Input:
             self._copier.start()
 
     def close(self) -> None:
-        """Stop copying, and give the descriptors back."""
+        """Stop copying, and close the descriptors."""
         if self._copier is not None:
             self._copier.close()
         if self._source is not None:
@@ -167,7 +167,7 @@ class _Copier:
 
 
 class _Reads(io.FileIO):
-    """A descriptor that says in the PE's block when it is read: that is no deadlock."""
+    """A descriptor that notes in the PE's block while it is read: such a wait is no deadlock."""
 
     def __init__(self, descriptor: int, segment: Segment, pe: int) -> None:
         super().__init__(descriptor, "rb", closefd=False)
@@ -183,7 +183,7 @@ class _Reads(io.FileIO):
 
 
 def open_input(given: Any, segment: Segment, pe: int) -> None:
-    """Make what a PE was given its standard input.
+    """Make a descriptor the standard input of this PE.
 
     Args:
         given: A ``DupFd``, or None for no input.
@@ -197,3 +197,12 @@ def open_input(given: Any, segment: Segment, pe: int) -> None:
     with contextlib.suppress(Exception):
         sys.stdin.close()
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Reads(0, segment, pe)))
+
+
+__all__ = [
+    "ALL",
+    "NONE",
+    "Input",
+    "occupy_descriptor",
+    "open_input",
+]

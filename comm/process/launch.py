@@ -1,4 +1,4 @@
-"""``launch``: start PEs, watch them, stop them, and collect what came of it.
+"""``launch``: start PEs, watch them, stop them, and collect their results.
 
 PEs are forked from a fork server (:mod:`multiprocessing`'s) which has loaded every kernel once, so
 that the second launch of a process takes tens of milliseconds. The launcher itself is one loop over
@@ -26,11 +26,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from multiprocessing import connection, reduction
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from emu.comm.errors import (
+    ArgumentError,
     CommError,
     DeadlockError,
     ForkServerError,
@@ -38,26 +40,26 @@ from emu.comm.errors import (
     StoppedError,
 )
 from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED, Layout
-from emu.comm.link_model import Link
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
 from emu.comm.process import serving
 from emu.comm.process.crash import crash_stack
 from emu.comm.process.fork_server import ForkServer, signal_name
-from emu.comm.process.input import NONE, Input
-from emu.comm.process.launch_arguments import check_launch
+from emu.comm.process.input import Input
+from emu.comm.process.launch_arguments import check_named, check_pe_count, check_positional
+from emu.comm.process.launch_options import LaunchFields, LaunchOptions
 from emu.comm.process.outcome import read_error, summary_of, text_of
 from emu.comm.process.output import Output
+from emu.comm.process.payload import RemoteCall, pack
 from emu.comm.process.pe import Start
 from emu.comm.watchdog import compiling
 from emu.comm.watchdog.monitor import describe_all
 from emu.comm.watchdog.progress import Progress
+from emu.environment import usable_cores
 from emu.kernels.core import cache_folder
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT = 60.0
-DEFAULT_HEAP_SIZE = 8 << 30
 _GRACE_S = 0.7
 _COMPILING_GRACE_S = 20.0
 """For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
@@ -71,14 +73,8 @@ def launch(
     *,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    transport: str = "shm",
-    timeout: float | None = None,
-    heap_size: int = DEFAULT_HEAP_SIZE,
-    poison: bool = False,
-    prefix_output: bool = True,
-    link: Link | None = None,
-    preload: Sequence[str] = (),
-    stdin: int | str = NONE,
+    options: LaunchOptions | None = None,
+    **fields: Unpack[LaunchFields],
 ) -> list[T]:
     """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
 
@@ -90,20 +86,10 @@ def launch(
             notebook or of ``python -i`` need cloudpickle: ``pip install 'tile-emu[interactive]'``.
         n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
         args: Positional arguments, the same for every PE.
-        kwargs: Keyword arguments.
-        transport: ``"shm"``, shared memory of one machine; the only one so far.
-        timeout: Seconds without any progress anywhere after which waiting PEs get a DeadlockError.
-            Default: 60. ``math.inf`` turns it off. Slow programs don't trip it.
-        heap_size: Bytes of symmetric heap a PE. Default: 8 GiB of address space; memory is only
-            taken where touched.
-        poison: Fill fresh symmetric memory with NaN or 0xA5 instead of zeros.
-        prefix_output: Put the PE's number before each line of its output.
-        link: Emulated link between each two PEs: what passes between them then takes at least the time
-            that it models. Default: none, as fast as memory is.
-        preload: Modules that are imported once for all PEs rather than in each. Only the first launch
-            of a process looks at it; what cannot be imported is left out.
-        stdin: Number of the PE that gets this process's standard input, or ``"all"`` for a copy to
-            each. Default: ``"none"``; who has none finds the end of input at once.
+        kwargs: Keyword arguments. Default: none.
+        options: Settings of the launch. Default: those of ``LaunchOptions()``.
+        **fields: Fields of :class:`emu.LaunchOptions` (``timeout``, ``heap_size``, ``poison``,
+            ``prefix_output``, ``link``, ``preload``, ``stdin``), which take precedence over ``options``.
 
     Returns:
         The results, in PE order.
@@ -115,29 +101,26 @@ def launch(
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
         CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
-    asked = check_launch(
-        fn,
-        n_pes,
-        DEFAULT_TIMEOUT,
-        args=args,
-        kwargs=kwargs,
-        transport=transport,
-        timeout=timeout,
-        heap_size=heap_size,
-        poison=poison,
-        prefix_output=prefix_output,
-        link=link,
-        preload=preload,
-        stdin=stdin,
-    )
+    if options is not None and not isinstance(options, LaunchOptions):
+        raise ArgumentError(f"options must be an emu.LaunchOptions or None, but got {options!r}")
+    given: dict[str, Any] = {**fields}
+    unknown = given.keys() - LaunchFields.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"launch() got an unexpected keyword argument {min(unknown)!r}")
+    if not callable(fn):
+        raise ArgumentError(f"fn must be callable, but got {fn!r}")
+    n_pes = check_pe_count(n_pes)
+    chosen = replace(options if options is not None else LaunchOptions(), **given)
+    stdin = chosen.check_stdin(n_pes)
+    call = pack(fn, check_positional(args), check_named(kwargs))
     _check_where()
     cache_folder.check()
-    layout = Layout(n_pes=asked.n_pes, heap_bytes=asked.heap_size)
-    segment = Segment.create(layout, link=link)
-    world = _Launch(segment, asked.timeout, asked.prefix_output, Input(asked.stdin))
+    layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size)
+    segment = Segment.create(layout, link=chosen.link)
+    world = _Launch(segment, chosen.timeout, chosen.prefix_output, Input(stdin))
     try:
         with serving.launching():
-            world.start(asked.call, asked.poison, asked.preload)
+            world.start(call, chosen.poison, chosen.preload)
             world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
@@ -157,7 +140,7 @@ def _check_where() -> None:
 
 
 class _Launch:
-    """The processes of one world and what has been heard of them."""
+    """The processes of one world, with their results, errors and ends so far."""
 
     def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
@@ -182,16 +165,11 @@ class _Launch:
 
     # --- start -----------------------------------------------------------------------------
 
-    def start(self, call: Any, poison: bool, preload: Sequence[str]) -> None:
+    def start(self, call: RemoteCall, poison: bool, preload: Sequence[str]) -> None:
         """Start every PE."""
         _allow_descriptors(self._n_pes)
         server = self._server = ForkServer(preload)
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
-        environment = dict(os.environ)
+        cores, variables = usable_cores(), dict(os.environ)
         for pe in range(self._n_pes):
             receive, send = server.pipe()
             out_read, out_write = os.pipe()
@@ -208,7 +186,7 @@ class _Launch:
             )
             try:
                 with self._input.of(pe) as given:
-                    process = server.start(pe, partial(make, given, environment=environment))
+                    process = server.start(pe, partial(make, given, environment=variables))
             finally:
                 send.close()
                 os.close(out_write)
@@ -224,7 +202,7 @@ class _Launch:
     def _start_of(
         self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
     ) -> Start:
-        """Return what PE ``pe`` is told; to be called while its process is being started."""
+        """Return the start message of PE ``pe``; call it while its process is being started."""
         return Start(
             segment=self._segment,
             pe=pe,
@@ -242,15 +220,15 @@ class _Launch:
         compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
-        next_look = time.monotonic() + tick
+        next_check = time.monotonic() + tick
         while len(self._ended) < self._n_pes:
-            self._serve(max(0.0, min(next_look, self._kill_at) - time.monotonic()))
+            self._serve(max(0.0, min(next_check, self._kill_at) - time.monotonic()))
             now = time.monotonic()
             if now >= self._kill_at:
                 self._kill_rest()
-            if now >= next_look:
-                next_look = now + tick
-                compiled.look()
+            if now >= next_check:
+                next_check = now + tick
+                compiled.observe()
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
         if compiled.anything_compiled():
@@ -303,7 +281,7 @@ class _Launch:
         )
 
     def _end(self, pe: int) -> None:
-        """Take note that a process has ended, and whether it had said its word."""
+        """Record that a process has ended, and whether it had sent its message."""
         process = self._processes[pe]
         self._selector.unregister(process.sentinel)
         self._ended.add(pe)
@@ -320,7 +298,7 @@ class _Launch:
         if pe in self._killed or (
             self._reason and (ended_by_us or process.exitcode == -signal.SIGTERM)
         ):
-            return  # stopped before it could say anything
+            return  # stopped before it could report anything
         how = _how_it_died(process.exitcode, self._segment.free_bytes())
         if process.exitcode == 1 and not had_begun:
             how += (
@@ -337,7 +315,7 @@ class _Launch:
         self.stop(PE_DIED, text)
 
     def _lose_server(self, how: str) -> None:
-        """Stop the PEs of a fork server that is no more: nobody would tell how they end."""
+        """Stop the PEs of a fork server that has died: nothing would report how they end."""
         if self._lost is None and not self._reason:
             others = describe_all(self._segment)
             self._lost = ForkServerError(
@@ -373,7 +351,7 @@ class _Launch:
     def _kill_rest(self) -> None:
         left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
         if time.monotonic() < self._kill_compiling_at and any(
-            compiling.compiles(self._segment, pe) for pe in left
+            compiling.is_compiling(self._segment, pe) for pe in left
         ):
             self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
             return
@@ -384,7 +362,7 @@ class _Launch:
                 process.kill()
 
     def finish_stopping(self) -> None:
-        """After :meth:`stop`: wait for the PEs' end, at most for the time of grace."""
+        """Wait for the PEs' end after :meth:`stop`, at most for the grace period."""
         while len(self._ended) < len(self._processes) and time.monotonic() < self._kill_at:
             self._serve(0.05)
         self._kill_compiling_at = 0.0
@@ -393,7 +371,7 @@ class _Launch:
             process.join()
 
     def close(self) -> None:
-        """Give every descriptor back."""
+        """Close every descriptor."""
         self._input.close()
         self._output.close()
         for source in self._connections:
@@ -452,7 +430,7 @@ class _Launch:
 
 def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
     if exitcode is None:
-        return "ended without a word"
+        return "exited without reporting a result"
     if exitcode >= 0:
         return f"ended with exit status {exitcode} before its function returned"
     name = signal_name(-exitcode)
@@ -476,3 +454,8 @@ def _allow_descriptors(n_pes: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+__all__ = [
+    "launch",
+]

@@ -1,8 +1,8 @@
-"""What came of a PE: its result or its exception, as the one message that the launcher gets.
+"""The outcome of a PE: its result or its exception, as the one message that the launcher gets.
 
 Whatever a PE raises must reach the launcher: exceptions that cannot be pickled, that pickle but cannot be
-rebuilt, whose text raises, that are no ``Exception`` (an ExceptionGroup takes none of those). What
-cannot be sent as it is, is told by a :class:`PERaisedError` with its type, text and traceback.
+rebuilt, whose text raises, that are not an ``Exception`` (which an ExceptionGroup cannot hold). An exception
+that cannot be sent as it is becomes a :class:`PERaisedError` with its type, text and traceback.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def result_message(pe: int, value: Any) -> bytes:
 
 
 def failure_message(pe: int, error: BaseException) -> bytes:
-    """Pack what a PE raised; a ``SystemExit`` of 0 is a result of None."""
+    """Pack the exception of a PE; a ``SystemExit`` of 0 is a result of None."""
     if isinstance(error, SystemExit):
         code = error.code
         if code is None or (isinstance(code, int) and code == 0):
@@ -51,6 +51,7 @@ def failure_message(pe: int, error: BaseException) -> bytes:
     error = _stop_behind(error) or error
     try:
         data = pickle.dumps(error, protocol=5)
+        # Rebuilt here already: one that pickles but cannot be rebuilt must not fail in the launcher.
         _check_usable(pickle.loads(data))
     except BaseException:  # noqa: BLE001 - the class is the user's: its methods may raise anything
         data = b""
@@ -74,11 +75,11 @@ def _stop_behind(error: BaseException) -> StoppedError | None:
 
 
 def read_error(pe: int, message: tuple[Any, ...]) -> Exception:
-    """Rebuild in the launcher what :func:`failure_message` has packed."""
+    """Rebuild in the launcher the exception that :func:`failure_message` has packed."""
     _, data, text, name, said = message
     what = f"{name}: {said}" if said else name
     error = _rebuilt(data) or PERaisedError(f"PE {pe} raised {what}", name)
-    error.pe = pe  # type: ignore[attr-defined]
+    error.pe = pe  # type: ignore[attr-defined] # set on the exceptions of PEs
     if text:
         error.add_note(f"on PE {pe}, whose traceback was:\n{text.rstrip()}")
     return error
@@ -94,7 +95,7 @@ def _rebuilt(data: bytes) -> Exception | None:
 
 
 def text_of(value: object) -> str:
-    """Return ``str(value)``, whatever its class makes of it, of a bearable length."""
+    """Return ``str(value)``, shortened; also if the class's ``__str__`` raises."""
     try:
         return _shortened(str(value))
     except BaseException as error:  # noqa: BLE001 - __str__ is the user's
@@ -112,7 +113,7 @@ def _check_usable(error: Any) -> None:
         raise TypeError("not an Exception")
     if len(str(error)) > _LONGEST_MESSAGE:
         raise ValueError("its text is too long")
-    error.pe = 0  # type: ignore[attr-defined]
+    error.pe = 0  # type: ignore[attr-defined] # set on the exceptions of PEs
     error.add_note("")
     error.__notes__.pop()
 
@@ -138,3 +139,12 @@ def _shortened(text: str) -> str:
         return text
     half = _LONGEST_TEXT // 2
     return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
+
+
+__all__ = [
+    "failure_message",
+    "read_error",
+    "result_message",
+    "summary_of",
+    "text_of",
+]

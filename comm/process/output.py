@@ -1,4 +1,4 @@
-"""What PEs print, on its way to the launcher's own streams."""
+"""The output of PEs, passed on to the launcher's own streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHUNK = 1 << 16
 
 
 class Output:
-    """Reads the PEs' pipes and writes whole lines, each with the PE's number in front."""
+    """The PEs' pipes, from which whole lines are written, each with the PE's number in front."""
 
     def __init__(self, selector: selectors.BaseSelector, prefix: bool) -> None:
         self._selector = selector
@@ -29,12 +29,12 @@ class Output:
         self._selector.register(fd, selectors.EVENT_READ, ("output", pe))
 
     def read(self, key: selectors.SelectorKey) -> None:
-        """Pass on what is there; forget a pipe at its end."""
+        """Pass on the output that has arrived; forget a pipe at its end."""
         if key.fd in self._open and self._pass_on(key.fd) is False:
             self._close(key.fd)
 
     def _pass_on(self, fd: int) -> bool | None:
-        """Return True if something was there, None if nothing is, False at the pipe's end."""
+        """Return True if there was output, None if there is none yet, False at the pipe's end."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -56,9 +56,9 @@ class Output:
         return bool(data)
 
     def drain(self) -> None:
-        """Pass on what ended PEs have left in their pipes.
+        """Pass on the output that ended PEs have left in their pipes.
 
-        A grandchild may hold a pipe open, so this takes what is there rather than wait for the end.
+        A grandchild may hold a pipe open, so this does not wait for the pipe's end.
         """
         for fd in list(self._open):
             while self._pass_on(fd):
@@ -77,3 +77,8 @@ class Output:
                 with contextlib.suppress(BrokenPipeError, ValueError):
                     stream.write(f"[{pe}] {self._rest[fd]}\n" if self._prefix else self._rest[fd])
             self._close(fd)
+
+
+__all__ = [
+    "Output",
+]

@@ -1,4 +1,4 @@
-"""Ship a call to a new process: by reference where it can be imported, else by cloudpickle."""
+"""``RemoteCall``: a call pickled for a new process, by reference where it can be imported, else by cloudpickle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emu.comm.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class Call:
+class RemoteCall:
     """A pickled call, and the file of the module that it refers to."""
 
     module: str
@@ -31,7 +31,7 @@ class Call:
         return function, args, kwargs
 
 
-def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> RemoteCall:
     """Pickle a call.
 
     Raises:
@@ -42,9 +42,10 @@ def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     module = getattr(fn, "__module__", None) or "builtins"
     file = getattr(sys.modules.get(module), "__file__", None)
     buffer = io.BytesIO()
+    # By reference first: a class that is shipped by value is another class in the PE than in the launcher.
     try:
         _Importable(buffer, protocol=5).dump((fn, args, kwargs))
-        return Call(module, file, buffer.getvalue())
+        return RemoteCall(module, file, buffer.getvalue())
     except Exception as error:  # noqa: BLE001 - __reduce__ may raise anything
         reason = error
     try:
@@ -56,14 +57,14 @@ def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
         cloudpickle.dump((fn, args, kwargs), buffer)
     except Exception as error:
         raise _refusal(fn, error) from error
-    return Call(module, file, buffer.getvalue())
+    return RemoteCall(module, file, buffer.getvalue())
 
 
 class _Importable(pickle.Pickler):
-    """Pickles functions and classes by their names, and only those that a new process finds by them."""
+    """A pickler of functions and classes by name, which refuses those that a new process would not find."""
 
     def reducer_override(self, thing: Any) -> Any:
-        """Refuse what was typed into a session; leave the rest to the base class."""
+        """Refuse definitions typed into a session; leave the rest to the base class."""
         if isinstance(thing, (types.FunctionType, type)) and thing.__module__ == "__main__":
             main = sys.modules.get("__main__")
             if getattr(main, "__file__", None) is None or _was_typed(thing):
@@ -74,7 +75,7 @@ class _Importable(pickle.Pickler):
 
 
 def _was_typed(thing: Any) -> bool:
-    """Say whether a function, or one of a class's, has no file, as under ``python -i script.py``."""
+    """Return whether a function, or one of a class's, has no file, as under ``python -i script.py``."""
     functions = vars(thing).values() if isinstance(thing, type) else (thing,)
     return any(
         isinstance(one, types.FunctionType) and one.__code__.co_filename.startswith("<")
@@ -109,3 +110,9 @@ def _ensure_module(name: str, file: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+
+
+__all__ = [
+    "RemoteCall",
+    "pack",
+]

@@ -21,20 +21,21 @@ from emu.comm.memory.stop import check_stopped
 from emu.comm.process.crash import report_crashes
 from emu.comm.process.input import open_input
 from emu.comm.process.outcome import failure_message, result_message
-from emu.comm.process.payload import Call
-from emu.comm.watchdog.progress import LOOK_SIGNAL
+from emu.comm.process.payload import RemoteCall
+from emu.comm.watchdog.progress import QUERY_SIGNAL
+from emu.environment import THREAD_VARIABLES
 
-_TELL_S = 0.5
+_REPORT_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a new PE is told."""
+    """The start message of a new PE."""
 
     segment: Segment
     pe: int
     cores: int
-    call: Call
+    call: RemoteCall
     results: Any
     stdin: Any
     stdout: Any
@@ -44,8 +45,8 @@ class Start:
 
 
 def main(start: Start) -> None:
-    """Run the call as PE ``start.pe`` and send what came of it."""
-    # A stop may come at any time from here on; it is let in where its exception is caught.
+    """Run the call as PE ``start.pe`` and send its outcome."""
+    # A stop may come at any time from here on; it is unblocked where its exception is caught.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     _prepare_process(start)
     own: BaseException | None = None
@@ -69,13 +70,13 @@ def main(start: Start) -> None:
         start.results.send_bytes(message)
     start.results.close()
     if left:
-        _tell_of_threads(start)
+        _report_threads(start)
 
 
-def _tell_of_threads(start: Start) -> None:
-    """Publish which threads Python waits for before this process ends, until it does."""
+def _report_threads(start: Start) -> None:
+    """Publish, until this process ends, which threads Python waits for before it can."""
 
-    def tell() -> None:
+    def report() -> None:
         from emu.comm.watchdog.polling import describe_threads
 
         while True:
@@ -86,26 +87,26 @@ def _tell_of_threads(start: Start) -> None:
             ]
             text = describe_threads(left)
             start.segment.write_place(start.pe, f"thread{'s' * (len(left) > 1)} {text}")
-            time.sleep(_TELL_S)
+            time.sleep(_REPORT_S)
 
-    threading.Thread(target=tell, daemon=True, name="emu-threads-left").start()
+    threading.Thread(target=report, daemon=True, name="emu-threads-left").start()
 
 
-def _answer_looks(start: Start) -> None:
-    """Have this PE say on the launcher's signal whether it waits in a loop of its own."""
-    if LOOK_SIGNAL is None:
+def _answer_queries(start: Start) -> None:
+    """Make this PE answer the launcher's signal: whether it waits in a loop of its own."""
+    if QUERY_SIGNAL is None:
         return
     from emu.comm.watchdog.polling import (
-        Looker,  # loaded by the fork server: no import in a handler
+        LoopObserver,  # loaded by the fork server: no import in a handler
     )
 
-    looker = Looker(start.segment, start.pe)
-    signal.signal(LOOK_SIGNAL, lambda number, frame: looker.answer(frame))
-    signal.siginterrupt(LOOK_SIGNAL, False)
+    observer = LoopObserver(start.segment, start.pe)
+    signal.signal(QUERY_SIGNAL, lambda number, frame: observer.answer(frame))
+    signal.siginterrupt(QUERY_SIGNAL, False)
 
 
 def _block_stop() -> None:
-    """Let no stop in any more; one that was on its way is raised here, and has come too late."""
+    """Block stops from now on; one that was on its way is raised here, too late, and dropped."""
     while True:
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -117,13 +118,13 @@ def _block_stop() -> None:
 def _run(start: Start) -> Any:
     from emu.comm.memory.heap import register
     from emu.comm.watchdog.compiling import report_to
-    from emu.comm.world import world as worlds
+    from emu.comm.world.current import set_world
     from emu.comm.world.linked import make_world
 
     me = register(start.segment, start.pe, start.cores)
     report_to(start.segment, start.pe)
     world = make_world(start.segment, me, start.pe, poison=start.poison)
-    worlds.set_world(world)
+    set_world(world)
     function, args, kwargs = start.call.load()
     value = function(*args, **kwargs)
     world.finish()
@@ -132,8 +133,6 @@ def _run(start: Start) -> Any:
 
 def _prepare_process(start: Start) -> None:
     # The fork server set the thread counts before it loaded NumPy; children of this PE get them too.
-    from emu.comm.process.preload import THREAD_VARIABLES
-
     os.environ.clear()
     os.environ.update(start.environment)
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
@@ -154,7 +153,8 @@ def _prepare_process(start: Start) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, on_terminate)
-    _answer_looks(start)
+    _repeat_lost_stops()
+    _answer_queries(start)
     report_crashes(start.segment, start.pe)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the server's start
@@ -162,7 +162,7 @@ def _prepare_process(start: Start) -> None:
 
 
 def _loads_code() -> bool:
-    """Say whether this thread is amid compiling or loading code, where an exception would break LLVM."""
+    """Return whether code is being compiled or loaded, where an exception would break LLVM."""
     locks = sys.modules.get("numba.core.compiler_lock")
     return locks is not None and bool(locks.global_compiler_lock.is_locked())
 
@@ -173,13 +173,31 @@ def _terminate_later() -> None:
     again.start()
 
 
+def _repeat_lost_stops() -> None:
+    """Repeat a stop that was raised where Python cannot propagate it, instead of printing it.
+
+    The handler may run while a finaliser or a callback does (of a weak reference, of the import system).
+    Python would report the exception there as ignored and go on; the program would then not end.
+    """
+    report = sys.unraisablehook
+
+    def on_unraisable(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, StoppedError):
+            report(unraisable)
+        elif not sys.is_finalizing():
+            with contextlib.suppress(RuntimeError):  # no threads any more: the process is ending
+                _terminate_later()
+
+    sys.unraisablehook = on_unraisable
+
+
 def _text_stream(fd: int) -> io.TextIOWrapper:
     raw = io.BufferedWriter(io.FileIO(fd, "wb", closefd=False))
     return io.TextIOWrapper(raw, "utf-8", "replace", line_buffering=True)
 
 
 def _die_with_the_launcher() -> None:
-    """Make sure that no PE outlives a killed launcher, not even one inside native code."""
+    """Ensure that no PE outlives a killed launcher, not even one inside native code."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -198,3 +216,9 @@ def _die_with_the_launcher() -> None:
             os._exit(1)
 
         threading.Thread(target=watch, daemon=True, name="emu-launcher-watch").start()
+
+
+__all__ = [
+    "Start",
+    "main",
+]

@@ -1,8 +1,8 @@
-"""What the fork server loads once, so that each PE starts ready.
+"""Kernels and modules that the fork server loads once, so that each PE starts ready.
 
 Importing Numba and loading the kernels takes about half a second; a fork of a process that has done it
-takes milliseconds. Importing is not enough: a kernel is only ready once it has been called. What is not
-in the cache of compiled code is left out, because to compile all takes many seconds: a PE that
+takes milliseconds. Importing is not enough: a kernel is only ready once it has been called. Kernels that are
+not in the cache of compiled code are left out, because compiling them all takes many seconds: a PE that
 calls such a kernel compiles it then.
 """
 
@@ -14,22 +14,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 
-# Written out here: whatever module they could be imported from loads NumPy on the way.
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-"""One thread a PE: n PEs with n thread pools only take each other's cores."""
+from emu.environment import THREAD_VARIABLES
 
 for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not inherit threads
     os.environ[_name] = "1"
 
 import numpy as np
 
-import emu.comm.process.fork_server
-import emu.comm.process.launch  # noqa: F401 - PEs begin there, and would each import it
 from emu.comm.layout import B_POLLS, Layout
 from emu.comm.memory import heap
 from emu.comm.memory.segment import Segment
@@ -50,24 +41,24 @@ Step = Callable[[], object]
 
 
 def compile_all() -> None:
-    """Call every kernel of the machine once, in a world of one PE, so that its code is in the cache."""
+    """Call every communication kernel once, in a world of one PE, so that its code is in the cache."""
     with _world() as world:
         for step in itertools.chain(_alone(world), _together(world)):
             step()
-    server._load_kernels()
+    server.load_kernels()
 
 
 def load() -> None:
-    """Call every kernel of the machine that is in the cache of compiled code."""
+    """Call every communication kernel that is in the cache of compiled code."""
     occupy_descriptor()
     check_array_layout()
     with only_stored(), contextlib.suppress(NotStoredError), _world() as world:
         for step in _alone(world):
             with contextlib.suppress(NotStoredError):
                 step()
-        for step in _together(world):  # one that ended half way would make the next wait for ever
+        for step in _together(world):  # after one that ended half way the next would wait for ever
             step()
-    polling.place(None)  # a PE that is asked where it is shall not begin to import
+    polling.position_of(None)  # a PE that is queried shall not begin to import
     matmul.preload()  # not compiled for those who don't use them
     server.preload()
 
@@ -96,7 +87,7 @@ class _PrivateSegment(Segment):
 def _nameless_memory(nbytes: int) -> int:
     """Return a descriptor of fresh memory; SharedMemory would start a resource tracker here."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("emu-warm")
+        descriptor = os.memfd_create("emu-preload")
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
@@ -145,10 +136,10 @@ def _together(world: World) -> Iterator[Step]:
     yield lambda: world.wait_until_any(words, Cmp.EQ, 1)
     yield world.barrier
     yield world.quiet
-    yield lambda: entry_points.barrier_arrive(me, world._barrier, 1, 1)
-    yield lambda: signals.barrier_arrive(me, world._barrier, 1, 1)
-    yield lambda: signals.barrier_wait(me, world._barrier, -5)
-    yield lambda: signals.barrier_leave(me, world._barrier, 0)
+    yield lambda: entry_points.barrier_arrive(me, world.barrier_address, 1, 1)
+    yield lambda: signals.barrier_arrive(me, world.barrier_address, 1, 1)
+    yield lambda: signals.barrier_wait(me, world.barrier_address, -5)
+    yield lambda: signals.barrier_leave(me, world.barrier_address, 0)
     large = np.ones(1 << 14, np.float32)
     yield lambda: world.all_reduce(large[:8])
     yield lambda: world.all_reduce(large)
@@ -157,3 +148,9 @@ def _together(world: World) -> Iterator[Step]:
 
 
 load()
+
+
+__all__ = [
+    "compile_all",
+    "load",
+]

@@ -1,4 +1,4 @@
-"""The fork server's process: how the launcher reaches it, and when it is replaced.
+"""The process of the fork server: its socket, and its replacement when it is outdated.
 
 Its socket has no name. multiprocessing binds it in a folder ``pymp-*`` of the temporary folder, which it
 removes when the launcher ends by itself and leaves there when it is killed; an abstract socket would
@@ -33,7 +33,7 @@ _replaced: list[int] = []
 
 @contextlib.contextmanager
 def launching() -> Iterator[None]:
-    """Say that PEs of the server are running."""
+    """Keep the server from being replaced inside the block: PEs of it are running."""
     global _launches
     with _lock:
         _launches += 1
@@ -45,14 +45,14 @@ def launching() -> Iterator[None]:
 
 
 def note_compiled() -> None:
-    """Say that there are compiled kernels which the server has not loaded."""
+    """Note that there are compiled kernels which the server has not loaded."""
     global _outdated
     with _lock:
         _outdated = True
 
 
 def ensure_running() -> None:
-    """Have a fork server running, with all kernels that were compiled by the last launch."""
+    """Start a fork server unless one is running that has all kernels compiled by the last launch."""
     with _lock:
         _replace_outdated()
         with _folder_for_the_socket() as folder, _path_of_this_process():
@@ -62,7 +62,7 @@ def ensure_running() -> None:
 
 
 def server_pid() -> int | None:
-    """Return the process number of the server, if one was started."""
+    """Return the process id of the server, if one was started."""
     pid: int | None = _server()._forkserver_pid
     return pid
 
@@ -105,7 +105,7 @@ def _close_address(address: str) -> None:
 
 @contextlib.contextmanager
 def _folder_for_the_socket() -> Iterator[str | None]:
-    """Have multiprocessing make its socket in a folder that does not outlive the block."""
+    """Make multiprocessing create its socket in a folder that does not outlive the block."""
     if not _nameless_sockets_work():
         yield None
         return
@@ -128,7 +128,7 @@ def _folder_for_the_socket() -> Iterator[str | None]:
 
 @contextlib.contextmanager
 def _path_of_this_process() -> Iterator[None]:
-    """Have the server import from where this process does: of itself it looks into the current folder first."""
+    """Make the server import from the same folders as this process: by itself it tries the current folder first."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     given = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     before = {name: os.environ.get(name) for name in given}
@@ -159,7 +159,7 @@ def _without_name(address: str) -> str:
 
 
 def _nameless_sockets_work() -> bool:
-    """Try it: not every system that looks like Linux can do it."""
+    """Return whether this system can; not every one that looks like Linux can, so it is tried once."""
     global _they_work
     if _they_work is None:
         _they_work = False
@@ -192,3 +192,11 @@ def _try_nameless_socket() -> None:
             client.connect(nameless)
         finally:
             _close_address(nameless)
+
+
+__all__ = [
+    "ensure_running",
+    "launching",
+    "note_compiled",
+    "server_pid",
+]

@@ -1,4 +1,4 @@
-"""The last thing that the fork server imports: it makes ready for being forked many times.
+"""The last module that the fork server imports: it prepares the server for being forked many times.
 
 A PE's first lines need a few modules more than the kernels do; without them here each PE would load its
 own. And a garbage collection visits every object there is: in a PE that would copy each page of what the
@@ -10,7 +10,11 @@ from __future__ import annotations
 import gc
 import importlib
 
-for _name in ("multiprocessing.popen_forkserver", "emu.comm.process.fork_server"):
+for _name in (
+    "multiprocessing.popen_forkserver",
+    "emu.comm.process.fork_server",
+    "emu.comm.process.launch",
+):
     importlib.import_module(_name)
 gc.collect()
 gc.freeze()

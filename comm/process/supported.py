@@ -1,4 +1,4 @@
-"""Where PEs can run."""
+"""The platforms on which PEs can run."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def check_platform() -> None:
         raise PlatformError(
             "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
         )
+
+
+__all__ = [
+    "check_platform",
+]

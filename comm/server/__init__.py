@@ -1,1 +1,4 @@
-"""The communication server that executes the tasks of Mc2Msg and Hccl."""
+"""The communication server that executes the tasks of Mc2Msg and Hccl.
+
+Internal: names may change in any release.
+"""

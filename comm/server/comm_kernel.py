@@ -1,4 +1,4 @@
-"""The launch of a communication kernel: what its tiling data tells the server.
+"""Communication kernels and their launches, as the server reads them from tiling data.
 
 The compute side writes the bytes of the tiling data, and where the operator's arguments lie, into its
 part of shared memory; the server reads them there. With ``preparePosition`` 1 they only set the terms:
@@ -31,6 +31,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.server import tasks
+from emu.comm.server.tasks import EVERY_TURN, NEVER, ONCE
 from emu.comm.tiling import (
     CommAlg,
     CommOrder,
@@ -62,17 +63,17 @@ _AREA = np.dtype(
         ("expected", "<u4"),  # version of the message, counted from 1; 0: any
         ("n_arguments", "<u4"),
         ("reserved", "<u4"),
-        ("places", _ENTRY, (MAX_ARGUMENTS + 3,)),
+        ("regions", _ENTRY, (MAX_ARGUMENTS + 3,)),
         ("tiling", "u1", (MAX_TILING_BYTES,)),
     ]
 )
 AREA_BYTES = _AREA.itemsize
-"""Bytes of shared memory that a launch takes."""
+"""Bytes of shared memory per launch."""
 
 _VERSIONS = tuple(Version)
 
 
-class Place(NamedTuple):
+class MemoryRegion(NamedTuple):
     """Dense memory of a PE: an offset in its heap, or an address of its process."""
 
     address: int
@@ -81,8 +82,8 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernel:
-    """What tiling data says of a communication kernel."""
+class CommKernel:
+    """A communication kernel as its tiling data describes it."""
 
     message: TilingData
     version: Version
@@ -97,7 +98,7 @@ class Kernel:
 
     @property
     def wait_policy(self) -> int:
-        """Before which turns of the host's task the server waits; 0: before none."""
+        """Turns of the host's task before which the server waits, a ``WaitPolicy``; 0: none."""
         given = int(self.message.waitPolicy)
         last = self.message.commOrder == CommOrder.COMMUNICATION_LAST
         return given or (WaitPolicy.EVERY_TURN if last else 0)
@@ -148,8 +149,9 @@ def tiling_bytes(tiling: Any) -> bytes:
     return data
 
 
+# By its bytes: the compute side and its server, threads of one process, parse the same tiling data once.
 @functools.lru_cache(maxsize=64)
-def read_kernel(tiling: bytes, expected: Version | None, group: str) -> Kernel:
+def read_kernel(tiling: bytes, expected: Version | None, group: str) -> CommKernel:
     """Read the tiling data of a communication kernel.
 
     Args:
@@ -158,7 +160,7 @@ def read_kernel(tiling: bytes, expected: Version | None, group: str) -> Kernel:
         group: Name of the communicator.
 
     Raises:
-        ArgumentError: The bytes are no message, or one that a server cannot execute.
+        ArgumentError: The bytes are not a message, or one that a server cannot execute.
     """
     message = read_mc2msg(tiling, expected=expected)
     version = version_of(message)
@@ -185,7 +187,7 @@ def read_kernel(tiling: bytes, expected: Version | None, group: str) -> Kernel:
             f"a message of version {version.value} must not be executed as the host's task, because "
             "it lacks counts or argument indices: use version v1 or 128, or preparePosition 1"
         )
-    return Kernel(
+    return CommKernel(
         message=message, version=version, position=PreparePosition(position), tasks=listed
     )
 
@@ -211,20 +213,20 @@ def write_launch(
     area: Array,
     tiling: bytes,
     expected: Version | None,
-    arguments: Sequence[Place | None],
-    workspace: Place | None,
-    windows: tuple[Place | None, Place | None],
+    arguments: Sequence[MemoryRegion | None],
+    workspace: MemoryRegion | None,
+    windows: tuple[MemoryRegion | None, MemoryRegion | None],
 ) -> None:
-    """Leave a launch in shared memory, for the server.
+    """Write a launch into shared memory, for the server.
 
     Args:
         area: ``AREA_BYTES`` bytes of it.
         tiling: The tiling data.
         expected: Version of its message, if it shall not be detected.
-        arguments: Where the operator's arguments lie, in the order of its prototype; None for those left
+        arguments: Memory of the operator's arguments, in the order of its prototype; None for those left
             out.
-        workspace: Where its workspace lies.
-        windows: Where its windows lie.
+        workspace: Memory of its workspace.
+        windows: Memory of its windows, in and out.
     """
     header = area[:AREA_BYTES].view(_AREA)[0]
     header["tiling_bytes"], header["n_arguments"] = len(tiling), len(arguments)
@@ -233,10 +235,10 @@ def write_launch(
     given = dict(enumerate(arguments))
     given |= {_WORKSPACE: workspace, _WINDOW_IN: windows[0], _WINDOW_OUT: windows[1]}
     for index, place in given.items():
-        header["places"][index] = (0, 0, 0, 0) if place is None else (*place, 1)
+        header["regions"][index] = (0, 0, 0, 0) if place is None else (*place, 1)
 
 
-class Launch:
+class KernelLaunch:
     """A launch as the server finds it in shared memory.
 
     Args:
@@ -264,8 +266,8 @@ class Launch:
         self.kernel = read_kernel(tiling, expected, group)
         self._header = header
 
-    def place(self, index: int, name: str) -> Place:
-        """Return where an argument lies.
+    def region(self, index: int, name: str) -> MemoryRegion:
+        """Return the memory of an argument.
 
         Args:
             index: Of the argument, or, where ``name`` is useBufferType, of the workspace or a window.
@@ -279,11 +281,11 @@ class Launch:
             raise ArgumentError(
                 f"{name} must be in [0, {count}), the operator's arguments, but got {index}"
             )
-        entry = self._header["places"][index]
+        entry = self._header["regions"][index]
         if not entry["given"]:
             what = f"argument {index}" if index < MAX_ARGUMENTS else "the workspace or window"
             raise ArgumentError(f"{name} must name dense memory that was given, but {what} is none")
-        return Place(int(entry["address"]), int(entry["nbytes"]), bool(entry["in_heap"]))
+        return MemoryRegion(int(entry["address"]), int(entry["nbytes"]), bool(entry["in_heap"]))
 
     def records(self, n_pes: int, session: int, slot: int) -> list[Array]:
         """Make the records of the task that the host has prepared: full turns, then tails.
@@ -297,60 +299,29 @@ class Launch:
             ArgumentError: The fields don't fit together, or reach beyond the arguments.
         """
         message = self.kernel.message
-        turns, tails = int(message.turnNum), int(message.tailNum)
-        if not 0 <= tails <= turns or turns < 1:
-            raise ArgumentError(
-                f"turnNum must be at least 1 and at least tailNum, but they are {turns} and {tails}"
-            )
-        command, dtype = int(message.commType), int(message.dataType)
-        if command not in tasks.NAMES or command == HcclCommand.ALLTOALLV:
-            known = ", ".join(
-                f"{c} {n}" for c, n in tasks.NAMES.items() if c != HcclCommand.ALLTOALLV
-            )
-            raise ArgumentError(f"commType must be one of {known}, but got {command}")
-        if dtype not in tasks.NUMPY_DTYPES:
-            raise ArgumentError(f"dataType must be in [0, 11], but got {dtype}")
-        parts = []
-        if turns > tails:
-            count = _count(message, "", n_pes)
-            parts.append((turns - tails, count, message.sendOff, message.recvOff, ""))
-        if tails:
-            count = _count(message, "tail", n_pes)
-            parts.append((tails, count, message.tailSendOff, message.tailRecvOff, "tail"))
-        for repeat, count, _, _, kind in parts:
-            if repeat > MAX_TURNS:
-                what = "tailNum" if kind else "turnNum - tailNum"
-                raise ArgumentError(f"{what} must be at most {MAX_TURNS}, but got {repeat}")
-            if max(count, int(message.stride)) > MAX_COUNT:
-                raise ArgumentError(
-                    f"counts and stride of the tiling data must be at most {MAX_COUNT}, but got "
-                    f"{max(count, int(message.stride))}"
-                )
-        total = sum(repeat * count for repeat, count, *_ in parts)
-        if message.totalCnt not in (0, total):
-            raise ArgumentError(
-                f"totalCnt must be 0 or {total}, the elements of all turns, but got "
-                f"{message.totalCnt}"
-            )
+        _check_host_task(message)
+        parts = _parts(message, n_pes)
+        once = message.rspPolicy == RspPolicy.AT_THE_END
         first, records = 0, []
-        for index, (repeat, count, send, recv, kind) in enumerate(parts):
+        for index, part in enumerate(parts):
             record = np.zeros((), tasks.record_dtype(n_pes))
             record["session"], record["index"] = session, index
-            record["command"], record["dtype"], record["op"] = command, dtype, message.reduceOp
-            record["count"], record["stride"], record["repeat"] = count, message.stride, repeat
+            record["command"], record["dtype"] = int(message.commType), int(message.dataType)
+            record["op"], record["count"] = message.reduceOp, part.count
+            record["stride"], record["repeat"] = message.stride, part.repeat
             record["slot"], record["first"] = slot, first
             record["wait_policy"] = self.kernel.wait_policy
-            once = message.rspPolicy == RspPolicy.AT_THE_END
-            last = index == len(parts) - 1
-            record["answer_policy"] = (2 if last else 3) if once else 1
+            record["answer_policy"] = EVERY_TURN
+            if once:  # after the last turn of the last part, for all of them
+                record["answer_policy"] = ONCE if index == len(parts) - 1 else NEVER
             record["keeps_own"] = bool(message.hasCommOut)
             tasks.check(record)
-            self._find_memory(record, int(send), int(recv), kind, n_pes)
+            self._find_memory(record, part, n_pes)
             records.append(record)
-            first += repeat
+            first += part.repeat
         return records
 
-    def _find_memory(self, record: Array, send: int, recv: int, kind: str, n_pes: int) -> None:
+    def _find_memory(self, record: Array, part: _Part, n_pes: int) -> None:
         """Fill in where input and output lie, and check that they are large enough."""
         message = self.kernel.message
         size = HcclDataType(int(record["dtype"])).itemsize
@@ -362,18 +333,18 @@ class Launch:
         buffer, offset, field = self._buffer(first)
         if first:
             sides = [
-                ("send", int(message.sendArgIndex), "sendArgIndex", send, sent),
-                ("recv", buffer, field, recv + offset, received),
+                ("send", int(message.sendArgIndex), "sendArgIndex", part.send, sent),
+                ("recv", buffer, field, part.recv + offset, received),
             ]
         else:
             sides = [
-                ("send", buffer, field, send + offset, sent),
-                ("recv", int(message.recvArgIndex), "recvArgIndex", recv, received),
+                ("send", buffer, field, part.send + offset, sent),
+                ("recv", int(message.recvArgIndex), "recvArgIndex", part.recv, received),
             ]
         for name, index, source, start, count in sides:
-            place = self.place(index, source)
+            place = self.region(index, source)
             if start + count * size > place.nbytes:
-                off = f"tail{name.capitalize()}Off" if kind else f"{name}Off"
+                off = f"tail{name.capitalize()}Off" if part.is_tail else f"{name}Off"
                 raise ArgumentError(
                     f"{off} must leave room for {count} elements of {size} bytes, but {start} + "
                     f"{count * size} is beyond the {place.nbytes} bytes of what {source} names"
@@ -404,6 +375,73 @@ class Launch:
         raise ArgumentError(f"useBufferType must be in [0, 6], but got {kind}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Turns of the host's task that move equally many elements: its full turns, or its tails."""
+
+    repeat: int
+    count: int
+    send: int
+    recv: int
+    is_tail: bool
+
+
+def _check_host_task(message: TilingData) -> None:
+    """Check what the host's task says, apart from counts and places."""
+    turns, tails = int(message.turnNum), int(message.tailNum)
+    if not 0 <= tails <= turns or turns < 1:
+        raise ArgumentError(
+            f"turnNum must be at least 1 and at least tailNum, but they are {turns} and {tails}"
+        )
+    command, dtype = int(message.commType), int(message.dataType)
+    if command not in tasks.NAMES or command == HcclCommand.ALLTOALLV:
+        known = ", ".join(f"{c} {n}" for c, n in tasks.NAMES.items() if c != HcclCommand.ALLTOALLV)
+        raise ArgumentError(f"commType must be one of {known}, but got {command}")
+    if dtype not in tasks.NUMPY_DTYPES:
+        raise ArgumentError(f"dataType must be in [0, 11], but got {dtype}")
+
+
+def _parts(message: TilingData, n_pes: int) -> list[_Part]:
+    """Return the parts of the host's task after checking their counts."""
+    turns, tails = int(message.turnNum), int(message.tailNum)
+    parts = []
+    if turns > tails:
+        parts.append(
+            _Part(
+                repeat=turns - tails,
+                count=_count(message, "", n_pes),
+                send=int(message.sendOff),
+                recv=int(message.recvOff),
+                is_tail=False,
+            )
+        )
+    if tails:
+        parts.append(
+            _Part(
+                repeat=tails,
+                count=_count(message, "tail", n_pes),
+                send=int(message.tailSendOff),
+                recv=int(message.tailRecvOff),
+                is_tail=True,
+            )
+        )
+    for part in parts:
+        if part.repeat > MAX_TURNS:
+            what = "tailNum" if part.is_tail else "turnNum - tailNum"
+            raise ArgumentError(f"{what} must be at most {MAX_TURNS}, but got {part.repeat}")
+        if max(part.count, int(message.stride)) > MAX_COUNT:
+            raise ArgumentError(
+                f"counts and stride of the tiling data must be at most {MAX_COUNT}, but got "
+                f"{max(part.count, int(message.stride))}"
+            )
+    total = sum(part.repeat * part.count for part in parts)
+    if message.totalCnt not in (0, total):
+        raise ArgumentError(
+            f"totalCnt must be 0 or {total}, the elements of all turns, but got {message.totalCnt}"
+        )
+    return parts
+
+
 def _count(message: TilingData, kind: str, n_pes: int) -> int:
     """Return the elements of a turn; the other side's count must be 0 or say the same."""
     names = ("tailSendCnt", "tailRecvCnt") if kind else ("sendCnt", "recvCnt")
@@ -425,5 +463,5 @@ def _count(message: TilingData, kind: str, n_pes: int) -> int:
     return count
 
 
-__all__ = ["AREA_BYTES", "MAX_ARGUMENTS", "MAX_TILING_BYTES", "Kernel", "Launch", "Place",
+__all__ = ["AREA_BYTES", "MAX_ARGUMENTS", "MAX_TILING_BYTES", "CommKernel", "KernelLaunch", "MemoryRegion",
            "read_kernel", "tiling_bytes", "write_launch"]  # fmt: skip

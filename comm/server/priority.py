@@ -1,4 +1,4 @@
-"""A short time slice for threads that are always woken to do a little at once.
+"""Short time slices, for threads that are woken to do a little work at once.
 
 A woken thread waits for the one that runs on its core to end its slice, some 3 ms beside a computation.
 Linux 6.12 and later let a thread ask for short slices, without privileges and without more of the
@@ -32,7 +32,7 @@ class _Attributes(ctypes.Structure):
 
 
 def ask_for_short_slices() -> bool:
-    """Give the calling thread short slices, if the system can; say whether it took the request.
+    """Request short time slices for the calling thread; return whether the system took the request.
 
     The thread keeps its niceness.
     """

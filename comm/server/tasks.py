@@ -1,8 +1,8 @@
-"""What a communication server is asked to do: messages, and the records it makes of them.
+"""Tasks of a communication server: the messages that describe them, and the records made of these.
 
-A *message* is what the compute side leaves in shared memory: bytes of a fixed layout. A *record* is what
-a server has understood, in a form that all members can compare, and it lies in shared memory too, so
-that every server sees what every other has been asked for.
+A *message* is left in shared memory by the compute side: bytes of a fixed layout. A *record* is the server's
+reading of it, in a form that all members can compare; it lies in shared memory too, so that every server
+sees the tasks of every other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ Array = np.ndarray[Any, Any]
 
 LAUNCH, PREPARE = 1, 2
 """Kinds of messages: a communication kernel begins; it prepares a task."""
+
+EVERY_TURN, ONCE, NEVER = 1, 2, 3
+"""Policies of a task: wait for the compute side before every turn or before the first one, or never (0); answer
+each turn, the last one for all, or none."""
 
 NUMPY_DTYPES: dict[int, np.dtype[Any]] = {kind: kind.numpy for kind in HcclDataType}
 
@@ -48,7 +52,7 @@ REDUCING = frozenset((HcclCommand.ALLREDUCE, HcclCommand.REDUCE_SCATTER))
 REDUCE_OPS = frozenset((HcclReduceOp.SUM, HcclReduceOp.MAX, HcclReduceOp.MIN))
 
 OPERATOR_BYTES = 128
-"""Bytes of the text that says which operator prepared a task."""
+"""Bytes of the text that names the operator which prepared a task."""
 
 _COUNTS = ("send_counts", "send_displs", "recv_counts", "recv_displs")
 
@@ -108,7 +112,7 @@ def record_dtype(n_pes: int) -> np.dtype[Any]:
 
 @functools.lru_cache(maxsize=256)
 def operator_tag(operator: str) -> tuple[bytes, int]:
-    """Return what a message says of the operator that prepares a task: a text, and a number to compare."""
+    """Return how a message names the operator that prepares a task: a text, and a number to compare."""
     data = operator.encode()
     digest = hashlib.blake2b(data, digest_size=8).digest()
     return data[:OPERATOR_BYTES], int.from_bytes(digest, "little") if data else 0
@@ -118,7 +122,7 @@ def decode(message: Array, slot: int) -> Array:
     """Make the record of a ``PREPARE`` message.
 
     Raises:
-        ServerError: The bytes are none that a server can execute.
+        ServerError: A server cannot execute the bytes.
     """
     n_pes = message["send_counts"].shape[-1]
     record = np.zeros((), record_dtype(n_pes))
@@ -127,17 +131,17 @@ def decode(message: Array, slot: int) -> Array:
         record[name] = message[name]
     record["tag"] = message["tag"].view(np.int64)
     record["position"], record["slot"] = 1, slot
-    record["wait_policy"] = record["answer_policy"] = 1
+    record["wait_policy"] = record["answer_policy"] = EVERY_TURN
     record["keeps_own"] = 1
     check(record)
     return record
 
 
 def check(record: Array) -> None:
-    """Refuse a record that names no command, dtype or operation a server knows.
+    """Check that a record names a command, dtype and operation that a server knows.
 
     Raises:
-        ServerError: As said.
+        ServerError: It does not.
     """
     command, dtype, op = (int(record[name]) for name in ("command", "dtype", "op"))
     if command not in NAMES:
@@ -159,7 +163,7 @@ def check(record: Array) -> None:
 
 
 def extent(record: Array, n_pes: int) -> tuple[int, int]:
-    """Return how many elements of its input and output a task spans, but for an AlltoAllV.
+    """Return the number of elements of input and output that a task spans; not for an AlltoAllV.
 
     Raises:
         ArgumentError: The parts of the ranks would overlap.
@@ -203,7 +207,7 @@ def describe(record: Array) -> str:
 
 
 def counts_fit(table: Array, n_pes: int) -> bool:
-    """Say whether the counts of all members' records, rows of an int64 table, fit together."""
+    """Return whether the counts of all members' records, rows of an int64 table, fit together."""
     if table[0, _COMMAND] != HcclCommand.ALLTOALLV:
         return True
     start = table.shape[1] - 4 * n_pes
@@ -212,7 +216,7 @@ def counts_fit(table: Array, n_pes: int) -> bool:
 
 
 def disagreement(records: dict[int, Array]) -> str:
-    """Say in what the records of some members differ; an empty text: in nothing."""
+    """Describe how the records of some members differ; return an empty text if they don't."""
     known = sorted(records)
     first = records[known[0]]
     names = [n for n in _AGREED if any(records[pe][n] != first[n] for pe in known)]
@@ -249,9 +253,12 @@ def mismatch(group: str, records: dict[int, Array], n_pes: int, cause: str) -> T
 
 __all__ = [
     "AGREED_WORDS",
+    "EVERY_TURN",
     "LAUNCH",
     "NAMES",
+    "NEVER",
     "NUMPY_DTYPES",
+    "ONCE",
     "PREPARE",
     "REDUCED_DTYPES",
     "REDUCE_OPS",

@@ -1,4 +1,4 @@
-"""From the records of a task to the tables that :func:`emu.comm.server.executor.run_turns` executes.
+"""The tables of a task that :func:`emu.comm.server.executor.execute` takes, built from the members' records.
 
 Where a member's input lies follows from its record: in its symmetric heap, where the others read it in
 place, or in its private memory, from where its server copies what the others need to a staging slot.
@@ -13,6 +13,7 @@ import numpy as np
 
 from emu.comm.layout import LINE, round_up
 from emu.comm.server import executor
+from emu.comm.server.area import COMMITS
 from emu.comm.server.tasks import NUMPY_DTYPES
 from emu.comm.tiling.enums import HcclCommand
 from emu.kernels.reduce import CODES
@@ -31,10 +32,12 @@ _KINDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Bytes of symmetric memory that a task needs on each member: two slots of either kind."""
+    """Symmetric memory that a task needs on each member: two slots of either kind."""
 
     slot: int
+    """Bytes of a slot for private input."""
     result: int
+    """Bytes of a slot for this member's slice of an all-reduce."""
 
     @property
     def total(self) -> int:
@@ -43,16 +46,19 @@ class Staging:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Routes:
+class TransferTables:
     """The tables of one task on one member."""
 
-    plan: Words
-    stage: Words
-    pull: Words
+    task: Array
+    """``executor.TASK[1]``."""
+    stage: Array
+    """``executor.STAGE[m]``."""
+    pull: Array
+    """``executor.PULL[n]``."""
 
 
-def staging(records: Array) -> Staging:
-    """Return what the members need; every member gets the same from the same records.
+def staging_of(records: Array) -> Staging:
+    """Return the memory that the members need; every member gets the same from the same records.
 
     Args:
         records: A record of each member.
@@ -61,6 +67,7 @@ def staging(records: Array) -> Staging:
     command, size = int(first["command"]), NUMPY_DTYPES[int(first["dtype"])].itemsize
     n_pes, nbytes = len(records), int(first["count"]) * size
     slot = result = 0
+    # One member that stages is enough: all must divide the memory alike, as the others compute its addresses.
     if not records["send_in_heap"].all():
         slot = nbytes
         if command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER):
@@ -79,16 +86,29 @@ class _Builder:
         self.records, self.my, self.heaps, self.staged, self.need = records, my, heaps, staged, need
         self.mine = records[my]
         self.n_pes = len(records)
-        self.size = NUMPY_DTYPES[int(self.mine["dtype"])].itemsize
-        self.nbytes = int(self.mine["count"]) * self.size
-        self.stride = (int(self.mine["stride"]) or int(self.mine["count"])) * self.size
+        self.itemsize = NUMPY_DTYPES[int(self.mine["dtype"])].itemsize
+        self.nbytes = int(self.mine["count"]) * self.itemsize
+        self.stride = (int(self.mine["stride"]) or int(self.mine["count"])) * self.itemsize
         self.members: Words = np.arange(self.n_pes)
         start = int(heaps[my]) if self.mine["recv_in_heap"] else 0
         self.output = start + int(self.mine["recv"])
         self.stages = need.slot > 0 and not self.mine["send_in_heap"]
-        self.pull: Words = np.zeros((self.n_pes, 9), np.int64)
+        self.pull = np.zeros(self.n_pes, executor.PULL)
 
-    def fetch(self, direct: Any, packed: Any, nbytes: Any, target: Any) -> None:
+    def tables(self) -> tuple[Array, Array]:
+        """Return the stage and the pull table."""
+        command = int(self.mine["command"])
+        if command == HcclCommand.ALLTOALLV:
+            return self._tables_by_counts(), self.pull
+        if command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER):
+            return self._tables_by_blocks(), self.pull
+        self._fetch(0, 0, self.nbytes, self.members * self.stride)
+        if command == HcclCommand.ALLREDUCE:
+            self._fetch_results()
+        whole = (int(self.mine["send"]), self.nbytes, self.nbytes, 0)
+        return np.array([whole] if self.stages else [], executor.STAGE), self.pull
+
+    def _fetch(self, direct: Any, packed: Any, nbytes: Any, target: Any) -> None:
         """Fill in where this member fetches from each, and where to.
 
         Args:
@@ -100,63 +120,49 @@ class _Builder:
         pull, there = self.pull, self.records
         in_heap = there["send_in_heap"] != 0
         base = there["send"] + np.where(in_heap, self.heaps, 0) + direct
+        # This member reads its own input in place, too; the others cannot if it is private.
         in_place = in_heap | (self.members == self.my)
-        pull[:, executor.P_SOURCE] = np.where(in_place, base, self.staged + packed)
-        pull[:, executor.P_STEP] = np.where(in_place, nbytes, 0)
-        pull[:, executor.P_SLOT] = np.where(in_place, 0, self.need.slot)
-        pull[:, executor.P_TARGET] = self.output + target
-        pull[:, executor.P_TARGET_STEP] = pull[:, executor.P_BYTES] = nbytes
+        pull["source"] = np.where(in_place, base, self.staged + packed)
+        pull["step"] = np.where(in_place, nbytes, 0)  # each turn is staged from the start of a slot
+        pull["other_slot"] = np.where(in_place, 0, self.need.slot)
+        pull["target"] = self.output + target
+        pull["target_step"] = pull["nbytes"] = nbytes
         if not self.mine["keeps_own"]:
-            pull[self.my, executor.P_BYTES] = 0
+            pull["nbytes"][self.my] = 0
 
-    def tables(self) -> tuple[Words, Words]:
-        """Return the stage and the pull table."""
-        command = int(self.mine["command"])
-        if command == HcclCommand.ALLTOALLV:
-            return self._by_counts(), self.pull
-        if command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER):
-            return self._by_blocks(), self.pull
-        self.fetch(0, 0, self.nbytes, self.members * self.stride)
-        if command == HcclCommand.ALLREDUCE:
-            self._results()
-        row = [[int(self.mine["send"]), self.nbytes, self.nbytes, 0]]
-        return np.array(row if self.stages else [], np.int64).reshape(-1, 4), self.pull
-
-    def _by_blocks(self) -> Words:
+    def _tables_by_blocks(self) -> Array:
         """Member ``p`` needs block ``p`` of each."""
         my, nbytes = self.my, self.nbytes
-        self.fetch(my * self.stride, my * nbytes, nbytes, self.members * self.stride)
+        self._fetch(my * self.stride, my * nbytes, nbytes, self.members * self.stride)
         start = int(self.mine["send"]) + self.members * self.stride
-        return self._staged(start, nbytes, self.members * nbytes)
+        return self._stage(start, nbytes, self.members * nbytes)
 
-    def _by_counts(self) -> Words:
-        my, size, sent = self.my, self.size, self.records["send_counts"]
-        places = np.cumsum(sent, axis=1) - sent
+    def _tables_by_counts(self) -> Array:
+        """Member ``p`` needs of each the part that its counts and displacements describe."""
+        my, size, sent = self.my, self.itemsize, self.records["send_counts"]
+        packed = np.cumsum(sent, axis=1) - sent
         direct = self.records["send_displs"][:, my] * size
-        self.fetch(
-            direct, places[:, my] * size, sent[:, my] * size, self.mine["recv_displs"] * size
+        self._fetch(
+            direct, packed[:, my] * size, sent[:, my] * size, self.mine["recv_displs"] * size
         )
         start = int(self.mine["send"]) + self.mine["send_displs"] * size
-        return self._staged(start, sent[my] * size, places[my] * size)
+        return self._stage(start, sent[my] * size, packed[my] * size)
 
-    def _staged(self, start: Words, nbytes: Any, offset: Words) -> Words:
+    def _stage(self, start: Words, nbytes: Any, offset: Words) -> Array:
         """Return the rows of private parts that the others get."""
-        table: Words = np.empty((self.n_pes, 4), np.int64)
-        table[:, executor.S_SOURCE], table[:, executor.S_OFFSET] = start, offset
-        table[:, executor.S_STEP] = table[:, executor.S_BYTES] = nbytes
-        if not self.stages:
-            return table[:0]
-        rows: Words = table[self.members != self.my]
-        return rows
+        table = np.empty(self.n_pes, executor.STAGE)
+        table["source"], table["offset"] = start, offset
+        table["step"] = table["nbytes"] = nbytes
+        return table[self.members != self.my] if self.stages else table[:0]
 
-    def _results(self) -> None:
+    def _fetch_results(self) -> None:
         """Fill in where the others' slices of an all-reduce are."""
         there, pull = self.records, self.pull
         in_heap = there["recv_in_heap"] != 0
         kept = self.staged + 2 * self.need.slot
-        pull[:, executor.P_RESULT] = np.where(in_heap, self.heaps + there["recv"], kept)
-        pull[:, executor.P_RESULT_STEP] = np.where(in_heap, self.nbytes, 0)
-        pull[:, executor.P_RESULT_SLOT] = np.where(in_heap, 0, self.need.result)
+        pull["result"] = np.where(in_heap, self.heaps + there["recv"], kept)
+        pull["result_step"] = np.where(in_heap, self.nbytes, 0)
+        pull["other_result"] = np.where(in_heap, 0, self.need.result)
 
 
 def build(
@@ -166,10 +172,10 @@ def build(
     heaps: Words,
     staged: Words,
     need: Staging,
-    task: int,
-    base: int,
+    number: int,
+    first_turn: int,
     scratch: int,
-) -> Routes:
+) -> TransferTables:
     """Make the tables of a task.
 
     Args:
@@ -178,9 +184,9 @@ def build(
         heaps: Address of each member's heap.
         staged: Address of each member's staging memory.
         need: How it is divided.
-        task: Number of the task.
-        base: Number of its first turn.
-        scratch: Memory for reductions.
+        number: Number of the task in the communicator.
+        first_turn: Number of its first turn in the communicator.
+        scratch: Address of memory for reductions.
 
     Returns:
         The tables.
@@ -189,34 +195,33 @@ def build(
     mine = records[my]
     command, dtype = int(mine["command"]), NUMPY_DTYPES[int(mine["dtype"])]
     stage, pull = builder.tables()
-    reduces_all = command == HcclCommand.ALLREDUCE
-    plan: Words = np.zeros(executor.PLAN_WORDS, np.int64)
-    for index, value in {
-        executor.MY: my,
-        executor.N_PES: len(records),
-        executor.TASK: task,
-        executor.TURNS: int(mine["repeat"]),
-        executor.BASE: base,
-        executor.COMMIT: executor.COMMITS + int(mine["slot"]),
-        executor.COMMIT_BASE: int(mine["first"]),
-        executor.WAIT_POLICY: int(mine["wait_policy"]),
-        executor.ANSWER_POLICY: int(mine["answer_policy"]),
-        executor.KIND: _KINDS[HcclCommand(command)],
-        executor.SIZE: dtype.itemsize,
-        executor.COUNT: int(mine["count"]),
-        executor.CODE: CODES[dtype],
-        executor.OP: int(mine["op"]),
-        executor.RECV: builder.output,
-        executor.RECV_STEP: builder.nbytes,
-        executor.STAGING: int(staged[my]),
-        executor.SLOT_BYTES: need.slot,
-        executor.RESULTS: int(staged[my]) + 2 * need.slot,
-        executor.RESULT_BYTES: need.result,
-        executor.PUBLISH_RESULT: int(reduces_all and not mine["recv_in_heap"]),
-        executor.SCRATCH: scratch,
-    }.items():
-        plan[index] = value
-    return Routes(plan=plan, stage=stage, pull=pull)
+    fields = {
+        "my": my,
+        "n_pes": len(records),
+        "number": number,
+        "next_turn": 0,
+        "turns": int(mine["repeat"]),
+        "first_turn": first_turn,
+        "commit_word": COMMITS + int(mine["slot"]),
+        "commits_before": int(mine["first"]),
+        "wait_policy": int(mine["wait_policy"]),
+        "answer_policy": int(mine["answer_policy"]),
+        "kind": _KINDS[HcclCommand(command)],
+        "itemsize": dtype.itemsize,
+        "count": int(mine["count"]),
+        "dtype_code": CODES[dtype],
+        "op": int(mine["op"]),
+        "output": builder.output,
+        "output_step": builder.nbytes,
+        "staging": int(staged[my]),
+        "slot_bytes": need.slot,
+        "results": int(staged[my]) + 2 * need.slot,
+        "result_bytes": need.result,
+        "publishes_result": int(command == HcclCommand.ALLREDUCE and not mine["recv_in_heap"]),
+        "scratch": scratch,
+    }
+    task = np.array([tuple(fields[name] for name in executor.TASK.names or ())], executor.TASK)
+    return TransferTables(task=task, stage=stage, pull=pull)
 
 
-__all__ = ["Routes", "Staging", "build", "staging"]
+__all__ = ["Staging", "TransferTables", "build", "staging_of"]

@@ -1,7 +1,10 @@
-"""The kernels that single puts, gets, signals and waits call, without Numba's dispatch.
+"""Entry points of the kernels behind single puts, gets, signals and waits, without Numba's dispatch.
 
-For these the call costs more than the work: see :func:`emu.kernels.core.jit.entry`. What is not in the cache of
-compiled code is compiled when it is first called, so that a program waits for no kernel that it does not use.
+Each name is that of a kernel in :mod:`emu.comm.sync.signals`, where its body stands; the number is that of its
+arguments, all int64. For these kernels Numba's dispatch costs more than the work: an entry point takes the
+arguments as they are (:func:`emu.kernels.core.jit.entry`). The kernels in ``signals`` keep Numba's dispatchers,
+because other kernels call them. A kernel that is not in the cache of compiled code is compiled at its first
+call, so that a program waits for no kernel that it does not use.
 """
 
 from __future__ import annotations
@@ -21,3 +24,17 @@ atomic: Any = entry_when_called(signals.atomic, 7)
 wait_word: Any = entry_when_called(signals.wait_word, 6)
 test_word: Any = entry_when_called(signals.test_word, 5)
 barrier_arrive: Any = entry_when_called(signals.barrier_arrive, 4)
+
+
+__all__ = [
+    "add_dense",
+    "add_tile",
+    "atomic",
+    "barrier_arrive",
+    "get_dense",
+    "move_tile",
+    "put_dense",
+    "put_short",
+    "test_word",
+    "wait_word",
+]

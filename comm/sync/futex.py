@@ -19,7 +19,7 @@ from emu.kernels.core.jit import intrinsic, jit
 _SYSCALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 HAVE_FUTEX = sys.platform == "linux" and platform.machine() in _SYSCALL
 _FUTEX = _SYSCALL.get(platform.machine(), 0)
-_WAIT, _WAKE = 0, 1
+_WAIT, _WAKE = 0, 1  # not the private forms: the words are shared between processes
 _NAP_US = 100
 
 
@@ -60,7 +60,7 @@ sched_yield = _libc("sched_yield", 0)
 
 @intrinsic
 def pause(typingctx: Any) -> Any:
-    """Tell the core that this is a spin loop; nothing where there is no such hint."""
+    """Hint to the core that this is a spin loop; do nothing where there is no such hint."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if platform.machine() == "x86_64":
@@ -76,7 +76,7 @@ def pause(typingctx: Any) -> Any:
 def futex_wait(address: int, expected: Any, timespec: int) -> None:
     """Sleep while the int32 at ``address`` is ``expected``, at most the timespec at ``timespec``.
 
-    Returns on a wake, a change, the time-out or a signal; the caller looks again in any case.
+    Return on a wake, a change, the time-out or a signal; the caller looks again in any case.
     """
     if HAVE_FUTEX:
         _syscall(_FUTEX, address, _WAIT, expected, timespec, 0, 0)
@@ -89,3 +89,12 @@ def futex_wake(address: int, count: int) -> None:
     """Wake up to ``count`` sleepers on the int32 at ``address``."""
     if HAVE_FUTEX:
         _syscall(_FUTEX, address, _WAKE, count, 0, 0, 0)
+
+
+__all__ = [
+    "HAVE_FUTEX",
+    "futex_wait",
+    "futex_wake",
+    "pause",
+    "sched_yield",
+]

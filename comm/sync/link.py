@@ -9,7 +9,7 @@ any thread of any PE can, and nobody waits for a lock.
 6.18), means of 150 to 400 transfers each; "busy" is beside two or four processes that compute:
 
     ==========================================  ============  ==============  ==============
-    way                                         late, idle    late, busy      processor time
+    method                                      late, idle    late, busy      processor time
     ==========================================  ============  ==============  ==============
     sleep, timer slack 50 µs (the default)      66 to 90 µs   not measured    13 to 16 µs
     sleep, timer slack 1 ns                     14 to 45 µs   15 to 92 µs     11 to 20 µs
@@ -22,7 +22,7 @@ asleep and to wake take 13 µs of the processor by themselves, so the last 20 µ
 The slack is set for the sleep alone, for the calling thread alone, and put back behind it.
 
 The server's loop calls :func:`reserve` and :func:`sleep_until`; Python sleeps slice by slice
-(:func:`sleep_slice`) and looks after signals in between.
+(:func:`sleep_slice`) and handles signals in between.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from emu.kernels.core.address import as_pointer
 from emu.kernels.core.jit import carray, jit
 
 SLICE_NS = 50_000_000
-"""Longest sleep before one looks whether the world was stopped."""
+"""Longest sleep before a check whether the world was stopped."""
 
 LEAD_NS = 20_000
-"""What is left to wait after a sleep, so that one who wakes late is in time."""
+"""Time that is left to wait after a sleep, so that a thread which wakes late is still in time."""
 
 _LONGEST_NS = 2.0**60
 _LAST_NS = 1 << 61
@@ -65,11 +65,11 @@ def reserve_from(me: int, source: int, target: int, nbytes: int, earliest: int) 
         me: Address of this PE's block.
         source: World number of the PE that sends; any PE may reserve any link.
         target: World number of the PE that receives.
-        nbytes: How much is sent.
+        nbytes: Number of bytes sent.
         earliest: Time of :func:`emu.comm.sync.clock.clock_ns`.
 
     Returns:
-        When the transfer is complete, on the same clock; 0 if nothing is to be waited for: there is no
+        The time when the transfer is complete, on the same clock; 0 if there is nothing to wait for: no
         link, both are the same PE, or there are no bytes.
     """
     links = word(me, B_LINKS)
@@ -87,7 +87,7 @@ def reserve_from(me: int, source: int, target: int, nbytes: int, earliest: int) 
 
 @jit(nogil=False)
 def reserve(me: int, source: int, target: int, nbytes: int) -> Any:
-    """:func:`reserve_from` now."""
+    """Reserve a link from now on: :func:`reserve_from` with the present time."""
     return reserve_from(me, source, target, nbytes, clock_ns())
 
 
@@ -98,7 +98,7 @@ def sleep_slice(me: int, deadline: int) -> int:
     Each slice counts as progress of this PE, so that a long transfer is not taken for a deadlock.
 
     Returns:
-        1 when it has come (at once for 0); 0 after a slice, a signal, or when the world was stopped.
+        1 when the deadline has passed (at once for 0); 0 after a slice, a signal, or when the world was stopped.
     """
     now = clock_ns()
     if now >= deadline:

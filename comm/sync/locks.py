@@ -1,17 +1,17 @@
-"""Atomic-lock regions: what makes the ADD of a tile atomic against every other ADD.
+"""Locks of heap regions, which make the ADD of a tile atomic against every other ADD.
 
-Measured (docs/machine.md): a lock and a plain vector loop beat one atomic instruction an element by
+Measured (docs/machine.md): a lock and a plain vector loop beat one atomic instruction per element by
 12 to 31 times, and with 64 KiB under one lock, and each PE starting elsewhere in the tile, two PEs
 that add into one tile don't disturb each other. So each 64 KiB of a heap is a region; regions share
 2,048 lock words by a hash (sharing one costs time, never the result).
 
-A lock word holds 0 when free, else the owner's PE number plus one, and a bit that says someone
+A lock word holds 0 when free, else the owner's PE number plus one, and a bit that is set while a PE
 sleeps on it. Taking a lock spins shortly, then sleeps. A sleeper that finds the owner dead takes
 the lock over and reports it: the region may be half written.
 
 Counters are different: ``fetch_add`` and signals use single atomic instructions without a lock. So
 that a tile ADD of integers is atomic against those too, the first atomic instruction in a region
-takes the region's lock once and leaves a mark; where the mark stands, integer tiles are added
+takes the region's lock once and sets a flag; where the flag is set, integer tiles are added
 by atomic instructions from then on. Regions that hold only data never pay for it.
 """
 
@@ -100,15 +100,15 @@ def _take_over(me: int, address: int, held: int) -> bool:
 
 @jit()
 def acquire(me: int, address: int) -> bool:
-    """Take the lock; True if it had to be recovered from a PE that died with it."""
+    """Take the lock; return whether it had to be recovered from a PE that died with it."""
     mine = np.int32(word(me, B_PE) + 1)
     if compare_exchange_i32(address, np.int32(0), mine) == 0:
         return False
     spins = 100 if word(me, B_SPINS) > 0 else 0
-    for turn in range(spins + _YIELDS):
+    for spin in range(spins + _YIELDS):
         if load_i32(address) == 0 and compare_exchange_i32(address, np.int32(0), mine) == 0:
             return False
-        if turn < spins:
+        if spin < spins:
             pause()
         else:
             sched_yield()
@@ -130,14 +130,14 @@ def acquire(me: int, address: int) -> bool:
 
 @jit()
 def release(address: int) -> None:
-    """Give the lock back and wake one sleeper if there is any."""
+    """Release the lock and wake one sleeper if there is any."""
     if exchange_i32(address, np.int32(0)) & LOCK_WAITERS:
         futex_wake(address, 1)
 
 
 @jit()
 def mark_atomic(me: int, pe: int, offset: int) -> None:
-    """Say that single atomic instructions are used in this region; see the head of this file."""
+    """Note that single atomic instructions are used in this region; see the head of this file."""
     address = lock_address(me, pe, offset)
     if load_i32(address + 4) == 0:
         acquire(me, address)
@@ -147,7 +147,7 @@ def mark_atomic(me: int, pe: int, offset: int) -> None:
 
 @jit()
 def add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int) -> int:
-    """Add a contiguous range that may span regions, region by region, starting at "my" region.
+    """Add a contiguous range that may span regions, region by region, starting at the PE's own share of them.
 
     Returns:
         1 if a lock had to be recovered from a dead PE.
@@ -157,8 +157,8 @@ def add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int, 
     start = (word(me, B_PE) * regions) // word(me, B_N_PES)
     base = word(me, B_HEAPS) + pe * word(me, B_STRIDE)
     recovered = 0
-    for turn in range(regions):
-        region = first + (start + turn) % regions
+    for step in range(regions):
+        region = first + (start + step) % regions
         low = max(offset, region << REGION_BITS)
         high = min(offset + nbytes, (region + 1) << REGION_BITS)
         address = lock_address(me, pe, low)
@@ -196,7 +196,7 @@ def _add_row(
 
 @jit()
 def add_rows(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -> int:
-    """Add a strided tile in the order of its rows, starting at "my" one.
+    """Add a strided tile in the order of its rows, starting at the PE's own share of them.
 
     A lock is held from the first element in its region to the last before another region: rows
     share it, a row that reaches into the next region is cut there.

@@ -1,7 +1,7 @@
 """Signals, waits and barriers: spin briefly, then sleep in the kernel.
 
 *Waking a PE.* Each PE has one doorbell, an event counter with the number of its sleepers beside it.
-Whoever changes a word in PE p's memory looks at that number afterwards; only if it is not zero does
+A PE that changes a word in PE p's memory looks at that number afterwards; only if it is not zero does
 it ring: it advances the counter and wakes. A sleeper first announces itself, reads the counter,
 looks at its words, and then sleeps *on the value read*: a ring in between makes the sleep return
 at once. Both sides put a full barrier between their store and their load, so one of them always
@@ -13,7 +13,7 @@ a few nanoseconds.
 sleeping core takes 15 to 40. With more PEs than cores spinning only takes the core from the PE that
 is waited for: yield a few times, then sleep. A sleep lasts at most one slice (50 ms); the kernel
 then returns to Python, which handles signals (Ctrl-C), looks whether the world was stopped, and
-writes down what it waits for, for the deadlock report.
+publishes what it waits for, for the deadlock report.
 
 *Last writers.* Each signal, atomic and small put notes (PE, operation) in a small direct-mapped
 table by the word's address. It is a diagnosis aid: a collision loses an entry, nothing else.
@@ -81,13 +81,13 @@ SPINS_PER_YIELD = 100
 FETCH, SET, ADD, SWAP, CAS = range(5)
 """Operations of :func:`atomic`."""
 PUT, GET, ARRANGE = range(3)
-"""Ways of :func:`move_tile`."""
+"""Directions of :func:`move_tile`."""
 
-LOOK_GET = 15 * 16
-"""What :func:`note_look` calls a get."""
+READ_GET = 15 * 16
+"""Kind of a get for :func:`note_read`."""
 
 DONE, DIFFERS = 1 << 40, (1 << 40) + 1
-"""What a barrier returns when it is passed, with and without agreement: no int32 generation."""
+"""Results of a passed barrier, with and without agreement; distinct from every int32 generation."""
 
 
 @jit()
@@ -102,7 +102,7 @@ def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
 
 
 @jit()
-def note_look(me: int, pe: int, offset: int, kind: int, seen: Any) -> None:
+def note_read(me: int, pe: int, offset: int, kind: int, seen: Any) -> None:
     """Count a call that changed nothing: a loop of nothing else is a wait."""
     last = carray(as_pointer(me + 8 * B_CALLS), (5,), np.int64)
     last[0] += 1
@@ -137,13 +137,13 @@ def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
 
 @jit(nogil=False)  # shorter than giving the GIL back and forth is worth
 def put_short(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
-    """:func:`put_dense` of at most ``SHORT_BYTES``."""
+    """Copy at most ``SHORT_BYTES`` as :func:`put_dense` does, without releasing the GIL."""
     put_dense(me, pe, offset, source, nbytes)
 
 
 @jit()
 def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, nbytes: int) -> int:
-    """Add a dense tile, source an ndarray's ``id()``; 1 if a dead PE's lock was recovered."""
+    """Add a dense tile, source an ndarray's ``id()``; return 1 if a dead PE's lock was recovered."""
     recovered = add_range(me, pe, offset, array_data(source), kind, size, nbytes)
     fence()
     ring(me, pe)
@@ -154,7 +154,7 @@ def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, 
 def get_dense(me: int, pe: int, offset: int, target: int, nbytes: int) -> None:
     """Copy dense memory of PE ``pe`` into the dense ndarray with ``id()`` ``target``."""
     move_bytes(array_data(target), word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset, nbytes)
-    note_look(me, pe, offset, LOOK_GET, 0)
+    note_read(me, pe, offset, READ_GET, 0)
 
 
 @jit()
@@ -167,7 +167,7 @@ def add_tile(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -
 
 
 @jit()
-def move_tile(me: int, pe: int, offset: int, array: int, plan: int, way: int) -> None:
+def move_tile(me: int, pe: int, offset: int, array: int, plan: int, direction: int) -> None:
     """Copy a strided tile, by an :func:`emu.kernels.strided.access_plan.copy_plan`.
 
     Args:
@@ -176,32 +176,32 @@ def move_tile(me: int, pe: int, offset: int, array: int, plan: int, way: int) ->
         offset: Of the tile in its heap.
         array: ``id()`` of an ndarray of this PE.
         plan: Address of the plan.
-        way: ``PUT`` from the array to the PE, ``GET`` from the PE to the array, or ``ARRANGE``: from the
+        direction: ``PUT`` from the array to the PE, ``GET`` from the PE to the array, or ``ARRANGE``: from the
             array to the one whose ``id()`` stands in ``offset``.
     """
     here = array_data(array)
-    if way == ARRANGE:
+    if direction == ARRANGE:
         there = array_data(offset)
     else:
         there = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    copy_grid(here if way == GET else there, there if way == GET else here, plan)
-    if way == PUT:
+    copy_grid(here if direction == GET else there, there if direction == GET else here, plan)
+    if direction == PUT:
         fence()
         ring(me, pe)
-    elif way == GET:
-        note_look(me, pe, offset, LOOK_GET, 0)
+    elif direction == GET:
+        note_read(me, pe, offset, READ_GET, 0)
 
 
 @jit(nogil=False)  # it is over before another thread could be woken
 def atomic(
     me: int, pe: int, offset: int, size: int, operation: int, value: int, expected: int
 ) -> Any:
-    """Do one atomic operation on a 4- or 8-byte integer of PE ``pe``; return what was there."""
+    """Do one atomic operation on a 4- or 8-byte integer of PE ``pe``; return its old value."""
     address = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
     old = np.int64(0)
     if operation == FETCH:
         old = np.int64(load_i32(address)) if size == 4 else load_i64(address)
-        note_look(me, pe, offset, FETCH * 16 + size, old)
+        note_read(me, pe, offset, FETCH * 16 + size, old)
         return old
     mark_atomic(me, pe, offset)
     kind, changed = WRITER_SET, True
@@ -229,7 +229,7 @@ def atomic(
         note_writer(me, pe, offset, kind)
         ring(me, pe)
     else:
-        note_look(me, pe, offset, operation * 16 + size, old)
+        note_read(me, pe, offset, operation * 16 + size, old)
     return old
 
 
@@ -251,8 +251,9 @@ def holds(seen: int, comparison: int, value: int) -> bool:
 
 @jit()
 def load_word(address: int, size: int) -> Any:
-    """Load a 4- or 8-byte integer. A negative size means unsigned: 4 bytes are widened, of 8 bytes
-    2**63 is taken away, so that the results compare as signed numbers.
+    """Load a 4- or 8-byte integer so that values compare as signed numbers.
+
+    A negative size means unsigned: 4 bytes are widened, and 2**63 is subtracted from 8 bytes.
     """
     if size == 8:
         return load_i64(address)
@@ -264,7 +265,7 @@ def load_word(address: int, size: int) -> Any:
 
 @jit()
 def begin_sleep(me: int) -> None:
-    """Announce a sleeper: for the ringers (doorbell) and for the launcher (status).
+    """Announce a sleeper to those who ring (doorbell) and to the launcher (status).
 
     It stays announced from slice to slice, so that a PE that waits is seen to wait.
     """
@@ -281,24 +282,24 @@ def _note_end(me: int, progress: int) -> None:
 
 @jit()
 def end_sleep(me: int, progress: int) -> None:
-    """Take the announcement back; ``progress`` 1 says that what it waited for has come."""
+    """Withdraw the announcement; ``progress`` is 1 if the wait was satisfied."""
     add_i32(me + 4, np.int32(-1))
     _note_end(me, progress)
 
 
 @jit()
 def stopped(me: int) -> Any:
-    """Say whether the launcher has stopped this world."""
+    """Return whether the launcher has stopped this world."""
     return load_i64(word(me, B_SEGMENT) + 8 * H_ABORT) != 0
 
 
 @jit()
-def relax(me: int, turn: int) -> None:
-    """Pass the time between two looks of a short wait: pause while spinning is worth it.
+def relax(me: int, spin: int) -> None:
+    """Pass the time between two reads of a short wait: pause while spinning is worth it.
 
     Every 2.5 microseconds or so a spinner yields: the one it waits for may be on the same core.
     """
-    if turn < word(me, B_SPINS) and turn % SPINS_PER_YIELD != SPINS_PER_YIELD - 1:
+    if spin < word(me, B_SPINS) and spin % SPINS_PER_YIELD != SPINS_PER_YIELD - 1:
         pause()
     else:
         sched_yield()
@@ -313,11 +314,11 @@ def wait_word(me: int, address: int, size: int, comparison: int, value: int, res
         call again with ``resumed``, or :func:`end_sleep`.
     """
     if not resumed:
-        for turn in range(word(me, B_SPINS) + word(me, B_YIELDS) + 1):
+        for spin in range(word(me, B_SPINS) + word(me, B_YIELDS) + 1):
             seen = load_word(address, size)
             if holds(seen, comparison, value):
                 return True, seen
-            relax(me, turn)
+            relax(me, spin)
         begin_sleep(me)
     bell = load_i32(me)
     seen = load_word(address, size)
@@ -346,13 +347,13 @@ def count_poll(me: int, held: bool) -> Any:
 
 @jit(nogil=False)
 def test_word(me: int, address: int, size: int, comparison: int, value: int) -> Any:
-    """Test one word: 0 if it holds, else how many tests of this PE have failed in a row."""
+    """Test one word; return 0 if it holds, else the number of tests of this PE that failed in a row."""
     return count_poll(me, holds(load_word(address, size), comparison, value))
 
 
 @jit()
 def full_fence() -> None:
-    """A memory fence that Python can call."""
+    """Issue a memory fence; this one can be called from Python."""
     fence()
 
 
@@ -368,13 +369,17 @@ def count_held(words: Any, matched: Any) -> int:
 
 @jit()
 def wait_words(me: int, words: Any, needed: int, matched: Any, resumed: bool) -> int:
-    """Wait until ``needed`` of the words hold at one look; else 0, as :func:`wait_word`."""
+    """Wait until ``needed`` of the words satisfy their condition simultaneously.
+
+    Returns:
+        The number of words that do; 0 after a slice or a stop, as :func:`wait_word`.
+    """
     if not resumed:
-        for turn in range(word(me, B_SPINS) + word(me, B_YIELDS) + 1):
+        for spin in range(word(me, B_SPINS) + word(me, B_YIELDS) + 1):
             total = count_held(words, matched)
             if total >= needed:
                 return total
-            relax(me, turn)
+            relax(me, spin)
         begin_sleep(me)
     bell = load_i32(me)
     total = count_held(words, matched)
@@ -393,13 +398,13 @@ def wait_words(me: int, words: Any, needed: int, matched: Any, resumed: bool) ->
 
 @jit()
 def _differs(barrier: int, generation: int) -> Any:
-    """Return where a difference of tags is noted: the flags of two generations take turns."""
+    """Return the address of the flag of a difference of tags; the flags of two generations alternate."""
     return barrier + 24 + 4 * (np.int64(generation) & 1)
 
 
 @jit()
 def _passed(barrier: int, generation: int) -> Any:
-    """Say how a barrier was passed; nobody changes that before this PE arrives once more."""
+    """Return how a barrier was passed; nobody changes that before this PE arrives once more."""
     return DONE + np.int64(load_i32(_differs(barrier, generation)))
 
 
@@ -433,10 +438,10 @@ def barrier_arrive(me: int, barrier: int, n_pes: int, tag: int) -> Any:
         if load_i32(barrier + 8) != 0:
             futex_wake(barrier + 4, ALL_SLEEPERS)
         return _passed(barrier, generation)
-    for turn in range(word(me, B_SPINS) + word(me, B_YIELDS)):
+    for spin in range(word(me, B_SPINS) + word(me, B_YIELDS)):
         if load_i32(barrier + 4) != generation:
             return _passed(barrier, generation)
-        relax(me, turn)
+        relax(me, spin)
     add_i64(me + 8 * B_WAITING, 1)
     add_i32(barrier + 8, np.int32(1))
     return barrier_wait(me, barrier, generation)
@@ -455,6 +460,49 @@ def barrier_wait(me: int, barrier: int, generation: int) -> Any:
 
 @jit()
 def barrier_leave(me: int, barrier: int, progress: int) -> None:
-    """Take back the announcement of a sleeper at a barrier."""
+    """Withdraw the announcement of a sleeper at a barrier."""
     add_i32(barrier + 8, np.int32(-1))
     _note_end(me, progress)
+
+
+__all__ = [
+    "ADD",
+    "ALL_SLEEPERS",
+    "ARRANGE",
+    "CAS",
+    "DIFFERS",
+    "DONE",
+    "FETCH",
+    "GET",
+    "PUT",
+    "READ_GET",
+    "SET",
+    "SHORT_BYTES",
+    "SPINS_PER_YIELD",
+    "SWAP",
+    "add_dense",
+    "add_tile",
+    "atomic",
+    "barrier_arrive",
+    "barrier_leave",
+    "barrier_wait",
+    "begin_sleep",
+    "count_held",
+    "count_poll",
+    "end_sleep",
+    "full_fence",
+    "get_dense",
+    "holds",
+    "load_word",
+    "move_tile",
+    "note_read",
+    "note_writer",
+    "put_dense",
+    "put_short",
+    "relax",
+    "ring",
+    "stopped",
+    "test_word",
+    "wait_word",
+    "wait_words",
+]

@@ -1,4 +1,4 @@
-"""What arguments must be, for all that is public here."""
+"""Argument checks of everything that is public in this package. They load no NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from emu.comm.errors import ArgumentError
 
 
 def shown(value: Any) -> str:
-    """Return ``repr(value)`` on one line and of a length that a message bears."""
+    """Return ``repr(value)`` on one line, shortened for a message."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001 - a value that cannot be shown is refused all the same
@@ -17,26 +17,38 @@ def shown(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:119]}…"
 
 
-def whole(value: Any, argument: str) -> int:
-    """Return a whole number as ``int``."""
+def check_integer(value: Any, argument: str) -> int:
+    """Return a whole number as ``int``.
+
+    Raises:
+        ArgumentError: It is not one.
+    """
     try:
         return operator.index(value)
     except TypeError:
         raise ArgumentError(f"{argument} must be a whole number, but got {shown(value)}") from None
 
 
-def text(value: Any, argument: str) -> str:
-    """Return a ``str``."""
+def check_text(value: Any, argument: str) -> str:
+    """Return a ``str``.
+
+    Raises:
+        ArgumentError: It is not one.
+    """
     if not isinstance(value, str):
         raise ArgumentError(f"{argument} must be a str, but got {shown(value)}")
     return value
 
 
-def flag(value: Any, argument: str) -> bool:
-    """Return True or False; the numbers 1 and 0 will do."""
+def check_flag(value: Any, argument: str) -> bool:
+    """Return True or False; the numbers 1 and 0 are taken, too.
+
+    Raises:
+        ArgumentError: It is none of these.
+    """
     if type(value).__name__ in {"bool", "bool_"} or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
 
 
-__all__ = ["flag", "shown", "text", "whole"]
+__all__ = ["check_flag", "check_integer", "check_text", "shown"]

@@ -1,4 +1,4 @@
-"""From one version of the communication message to another, without losing anything unsaid."""
+"""Conversion between versions of the communication message; anything that would be lost is an error."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from emu.comm.tiling.struct import TilingData, layout_of
 
 # Fields of the flat versions that belong to the one task of the others.
 _OF_TASK = {"stepSize": "stepSize", "commType": "opType", "reduceOp": "reduceType"}
-# What a message says of itself.
+# Fields in which a message describes its own structure.
 _STRUCTURE = frozenset(("version", "count", "init.version", "init.count", "init.offset"))
 
 
 class ConversionError(ArgumentError):
-    """A message says something that the other version cannot say."""
+    """A message has contents that the other version cannot express."""
 
 
 def convert(message: TilingData, version: Version | str) -> TilingData:
@@ -27,14 +27,14 @@ def convert(message: TilingData, version: Version | str) -> TilingData:
 
     Args:
         message: A message of any version; also one read from macros, whatever its name.
-        version: Which to make.
+        version: The version to make.
 
     Returns:
         A new message.
 
     Raises:
         ConversionError: A field that the version lacks is not zero, or a value does not fit into the
-            field there, or it has no place for so many tasks.
+            field there, or it has no room for that many tasks.
     """
     origin = version_of(message)
     version = as_version(version)
@@ -75,7 +75,7 @@ def write_mc2msg(
     Args:
         message: A message of any version.
         buffer: Writable contiguous memory.
-        version: Which to write. Default: the message's own.
+        version: The version to write. Default: the message's own.
         capacity: Bytes that may be written. Default: the length of the buffer.
 
     Returns:
@@ -102,7 +102,7 @@ def _is_set(value: Any) -> bool:
 
 
 def _leaves(message: TilingData) -> Iterator[tuple[str, TilingData, str]]:
-    """Yield (name that is the same in every version, struct, field) but for the structure."""
+    """Yield (name that is the same in every version, struct, field) of every field but the structure's."""
     flat = version_of(message) in FLAT
     for item in layout_of(message).fields:
         value = getattr(message, item.name)
@@ -119,3 +119,10 @@ def _leaves(message: TilingData) -> Iterator[tuple[str, TilingData, str]]:
             own = path if item.name.startswith("task") else inner.name
             own = path if inner.name in {"version", "reserved"} else own
             yield own, value, inner.name
+
+
+__all__ = [
+    "ConversionError",
+    "convert",
+    "write_mc2msg",
+]

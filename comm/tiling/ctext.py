@@ -1,4 +1,4 @@
-"""Just enough of C++ to read declarations: tokens with their lines, and constant expressions."""
+"""The part of C++ that declarations need: tokens with their lines, and constant expressions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def source(part: Sequence[Token]) -> str:
 
 
 _LONGEST = 300
-"""Tokens of a constant expression; Python's parser and what walks its tree take no end of nesting."""
+"""Longest constant expression, in tokens; Python's parser bounds the depth of nesting."""
 _DIGITS = 80
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Number]] = {
@@ -102,7 +102,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Number]] = {
 
 
 def evaluate(part: Sequence[Token], constants: Mapping[str, object]) -> Number | None:
-    """Return the value of a constant expression; None where it is none.
+    """Return the value of a constant expression; None if it is not one.
 
     Numbers, ``true`` and ``false``, characters, known constants, ``+ - * / % << >> & | ^ ~`` and
     parentheses; casts are dropped, since what the value is stored into checks its range.
@@ -189,3 +189,13 @@ def _divided(left: Number, right: Number, quotient: bool) -> Number:
     whole = abs(left) // abs(right)
     whole = whole if (left < 0) == (right < 0) else -whole
     return whole if quotient else left - whole * right
+
+
+__all__ = [
+    "MacroError",
+    "Number",
+    "Token",
+    "evaluate",
+    "source",
+    "tokens",
+]

@@ -1,4 +1,4 @@
-"""Which version of the communication message some bytes are, and the traps between the versions."""
+"""Detection of the version of a communication message, and of the traps between the versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from emu.comm.tiling.struct import TilingData, as_bytes, layout_of
 
 
 class MessageError(ArgumentError):
-    """The bytes are no message that can be read."""
+    """The bytes are not a message that can be read."""
 
 
 class PackedMessageError(MessageError):
@@ -33,18 +33,18 @@ class VersionMismatchError(MessageError):
 
 
 class AmbiguousVersionError(MessageError):
-    """Size and contents leave more than one version; say which is expected."""
+    """Size and contents fit more than one version; the caller must say which is expected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """What some bytes were found to be."""
+    """The version that some bytes were found to be, with the evidence."""
 
     version: Version
     struct: type[TilingData]
     """The struct that reads them."""
     evidence: tuple[str, ...]
-    """Why: the size, the first word, fields that are set, what looks odd."""
+    """Reasons: the size, the first word, fields that are set, odd values."""
 
     @property
     def size(self) -> int:
@@ -54,7 +54,7 @@ class Detected:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What a flat version makes of the bytes."""
+    """The bytes read as one of the flat versions."""
 
     version: Version
     signs: tuple[str, ...]
@@ -66,7 +66,7 @@ class _Reading:
 
     @property
     def is_evident(self) -> bool:
-        """Algorithm and argument indices are there, and nothing speaks against it."""
+        """Whether algorithm and argument indices are set, and nothing is odd."""
         return bool(self.signs) and len(self.signs) + self.has_old_size > 1 and not self.problems
 
     @property
@@ -77,24 +77,24 @@ class _Reading:
 def detect(buffer: Any, *, offset: int = 0, expected: Version | str | None = None) -> Detected:
     """Find out which version of the message some bytes are.
 
-    V2 and API messages begin with their number. The others are told apart by the size of the buffer,
-    and where it is none of theirs, because a user's own tiling data follows, by the contents: a
+    V2 and API messages begin with their number. The others are distinguished by the size of the buffer
+    or, where other tiling data follows and the size is none of theirs, by the contents: a
     version is evident where algorithm and argument indices are set and nothing else is odd. Where
     size and contents contradict each other nothing is guessed.
 
     Args:
         buffer: Bytes, or other contiguous memory, that begin with a message.
         offset: Where the message starts in them.
-        expected: What it must be; the buffer may then be longer. Default: any.
+        expected: The version that it must be; the buffer may then be longer. Default: any.
 
     Returns:
         Version, struct and evidence.
 
     Raises:
-        PackedMessageError: V1, packed to 1 (the trap of 92 bytes), unless that is what is expected.
-        VersionMismatchError: Not what is expected, by size, first word or contents.
+        PackedMessageError: V1, packed to 1 (the trap of 92 bytes), unless that is expected.
+        VersionMismatchError: Not the version that is expected, by size, first word or contents.
         AmbiguousVersionError: More than one version fits, or none does for certain.
-        MessageError: No version has so few bytes, or so many tasks.
+        MessageError: No version has this few bytes, or this many tasks.
     """
     data = bytes(as_bytes(buffer, offset))
     if expected is not None:
@@ -116,7 +116,7 @@ def read_mc2msg(
     Args:
         buffer: Bytes that begin with a message.
         offset: Where it starts in them.
-        expected: What it must be. ``Version.PACKED_92`` reads the packed one too. Default: any.
+        expected: The version that it must be. ``Version.PACKED_92`` reads the packed one too. Default: any.
 
     Returns:
         The message, with bytes of its own.
@@ -237,7 +237,7 @@ def _by_number(data: bytes) -> Detected | None:
 
 
 def _api_version(data: bytes, count: int) -> Version:
-    """Tell tasks of 280 bytes from those of 512."""
+    """Return the API version by its tasks, of 280 or of 512 bytes."""
     if not 1 <= count <= MAX_TASKS[Version.API] or len(data) < 64:
         return Version.API  # refused by the caller
     offsets = [int.from_bytes(data[8 + 4 * i : 12 + 4 * i], "little") for i in range(count)]
@@ -309,3 +309,14 @@ def _packed(*evidence: str) -> PackedMessageError:
         f"sendCnt at 20 of 92 bytes ({'; '.join(evidence)}); remove the packing from the struct, "
         "or read it with expected='packed'"
     )
+
+
+__all__ = [
+    "AmbiguousVersionError",
+    "Detected",
+    "MessageError",
+    "PackedMessageError",
+    "VersionMismatchError",
+    "detect",
+    "read_mc2msg",
+]

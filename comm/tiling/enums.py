@@ -1,4 +1,4 @@
-"""What the numbers in a communication message mean."""
+"""Enumerations of the numbers in a communication message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PreparePosition(enum.IntEnum):
-    """Who prepares the tasks."""
+    """The side that prepares the tasks."""
 
     HOST = 0
     """The host has prepared all of them; the server fetches them once."""
@@ -22,7 +22,7 @@ class PreparePosition(enum.IntEnum):
 
 
 class UseBufferType(enum.IntEnum):
-    """Where received data goes."""
+    """The buffer that the data is received in."""
 
     DEFAULT = 0
     OUTPUT = 1
@@ -34,28 +34,28 @@ class UseBufferType(enum.IntEnum):
 
 
 class CommOrder(enum.IntEnum):
-    """Whether communication or computation begins."""
+    """The order of communication and computation."""
 
     COMMUNICATION_FIRST = 0
     COMMUNICATION_LAST = 1
 
 
 class WaitPolicy(enum.IntEnum):
-    """Before which turns the server waits for the kernel."""
+    """The turns before which the server waits for the kernel."""
 
     EVERY_TURN = 1
     FIRST_TURN = 2
 
 
 class RspPolicy(enum.IntEnum):
-    """After which turns the server tells the kernel."""
+    """The turns after which the server answers the kernel."""
 
     EVERY_TURN = 1
     AT_THE_END = 2
 
 
 class ExitPolicy(enum.IntEnum):
-    """When the server is done with a message."""
+    """The point at which the server is done with a message."""
 
     AFTER_LAUNCH = 0
     AFTER_EXECUTION = 1
@@ -92,7 +92,7 @@ class HcclCommand(enum.IntEnum):
 
 
 class HcclReduceOp(enum.IntEnum):
-    """How a reduction combines the elements of the ranks."""
+    """The operation by which a reduction combines the elements of the ranks."""
 
     SUM = 0
     PROD = 1
@@ -150,7 +150,7 @@ class HcclDataType(enum.IntEnum):
             return dtype
         try:
             given = np.dtype(dtype)
-        except Exception:  # noqa: BLE001 - NumPy refuses what is none in many ways
+        except Exception:  # noqa: BLE001 - NumPy refuses other objects in many ways
             raise ArgumentError(f"dtype must be a NumPy dtype, but got {shown(dtype)}") from None
         name = given.name.replace("bfloat", "bf").replace("float", "fp").upper()
         if name not in cls.__members__ or not given.isnative:
@@ -165,3 +165,18 @@ _SIZES = dict(zip(HcclDataType, (1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2), strict=Tru
 def label(member: enum.IntEnum) -> str:
     """Return the name of an enumeration's value in words: ``full mesh``."""
     return member.name.lower().replace("_", " ")
+
+
+__all__ = [
+    "CommAlg",
+    "CommOrder",
+    "ExitPolicy",
+    "HcclCommand",
+    "HcclDataType",
+    "HcclReduceOp",
+    "PreparePosition",
+    "RspPolicy",
+    "UseBufferType",
+    "WaitPolicy",
+    "label",
+]

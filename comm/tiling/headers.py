@@ -1,4 +1,4 @@
-"""Text of a struct for a compiler: C, C++, and the macros it can be declared with."""
+"""Source text of a struct for a compiler: C, C++, or the macros it can be declared with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from emu.comm.errors import ArgumentError
-from emu.comm.tiling.checks import text
+from emu.comm.tiling.checks import check_text
 from emu.comm.tiling.layout import STRUCT_ALIGNMENT, Layout
 from emu.comm.tiling.scalars import Array
 from emu.comm.tiling.struct import TilingData, layout_of
@@ -71,7 +71,7 @@ def cpp_header(*structs: type[TilingData], namespace: str = "") -> str:
     Raises:
         ArgumentError: As ``c_header``, or the namespace can't be one.
     """
-    text(namespace, "namespace")
+    check_text(namespace, "namespace")
     layouts = _in_order(structs)
     spaces = namespace.split("::") if namespace else []
     for space in spaces:
@@ -148,7 +148,7 @@ def _nested(layout: Layout) -> Iterator[Layout]:
 
 
 def _upper(name: str) -> str:
-    """MatmulTilingData -> MATMUL_TILING_DATA."""
+    """Return ``MATMUL_TILING_DATA`` for ``MatmulTilingData``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
 
 
@@ -187,3 +187,10 @@ def _assertions(layout: Layout, keyword: str) -> str:
         for item in layout.fields
     ]
     return "\n".join(lines) + "\n"
+
+
+__all__ = [
+    "c_header",
+    "cpp_header",
+    "macro_text",
+]

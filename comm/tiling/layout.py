@@ -1,4 +1,4 @@
-"""Where the fields of a struct of tiling data stand.
+"""The layout of a struct of tiling data: the places of its fields.
 
 Fields follow in the order of declaration. Before each, zero bytes pad to a multiple of its alignment:
 the size of a scalar, the size of one element of an array, always 8 for a nested struct. The whole
@@ -84,7 +84,7 @@ class Layout:
         return self.name
 
     def offsets(self) -> dict[str, int]:
-        """Return where each scalar and array starts; those of nested structs as ``mm.mmVar``."""
+        """Return the offset of each scalar and array; those of nested structs are named ``mm.mmVar``."""
         return {row.name: row.offset for row in self.rows() if row.type != "padding"}
 
     def dtype(self) -> np.dtype[Any]:
@@ -158,7 +158,7 @@ class Layout:
 
     @functools.cached_property
     def paddings(self) -> tuple[tuple[int, int, str], ...]:
-        """(offset, size, name) of every padding, those in nested structs too."""
+        """Tuples (offset, size, name) of every padding, also in nested structs."""
         return tuple(
             (row.offset, row.size, row.name) for row in self.rows() if row.type == "padding"
         )
@@ -177,7 +177,7 @@ def place(
     members: Iterable[tuple[str, Scalar | Array | Layout]],
     pack: int = STRUCT_ALIGNMENT,
 ) -> Layout:
-    """Lay fields out.
+    """Make the layout of a struct from its fields.
 
     Args:
         name: Of the struct.
@@ -208,3 +208,13 @@ def _alignment(kind: Scalar | Array | Layout) -> int:
     if isinstance(kind, Layout):
         return STRUCT_ALIGNMENT
     return kind.element.size if isinstance(kind, Array) else kind.size
+
+
+__all__ = [
+    "STRUCT_ALIGNMENT",
+    "Buffer",
+    "Field",
+    "Layout",
+    "Row",
+    "place",
+]

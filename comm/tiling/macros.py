@@ -33,7 +33,7 @@ _OTHERS = (_BEGIN, _END, _REGISTER)
 
 @dataclass(frozen=True)
 class Unread:
-    """An assignment whose value the text alone does not tell; the field keeps what it had."""
+    """An assignment whose value the text alone does not give; the field keeps its value."""
 
     line: int
     text: str
@@ -41,7 +41,7 @@ class Unread:
 
 @dataclass(frozen=True, kw_only=True)
 class MacroText:
-    """What a text declares."""
+    """The declarations of a text."""
 
     structs: dict[str, type[TilingData]] = field(default_factory=dict)
     """By name, in the order of the text."""
@@ -50,7 +50,7 @@ class MacroText:
     instances: dict[str, TilingData] = field(default_factory=dict)
     """Variables of these structs, with the values that the text assigns."""
     unread: list[Unread] = field(default_factory=list)
-    """What is assigned to them without being a constant."""
+    """Assignments to them that are not constant."""
 
 
 def read_macros(
@@ -73,7 +73,7 @@ def read_macros(
         MacroError: Of the line: a macro without its arguments, an unknown type, a field declared
             twice, a struct used before it is declared or without end, a value out of range.
     """
-    checks.text(text, "text")
+    checks.check_text(text, "text")
     reader = _Reader(text, _structs(structs), _constants(constants))
     reader.run()
     return reader.result
@@ -85,7 +85,7 @@ def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
     if not isinstance(structs, Mapping):
         raise ArgumentError(f"structs must be a dictionary, but got {checks.shown(structs)}")
     for name, struct in structs.items():
-        checks.text(name, "name in structs")
+        checks.check_text(name, "name in structs")
         if not (isinstance(struct, type) and issubclass(struct, TilingData)):
             raise ArgumentError(
                 f"structs[{name!r}] must be a struct of tiling data, but got {checks.shown(struct)}"
@@ -99,7 +99,7 @@ def _constants(constants: Any) -> Mapping[str, Number]:
     if not isinstance(constants, Mapping):
         raise ArgumentError(f"constants must be a dictionary, but got {checks.shown(constants)}")
     for name, value in constants.items():
-        checks.text(name, "name in constants")
+        checks.check_text(name, "name in constants")
         if not isinstance(value, int | float):
             raise ArgumentError(
                 f"constants[{name!r}] must be a number, but got {checks.shown(value)}"
@@ -283,7 +283,7 @@ class _Reader:
         )
 
     def check_body(self, token: Token) -> None:
-        """Between BEGIN and END only the macros may stand: a misspelt one must not be passed over."""
+        """Reject anything but macros between BEGIN and END: a misspelt one must not be passed over."""
         harmless = token.text == ";" or (
             token.kind == "directive" and not token.text.lstrip(" \t#").startswith(("if", "el"))
         )
@@ -331,7 +331,7 @@ class _Reader:
             self.constants[name] = value
 
     def is_array(self) -> bool:
-        """Tell whether ``[length] = {`` follows."""
+        """Return whether ``[length] = {`` follows."""
         ahead = 0
         while self.peek(ahead) not in {"]", ";", ""}:
             ahead += 1
@@ -417,3 +417,10 @@ class _Reader:
         except ArgumentError as error:
             raise MacroError(str(error), line) from None
         self.result.unread.append(Unread(line, f"{'.'.join(path)} = {source(part)}"))
+
+
+__all__ = [
+    "MacroText",
+    "Unread",
+    "read_macros",
+]

@@ -1,4 +1,4 @@
-"""The communication message Mc2Msg in the versions that are in the field.
+"""The communication message Mc2Msg in every version that is in use.
 
 | Version | Bytes | Struct |
 |---|---|---|
@@ -27,7 +27,7 @@ from typing import Annotated, Any
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import enums
-from emu.comm.tiling.checks import shown, whole
+from emu.comm.tiling.checks import check_integer, shown
 from emu.comm.tiling.layout import Layout
 from emu.comm.tiling.scalars import char, uint8, uint16, uint32, uint64
 from emu.comm.tiling.struct import TilingData, layout_of
@@ -107,9 +107,9 @@ Mc2MsgV1 = Mc2Msg
 
 
 class Mc2Msg92(Mc2Msg, pack=1):
-    """What a compiler makes of V1 when structs are packed to 1: ``sendCnt`` is at 20, not at 24.
+    """V1 as a compiler lays it out when structs are packed to 1: ``sendCnt`` is at 20, not at 24.
 
-    No server reads it. It is here so that such bytes can be recognised and looked at.
+    No server reads it. It is here so that such bytes can be recognised and inspected.
     """
 
 
@@ -212,10 +212,10 @@ FLAT: dict[Version, type[TilingData]] = {
 """The versions with one task, whose size is fixed."""
 
 MAX_TASKS = {Version.V2: 3, Version.API: 8, Version.API_512: 8}
-"""How many tasks a message of the other versions can have."""
+"""Largest number of tasks of a message in the other versions."""
 
 FIRST_WORD = {Version.V2: 2, Version.API: 100, Version.API_512: 100}
-"""What they begin with."""
+"""First word of a message in these versions."""
 
 MEANINGS: dict[str, type[enum.IntEnum]] = {
     "preparePosition": enums.PreparePosition,
@@ -240,7 +240,7 @@ _PARTS: dict[Layout, str] = {
 
 
 def is_part_of_message(layout: Layout) -> bool:
-    """Tell whether a struct has the layout of a message, or of a struct in one."""
+    """Return whether a struct has the layout of a message, or of a struct in one."""
     return layout in _PARTS
 
 
@@ -248,13 +248,13 @@ def struct_of(version: Version | str, n_tasks: int = 1) -> type[TilingData]:
     """Return the struct of a version.
 
     Args:
-        version: Which.
+        version: The version, its name or its size.
         n_tasks: Tasks in the message: 1 but for V2 (at most 3) and the API's (at most 8).
 
     Raises:
-        ArgumentError: That version has no messages with so many tasks.
+        ArgumentError: That version has no messages with this many tasks.
     """
-    version, n_tasks = as_version(version), whole(n_tasks, "n_tasks")
+    version, n_tasks = as_version(version), check_integer(n_tasks, "n_tasks")
     most = MAX_TASKS.get(version, 1)
     if not 1 <= n_tasks <= most:
         raise ArgumentError(
@@ -304,7 +304,7 @@ def make_mc2msg(
     Raises:
         ArgumentError: No such version or field, or a value is out of range.
     """
-    version, n_tasks = as_version(version), whole(n_tasks, "n_tasks")
+    version, n_tasks = as_version(version), check_integer(n_tasks, "n_tasks")
     message = struct_of(version, n_tasks)()
     if version is Version.V2:
         message.version, message.count = FIRST_WORD[version], n_tasks
@@ -319,10 +319,10 @@ def make_mc2msg(
 
 
 def version_of(message: TilingData) -> Version:
-    """Return the version that a struct is, whatever its name.
+    """Return the version of a message, whatever the name of its struct.
 
     Raises:
-        ArgumentError: Its layout is none of a message.
+        ArgumentError: It has not the layout of any version.
     """
     if not isinstance(message, TilingData):
         raise ArgumentError(f"message must be an instance of a struct, but got {shown(message)}")
@@ -336,3 +336,28 @@ def version_of(message: TilingData) -> Version:
     raise ArgumentError(
         f"message must have the layout of an Mc2Msg, but got {layout.name} of {layout.size} bytes"
     )
+
+
+__all__ = [
+    "FIRST_WORD",
+    "FLAT",
+    "MAX_TASKS",
+    "MEANINGS",
+    "WIDE",
+    "ApiInit",
+    "ApiTask",
+    "ApiTask512",
+    "Mc2Msg",
+    "Mc2Msg92",
+    "Mc2Msg112",
+    "Mc2Msg128",
+    "Mc2MsgV1",
+    "ServerConfig",
+    "V2Task",
+    "Version",
+    "as_version",
+    "is_part_of_message",
+    "make_mc2msg",
+    "struct_of",
+    "version_of",
+]

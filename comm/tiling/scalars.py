@@ -1,4 +1,4 @@
-"""The types that a field of tiling data can have: scalars and arrays of them, little-endian."""
+"""Types of the fields of tiling data: scalars and arrays of them, little-endian."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scalar:
     """As a NumPy format: ``<u4``."""
     format: struct.Struct = field(compare=False, repr=False)
     check: Callable[[Any, str], Any] = field(compare=False, repr=False)
-    """Returns the value to pack, or raises ArgumentError; gets the value and the field's name."""
+    """Function of a value and the field's name that returns the value to pack, or raises ArgumentError."""
 
     @property
     def size(self) -> int:
@@ -46,7 +46,7 @@ class Scalar:
         return self.c_name
 
     def read(self, memory: memoryview, offset: int, where: str = "") -> Any:
-        """Return the value that stands at ``offset``; a character NUL is empty bytes."""
+        """Return the value at ``offset``; a character NUL is empty bytes."""
         value = self.format.unpack_from(memory, offset)[0]
         return value.rstrip(b"\0") if self.name == "char" else value
 
@@ -137,7 +137,7 @@ class ElementError(ArgumentError, IndexError):
 
 
 class ArrayView(Sequence[Any]):
-    """The elements of an array field, in the struct's own bytes: what is assigned is checked."""
+    """The elements of an array field, in the struct's own bytes; assigned values are checked."""
 
     __slots__ = ("_array", "_memory", "_offset", "_where")
 
@@ -206,7 +206,7 @@ class ArrayView(Sequence[Any]):
             return self.tolist() == list(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # mutable
 
     def __repr__(self) -> str:
         return repr(self.tolist())
@@ -262,7 +262,7 @@ def _real(bound: float) -> Callable[[Any, str], float]:
 
 
 def _fits(number: float, bound: float) -> bool:
-    """Tell whether rounding to the type leaves the number finite."""
+    """Return whether rounding to the type leaves the number finite."""
     if bound != _FLOAT_MAX:
         return True
     try:
@@ -292,7 +292,7 @@ def _utf8(text: str, where: str) -> bytes:
 
 
 def _is_sized(value: Any) -> bool:
-    """Say whether it has a length and elements; a NumPy scalar has neither."""
+    """Return whether a value has a length and elements; a NumPy scalar has neither."""
     try:
         len(value)
         iter(value)
@@ -359,3 +359,14 @@ def scalar_type(name: str) -> Scalar | Array | None:
     if scalar is None or match[2] is None:
         return scalar
     return scalar[int(match[2])]
+
+
+__all__ = [
+    "C_SCALARS",
+    "SCALARS",
+    "Array",
+    "ArrayView",
+    "ElementError",
+    "Scalar",
+    "scalar_type",
+]

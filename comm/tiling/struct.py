@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from emu.comm.errors import ArgumentError
-from emu.comm.tiling.checks import flag, shown, text, whole
+from emu.comm.tiling.checks import check_flag, check_integer, check_text, shown
 from emu.comm.tiling.layout import STRUCT_ALIGNMENT, Field, Layout, place
 from emu.comm.tiling.scalars import C_SCALARS, SCALARS, Array, Scalar, scalar_type
 
@@ -87,7 +87,7 @@ class TilingData:
         def __getattr__(self, name: str) -> Any: ...
 
     def __init_subclass__(cls, *, pack: int | None = None, **options: Any) -> None:
-        """Lay the annotated fields out.
+        """Make the layout of the annotated fields.
 
         Args:
             pack: Largest alignment of a field, as of ``#pragma pack``. Default: 8, the macros' rule.
@@ -128,17 +128,17 @@ class TilingData:
             ArgumentError: A name or a type can't be one, or a name occurs twice.
         """
         members: dict[str, Any] = {}
-        if not text(name, "name").isidentifier():
+        if not check_text(name, "name").isidentifier():
             raise ArgumentError(f"name must be an identifier, but got {shown(name)}")
         if module is not None:
-            text(module, "module")
+            check_text(module, "module")
         for item in _listed(fields):
             if not isinstance(item, list | tuple) or len(item) not in {2, 3}:
                 raise ArgumentError(
                     f"fields of {name} must be (name, type) or (name, type, count), "
                     f"but got {shown(item)}"
                 )
-            member = text(item[0], f"name of a field of {name}")
+            member = check_text(item[0], f"name of a field of {name}")
             kind = _as_type(item[1], f"{name}.{member}")
             if len(item) == 3:
                 if not isinstance(kind, Scalar):
@@ -165,7 +165,7 @@ class TilingData:
 
     @classmethod
     def offsets(cls) -> dict[str, int]:
-        """Return where each scalar and array starts; those of nested structs as ``mm.mmVar``."""
+        """Return the offset of each scalar and array; those of nested structs are named ``mm.mmVar``."""
         return cls._layout.offsets()
 
     @classmethod
@@ -190,7 +190,7 @@ class TilingData:
         Raises:
             ArgumentError: The buffer is too short; with ``strict``, too long or with dirty padding.
         """
-        layout, strict = cls._layout, flag(strict, "strict")
+        layout, strict = cls._layout, check_flag(strict, "strict")
         data = as_bytes(buffer, offset)
         if len(data) < layout.size:
             raise ArgumentError(
@@ -233,7 +233,7 @@ class TilingData:
         if target.readonly:
             raise ArgumentError("buffer must be writable, but is read-only")
         name, size = self._layout.name, self._layout.size
-        capacity = len(target) if capacity is None else whole(capacity, "capacity")
+        capacity = len(target) if capacity is None else check_integer(capacity, "capacity")
         if capacity > len(target):
             raise ArgumentError(
                 f"capacity must be at most the {len(target)} bytes of the buffer, but got {capacity}"
@@ -278,7 +278,7 @@ class TilingData:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Name the fields there are; only called where there is no such attribute."""
+            """Raise an error that names the fields; only called where there is no such attribute."""
             if name.startswith("__"):
                 raise AttributeError(name)
             raise _unknown(self._layout, name)
@@ -288,7 +288,7 @@ class TilingData:
             return NotImplemented
         return self._layout == other._layout and self._memory == other._memory
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # mutable
 
     def __repr__(self) -> str:
         start = _over(type(self), memoryview(self._template))
@@ -314,12 +314,12 @@ class _Attribute:
             return item
         if self.struct is not None:
             return _over(self.struct, owner._memory[item.offset : item.offset + item.size])
-        return item.type.read(owner._memory, item.offset, self.where)  # type: ignore[union-attr]
+        return item.type.read(owner._memory, item.offset, self.where)  # type: ignore[union-attr] # no nested struct here
 
     def __set__(self, owner: TilingData, value: Any) -> None:
         item, struct = self.field, self.struct
         if struct is None:
-            item.type.write(owner._memory, item.offset, value, self.where)  # type: ignore[union-attr]
+            item.type.write(owner._memory, item.offset, value, self.where)  # type: ignore[union-attr] # no nested struct here
             return
         if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
             value = struct(**value)
@@ -362,7 +362,7 @@ def as_bytes(buffer: Any, offset: int = 0) -> memoryview:
     Raises:
         ArgumentError: It is no contiguous memory, or ``offset`` lies outside of it.
     """
-    view, offset = _view(buffer), whole(offset, "offset")
+    view, offset = _view(buffer), check_integer(offset, "offset")
     if not 0 <= offset <= len(view):
         raise ArgumentError(f"offset must be in [0, {len(view)}], but got {offset}")
     return view[offset:]
@@ -446,7 +446,7 @@ def _evaluate(text: str, names: Mapping[str, Any], where: str) -> Any:
 
 
 def _as_type(kind: Any, where: str) -> Scalar | Array | type[TilingData]:
-    """Return a Scalar, an Array or a struct class for what stands as the type of a field."""
+    """Return the Scalar, Array or struct class that the type of a field stands for."""
     metadata = getattr(kind, "__metadata__", ())  # of typing.Annotated
     kind = next((item for item in metadata if isinstance(item, Scalar | Array)), kind)
     found = scalar_type(kind) if isinstance(kind, str) else kind
@@ -463,10 +463,10 @@ def _as_type(kind: Any, where: str) -> Scalar | Array | type[TilingData]:
 
 
 def _declare(cls: type[TilingData], annotations: Mapping[str, Any], pack: int | None) -> None:
-    """Give the class its layout, attributes, accessors and initial bytes."""
+    """Set the class's layout, attributes, accessors and initial bytes."""
     base = cls._layout
     pack = base.pack if pack is None else pack
-    if whole(pack, "pack") not in {1, 2, 4, STRUCT_ALIGNMENT}:
+    if check_integer(pack, "pack") not in {1, 2, 4, STRUCT_ALIGNMENT}:
         raise ArgumentError(f"pack must be 1, 2, 4 or 8, but got {pack}")
     structs = dict(cls._structs)
     members = [(item.name, item.type) for item in base.fields]
@@ -522,3 +522,13 @@ def _add_accessors(cls: type[TilingData], name: str) -> None:
             function.__qualname__ = f"{cls.__qualname__}.{prefix}{name}"
             function.__doc__ = f"{does} ``{name}``, as the C++ class does."
             setattr(cls, prefix + name, function)
+
+
+__all__ = [
+    "S",
+    "TilingData",
+    "UnknownFieldError",
+    "as_bytes",
+    "layout_of",
+    "structs_of",
+]

@@ -1,4 +1,4 @@
-"""Bytes of tiling data explained: every field with its place, its value and what that means."""
+"""Tables that explain the bytes of tiling data: each field's place, value and meaning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT_SHOWN = 48
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line of the table, as text but for the numbers of its place."""
+    """A line of the table; all text except for offset and size."""
 
     offset: int
     """From the start of the struct."""
@@ -30,11 +30,11 @@ class Line:
     value: str
     """Empty for padding, and where there are no bytes."""
     meaning: str
-    """The name of an enumeration's value; what is odd; mostly empty."""
+    """Name of an enumeration's value, or a note on an odd one; mostly empty."""
     bytes: str
     """The first bytes in hexadecimal."""
     is_zero: bool
-    """All of its bytes are zero, or there are none."""
+    """Whether all of its bytes are zero, or there are none."""
 
 
 def annotate(struct: type[TilingData] | TilingData | Layout, buffer: Any = None) -> list[Line]:
@@ -101,3 +101,9 @@ def _meaning(row: Row, is_set: bool) -> str:
         if member == row.value:
             return label(member)
     return "unknown" if is_set else ""
+
+
+__all__ = [
+    "Line",
+    "annotate",
+]

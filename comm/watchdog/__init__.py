@@ -1,1 +1,4 @@
-"""Detection of deadlocks: what each PE waits for, and whether anything still moves."""
+"""Detection of deadlocks: the waits of each PE, and whether anything still moves.
+
+Internal: names may change in any release.
+"""

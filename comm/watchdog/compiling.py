@@ -1,4 +1,4 @@
-"""PEs that compile kernels: the launcher sees it, takes it for progress, and may tell the user.
+"""Compilation in PEs, which the launcher counts as progress and may announce to the user.
 
 A kernel is compiled when a PE calls it for the first time and it is not in the cache. That takes up to
 some seconds, in which other PEs that call the same kernel wait for the first of them.
@@ -15,12 +15,12 @@ from emu.comm.memory.stop import check_stopped
 from emu.kernels.core import cache_files
 
 announce: Callable[[], None] | None = None
-"""Called in the launcher, once a launch, when PEs are seen to compile kernels of the machine; set by the
+"""Called in the launcher, once per launch, when PEs are seen to compile kernels of this package; set by the
 command line."""
 
 
 def report_to(segment: Segment, pe: int) -> None:
-    """Have this process, PE ``pe``, note in its block when it compiles."""
+    """Make this process, PE ``pe``, note in its block when it compiles."""
     block, lock = segment.block(pe), threading.Lock()
 
     def note(begins: bool, kernel: str) -> None:
@@ -34,24 +34,24 @@ def report_to(segment: Segment, pe: int) -> None:
     cache_files.listen(note)
 
 
-def compiles(segment: Segment, pe: int) -> bool:
-    """Say whether PE ``pe`` compiles a kernel, or waits for another that does."""
+def is_compiling(segment: Segment, pe: int) -> bool:
+    """Return whether PE ``pe`` compiles a kernel, or waits for another that does."""
     return int(segment.block(pe)[B_COMPILING]) > 0
 
 
-def reads_input(segment: Segment, pe: int) -> bool:
-    """Say whether PE ``pe`` waits for standard input."""
+def is_reading_input(segment: Segment, pe: int) -> bool:
+    """Return whether PE ``pe`` waits for standard input."""
     return int(segment.block(pe)[B_READING]) > 0
 
 
 class Watch:
-    """What the launcher has seen of one world."""
+    """Compilation in the PEs of one world, as the launcher sees it."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self._announced = announce is None
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Announce that something is compiled, the first time that it is seen."""
         if not self._announced and self.anything_compiled():
             self._announced = True
@@ -59,6 +59,15 @@ class Watch:
                 announce()
 
     def anything_compiled(self) -> bool:
-        """Say whether any PE has called a kernel of the machine that was not in the cache."""
+        """Return whether any PE has called a kernel of this package that was not in the cache."""
         segment = self._segment
         return any(segment.block(pe)[B_COMPILING_COUNT] for pe in range(segment.layout.n_pes))
+
+
+__all__ = [
+    "Watch",
+    "announce",
+    "is_compiling",
+    "is_reading_input",
+    "report_to",
+]

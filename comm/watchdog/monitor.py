@@ -1,4 +1,4 @@
-"""What the launcher sees of a running world: who waits for what, in words for the report."""
+"""The state of each PE of a running world, and its description for reports."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from emu.comm.layout import (
     WRITER_NAMES,
 )
 from emu.comm.memory.segment import Segment
-from emu.comm.watchdog.compiling import compiles, reads_input
+from emu.comm.watchdog.compiling import is_compiling, is_reading_input
 from emu.kernels.core.dtypes import DTYPES
 
-_FIRST_WORD_S = 0.15
+_FIRST_DESCRIPTION_S = 0.15
 _MANY = 1000
-"""From so many calls in a row that changed nothing a report says so."""
+"""Number of calls in a row that changed nothing from which a report mentions them."""
 _CALLS = {0: "fetch", 2: "fetch_add", 3: "swap", 4: "compare_swap", 15: "get"}
 
 
@@ -53,15 +53,16 @@ class PEState:
     polls: int
     works: tuple[int, int]
     """Waits that ended, calls that changed memory."""
-    looks: int
-    """Calls in a row that changed nothing."""
+    reads: int
+    """Number of calls in a row that changed nothing."""
     same: int
-    """How often in a row it was seen in one and the same loop that only looks."""
+    """Number of times in a row that it was seen in the same loop that only reads."""
     answers: int
+    """Number of answers to the launcher's queries."""
     description: dict[str, Any]
 
 
-def look(segment: Segment, pe: int) -> PEState:
+def read_state(segment: Segment, pe: int) -> PEState:
     """Read PE ``pe``'s status from its block."""
     block = segment.block(pe)
     waiting, polls = int(block[B_WAITING]) > 0, int(block[B_POLLS])
@@ -85,17 +86,17 @@ def look(segment: Segment, pe: int) -> PEState:
 
 
 def describe(segment: Segment, pe: int) -> str:
-    """Say in one line what PE ``pe`` does, and for a wait: for what, what is there, who wrote last."""
-    seen = look(segment, pe)
+    """Describe in one line what PE ``pe`` does; for a wait also the value that is there and its last writer."""
+    seen = read_state(segment, pe)
     if seen.state == FINISHED:
         return f"PE {pe} has finished"
     if seen.state == DEAD:
         return f"PE {pe} is dead"
     if seen.state == NOT_STARTED:
         return f"PE {pe} is starting"
-    if compiles(segment, pe) and not (seen.waiting and seen.description):
+    if is_compiling(segment, pe) and not (seen.waiting and seen.description):
         return f"PE {pe} is compiling a kernel"
-    if reads_input(segment, pe):
+    if is_reading_input(segment, pe):
         return f"PE {pe} reads standard input"
     if seen.state == LEAVING:
         return f"PE {pe} has returned, but waits for its {segment.read_place(pe)}"
@@ -110,7 +111,7 @@ def _describe_running(segment: Segment, seen: PEState) -> str:
         where = ""
     if seen.polls and seen.description:
         return _describe_wait(segment, seen) + where
-    if seen.looks and (seen.same or seen.looks >= _MANY):
+    if seen.reads and (seen.same or seen.reads >= _MANY):
         return f"PE {pe} polls {_describe_call(segment, seen)}{where}"
     if seen.same:
         return f"PE {pe} polls its symmetric memory{where}"
@@ -118,7 +119,7 @@ def _describe_running(segment: Segment, seen: PEState) -> str:
 
 
 def _describe_call(segment: Segment, seen: PEState) -> str:
-    """Say what a PE looks at again and again by a call of the machine."""
+    """Describe what a PE reads again and again by a call of this package."""
     block = segment.block(seen.pe)
     pe, offset, kind = (int(block[i]) for i in (B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND))
     call, size = _CALLS.get(kind >> 4, "a call"), kind & 15
@@ -126,7 +127,7 @@ def _describe_call(segment: Segment, seen: PEState) -> str:
     if size:
         there = int(block[B_CALL_SEEN])
         what += f" (there: {there}, last writer: {last_writer(segment, pe, offset)})"
-    return f"{what}: {seen.looks} calls in a row changed nothing"
+    return f"{what}: {seen.reads} calls in a row changed nothing"
 
 
 def name_of(segment: Segment, offset: int) -> str:
@@ -165,7 +166,7 @@ def _describe_barrier(segment: Segment, pe: int, description: dict[str, Any]) ->
     members = [int(m) for m in entry["members"][: entry["n_pes"]]] or list(range(layout.n_pes))
     missing = []
     for member in members:
-        other = look(segment, member)
+        other = read_state(segment, member)
         here = other.waiting and other.description.get("index") == description["index"]
         if not here:
             missing.append(member)
@@ -189,12 +190,12 @@ def _describe_slot(segment: Segment, pe: int, slot: dict[str, Any]) -> str:
 
 
 def _details(segment: Segment, pe: int) -> list[str]:
-    """Return what PE ``pe`` itself has to say of its wait (see :mod:`emu.comm.world.details`)."""
-    return [f"    {line}" for line in look(segment, pe).description.get("details", [])]
+    """Return the lines that PE ``pe`` has published about its wait (:mod:`emu.comm.world.details`)."""
+    return [f"    {line}" for line in read_state(segment, pe).description.get("details", [])]
 
 
 def last_writer(segment: Segment, pe: int, offset: int) -> str:
-    """Say who last wrote a word by a signal, an atomic or a small put, as far as is known."""
+    """Name the PE that last wrote a word by a signal, an atomic or a small put, as far as is known."""
     key = pe * segment.layout.stride + offset
     # The same hash as emu.comm.sync.signals.note_writer, in wrapping 64-bit arithmetic.
     entry = (key * WRITER_HASH & (2**64 - 1)) >> (64 - WRITER_BITS)
@@ -206,14 +207,14 @@ def last_writer(segment: Segment, pe: int, offset: int) -> str:
 
 
 def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> str:
-    """Describe every PE, a line each.
+    """Describe every PE, one line each.
 
-    A PE says what it waits for after its first slice: those that have just begun get that long.
+    A PE publishes what it waits for after its first slice: those that have just begun get that long.
     """
-    end = time.monotonic() + _FIRST_WORD_S
+    end = time.monotonic() + _FIRST_DESCRIPTION_S
     while time.monotonic() < end and any(
         seen.waiting and not seen.description
-        for seen in (look(segment, pe) for pe in range(segment.layout.n_pes))
+        for seen in (read_state(segment, pe) for pe in range(segment.layout.n_pes))
     ):
         time.sleep(0.005)
     lines: list[str] = []
@@ -228,3 +229,13 @@ def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> s
             "they protected may be half written"
         )
     return "\n".join(lines)
+
+
+__all__ = [
+    "PEState",
+    "describe",
+    "describe_all",
+    "last_writer",
+    "name_of",
+    "read_state",
+]

@@ -1,19 +1,19 @@
-"""Does this PE wait in a loop of its own? Asked by the launcher, answered between two bytecodes.
+"""Polling loops of a PE: the launcher asks whether the PE waits in one, and it answers between two bytecodes.
 
 A PE that spins (``while world.compare_swap(lock, 0, 1, 0): pass``) looks busy. Whether it waits or
-computes cannot be told from outside, and a program that would have ended must never be stopped. So
-the PE looks itself, and says "I wait" only if all of this holds:
+computes cannot be seen from outside, and a program that would have ended must never be stopped. So
+the PE examines itself, and answers "I wait" only if all of this holds:
 
-* Its innermost ``while`` loop does nothing but look: read its variables and symmetric memory, call
-  reading methods of the machine, sleep, compute with numbers. Whatever else a loop calls or changes,
+* Its innermost ``while`` loop does nothing but read: its variables and symmetric memory, by
+  reading methods of this package; or sleep, or compute with numbers. Whatever else a loop calls or changes,
   a function without source, a file, the clock, an attribute, might end it one day.
-* Each time that it was asked, the loop's variables were what they had been before. Those that only
-  count the turns (``n += 1``, and nobody reads ``n``) are left out.
+* At each query the loop's variables were what they had been before. Those that only
+  count the iterations (``n += 1``, and nothing reads ``n``) are left out.
 * Its other threads take no processor time.
 
 That symmetric memory stays as it is, and that no other PE moves, is for the launcher to see.
 
-The fork server imports this module: a PE that is never asked does not pay for it.
+The fork server imports this module: a PE that is never queried does not pay for it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ import numpy as np
 from emu.comm.errors import StoppedError
 from emu.comm.layout import B_ANSWERS, B_SAME
 from emu.comm.memory.segment import Segment
-from emu.comm.world import world
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 
 _PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -89,8 +89,8 @@ _ORDINARY = (*_PLAIN, range, np.ndarray, np.generic, np.dtype, enum.Enum, Symmet
              types.BuiltinFunctionType)  # fmt: skip
 
 
-class Looker:
-    """Answers the launcher's questions in one PE."""
+class LoopObserver:
+    """One PE's answers to the launcher's queries."""
 
     def __init__(self, segment: Segment, pe: int) -> None:
         self._segment = segment
@@ -101,11 +101,11 @@ class Looker:
         self._other_threads = (0.0, 0.0)
 
     def answer(self, frame: types.FrameType | None) -> None:
-        """Write into this PE's block how often in a row it was seen to wait in the same state.
+        """Write into this PE's block the number of times in a row that it was seen to wait in the same state.
 
-        It is called as a signal handler: the program must not feel it, so nothing but a stop is raised.
+        It is called as a signal handler: it must not disturb the program, so nothing but a stop is raised.
         """
-        if self._answering:  # another question, while this one is being answered
+        if self._answering:  # another query, while this one is being answered
             return
         self._answering = True
         block = self._segment.block(self._pe)
@@ -122,7 +122,7 @@ class Looker:
             self._answering = False
 
     def _again(self, state: int | None) -> int:
-        """Return how often in a row the PE was now seen in states in which it had been before."""
+        """Return the number of times in a row that the PE was seen in states in which it had been before."""
         if state is None or self._others_compute():
             self._states.clear()
             self._same = 0
@@ -142,8 +142,8 @@ class Looker:
         return used - used_then > _BUSY_SHARE * (now - then)
 
 
-def place(frame: types.FrameType | None) -> str:
-    """Say at which line of the program a thread is, past the frames of this package and of Python's."""
+def position_of(frame: types.FrameType | None) -> str:
+    """Return the line of the program at which a thread is, past the frames of this package and of Python's."""
     shown = None
     for hidden in ((_PACKAGE, _STANDARD), (_PACKAGE,), ()):
         shown = frame
@@ -159,8 +159,8 @@ def place(frame: types.FrameType | None) -> str:
 
 
 def _state(frame: types.FrameType | None) -> tuple[int | None, str]:
-    """Return a digest of the state of the loop that the thread waits in, or None, and where it is."""
-    where = place(frame)
+    """Return a digest of the state of the loop that the thread waits in, or None, and its position."""
+    where = position_of(frame)
     stack = []
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_PACKAGE):
@@ -171,7 +171,7 @@ def _state(frame: types.FrameType | None) -> tuple[int | None, str]:
         if loop is None:
             continue
         scope = _Scope(here.f_globals, here.f_locals)
-        if not _Judge(scope).only_looks(loop):
+        if not _LoopChecker(scope).only_reads(loop):
             return None, where
         counting = _names_that_count(loop)
         names = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name)} - counting
@@ -225,7 +225,7 @@ def _parse(source: str) -> ast.Module | None:
 
 
 def _names_that_count(loop: ast.While) -> set[str]:
-    """Names that the loop changes but never reads, except to change them."""
+    """Return the names that the loop changes but never reads, except to change them."""
     stored: set[str] = set()
     loaded: set[str] = set()
     for node in ast.walk(loop):
@@ -235,7 +235,7 @@ def _names_that_count(loop: ast.While) -> set[str]:
 
 
 class _Scope:
-    """What names mean in a frame or in a function that is called from it."""
+    """The names of a frame, or of a function that is called from it, with their values."""
 
     def __init__(self, globals_: dict[str, Any], locals_: Any) -> None:
         self.globals = globals_
@@ -248,7 +248,7 @@ class _Scope:
         return _NOTHING
 
     def value(self, node: ast.AST) -> Any:
-        """Return what a name, or an attribute of one, is; ``_NOTHING`` if that takes running code."""
+        """Return the value of a name, or of an attribute of one; ``_NOTHING`` if that would run code."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
@@ -273,15 +273,15 @@ def _of_class(kind: type, name: str) -> Any:
     return _NOTHING
 
 
-class _Judge:
-    """Says whether code does nothing but look."""
+class _LoopChecker:
+    """A checker of code that must do nothing but read."""
 
     def __init__(self, scope: _Scope, depth: int = 0) -> None:
         self._scope = scope
         self._depth = depth
 
-    def only_looks(self, node: ast.AST) -> bool:
-        """Judge a statement or an expression with all that is in it."""
+    def only_reads(self, node: ast.AST) -> bool:
+        """Return whether a statement or an expression, with all that is in it, only reads."""
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.Attribute):
@@ -294,12 +294,12 @@ class _Judge:
                 return False
         elif not isinstance(node, _HARMLESS):
             return False
-        return all(self.only_looks(child) for child in ast.iter_child_nodes(node))
+        return all(self.only_reads(child) for child in ast.iter_child_nodes(node))
 
     def _attribute(self, node: ast.Attribute) -> bool:
         base = self._scope.value(node.value)
-        if base is _NOTHING:  # of a result: looking at it must not run code of the user's
-            return node.attr in ("local", "shape", "size") and self.only_looks(node.value)
+        if base is _NOTHING:  # of a result: reading it must not run code of the user's
+            return node.attr in ("local", "shape", "size") and self.only_reads(node.value)
         if node.attr in getattr(base, "__dict__", {}):
             return True
         found = _of_class(type(base), node.attr)
@@ -312,7 +312,7 @@ class _Judge:
 
     def _call(self, node: ast.Call) -> bool:
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if not all(self.only_looks(argument) for argument in arguments):
+        if not all(self.only_reads(argument) for argument in arguments):
             return False
         function = self._scope.value(node.func)
         if function is _NOTHING:
@@ -320,7 +320,7 @@ class _Judge:
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in _OF_ARRAYS
                 and self._is_array(node.func.value)
-                and self.only_looks(node.func.value)
+                and self.only_reads(node.func.value)
             )
         if isinstance(function, types.MethodType):
             owner, plain = [function.__self__], function.__func__
@@ -331,7 +331,7 @@ class _Judge:
         return isinstance(plain, types.FunctionType) and self._function(plain, node, owner)
 
     def _is_array(self, node: ast.AST) -> bool:
-        """Say whether an expression is an array, or an element, for what is called of it."""
+        """Return whether an expression is an array, or an element of one, whose method is called."""
         if isinstance(node, ast.Subscript):
             return self._is_array(node.value)
         if isinstance(node, ast.Compare):
@@ -344,7 +344,7 @@ class _Judge:
         return isinstance(self._scope.value(node), np.ndarray)
 
     def _function(self, function: types.FunctionType, call: ast.Call, owner: list[Any]) -> bool:
-        """Judge a function of the program's by its source, with the arguments that are known."""
+        """Return whether a function of the program, with the arguments that are known, only reads."""
         definition = _definition(function)
         if self._depth >= _DEPTH or definition is None or definition.decorator_list:
             return False
@@ -354,8 +354,8 @@ class _Judge:
         known |= {k.arg: self._scope.value(k.value) for k in call.keywords if k.arg is not None}
         free = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
         known |= {name: _content(cell) for name, cell in free}
-        inner = _Judge(_Scope(function.__globals__, known), self._depth + 1)
-        return all(inner.only_looks(statement) for statement in definition.body)
+        inner = _LoopChecker(_Scope(function.__globals__, known), self._depth + 1)
+        return all(inner.only_reads(statement) for statement in definition.body)
 
 
 _HARMLESS = (
@@ -367,7 +367,7 @@ _HARMLESS = (
 
 
 def _is_ordinary(value: Any) -> bool:
-    """Say whether looking at a value, comparing it and counting with it runs no code of the user's."""
+    """Return whether reading a value, comparing it and computing with it runs no code of the user's."""
     return value is _NOTHING or isinstance(value, _ORDINARY)
 
 
@@ -423,8 +423,15 @@ def _digest(value: Any) -> object:
 
 
 def describe_threads(threads: list[threading.Thread]) -> str:
-    """Name threads, and say where each is."""
+    """Return the names and positions of threads."""
     frames = sys._current_frames()
     return "; ".join(
-        f"{thread.name!r} (at {place(frames.get(thread.ident or 0))})" for thread in threads
+        f"{thread.name!r} (at {position_of(frames.get(thread.ident or 0))})" for thread in threads
     )
+
+
+__all__ = [
+    "LoopObserver",
+    "describe_threads",
+    "position_of",
+]

@@ -1,16 +1,16 @@
-"""Does anything move in a world? What the launcher asks again and again.
+"""Progress of a world: whether anything still moves, checked by the launcher again and again.
 
-*Moves* are waits that came to their end and calls that changed memory. A PE that does neither computes,
-sleeps, waits, or looks in a loop whether it may go on. A world is stopped if for the whole time-out
+*Moves* are waits that ended and calls that changed memory. A PE that does neither computes,
+sleeps, waits, or polls in a loop until it may go on. A world is stopped if for the whole time-out
 
 * nothing has moved, and at least one PE waits, and
 * every other PE has used no processor time, or was seen again and again in one and the same loop that
-  does nothing but look (:mod:`emu.comm.watchdog.polling`), while symmetric memory stayed as it was.
+  does nothing but read (:mod:`emu.comm.watchdog.polling`), while symmetric memory stayed as it was.
 
-So a PE that computes, for however long and however often it looks whether it shall stop, keeps the world
-going. PEs are asked for their loops only after half of the time-out, which costs them a millisecond now
-and then. A loop that only looks, but counts as well or looks at the clock, may end by itself: it is told
-of once in a while, and goes on.
+So a PE that computes, for however long and however often it polls for a stop, keeps the world
+going. PEs are queried for their loops only after half of the time-out, which costs them a millisecond now
+and then. A loop that only reads, but also counts or reads the clock, may end by itself: it is reported
+once in a while, and goes on.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ import zlib
 
 from emu.comm.layout import DEAD, FINISHED, LEAVING, NOT_STARTED, RUNNING
 from emu.comm.memory.segment import Segment
-from emu.comm.watchdog.compiling import compiles, reads_input
-from emu.comm.watchdog.monitor import PEState, describe_all, look
+from emu.comm.watchdog.compiling import is_compiling, is_reading_input
+from emu.comm.watchdog.monitor import PEState, describe_all, read_state
 
-LOOK_SIGNAL: int | None = (
+QUERY_SIGNAL: int | None = (
     getattr(signal, "SIGRTMAX", 0) - 5 if hasattr(signal, "SIGRTMAX") else None
 )
-"""Asks a PE whether it waits; a real-time signal, which programs hardly use. None: there is none."""
+"""Queries a PE whether it waits; a real-time signal, which programs hardly use. None: there is none."""
 
 _ENOUGH = 4
-"""So often in a row a PE must have been seen in the same state."""
-_QUESTIONS = 32
-"""Questions in a time-out, at most."""
+"""Number of times in a row that a PE must have been seen in the same state."""
+_QUERIES = 32
+"""Queries per time-out, at most."""
 _PATIENCE = 1.5
-"""Time-outs after which a loop that may end by itself is told of; then always four times as long."""
-_MANY_LOOKS, _LOOK_S = 100, 100e-6
-"""A PE that looks so often, and takes no more processor time for it, does little else."""
+"""Time-outs after which a loop that may end by itself is reported; then always four times as long."""
+_MANY_READS, _READ_S = 100, 100e-6
+"""A PE that reads that often, and takes no more processor time per read, does little else."""
 _LEAVING_S = 5.0
-"""A thread that is left over is told of after this time."""
+"""A thread that is left over is reported after this time."""
 _DIGEST_BYTES = 256 << 20
 _BLOCK = 1 << 20
 
@@ -49,7 +49,7 @@ _logger = logging.getLogger("emu.comm")
 
 
 class Progress:
-    """Watches for a world in which nothing moves any more."""
+    """The progress of one world."""
 
     def __init__(self, segment: Segment, pids: list[int], timeout: float) -> None:
         self._segment = segment
@@ -62,21 +62,20 @@ class Progress:
         self._moved = self._busy = now
         self._busy_since = [now] * len(pids)  # when each PE was last seen to use processor time
         self._asked_at = 0.0
-        self._answers: dict[
-            int, int
-        ] = {}  # of the PEs that are asked: how many they had given before
-        self._asked: dict[int, int] = {}  # and how many when they were asked last
+        # Of the PEs that are queried: the number of answers before the first query, and before the last one.
+        self._answers: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
         self._digest: int | None = None
         self._warn_after = _PATIENCE * timeout
-        self._looks = [0] * len(pids)  # calls that changed nothing: when something moved last
-        self._last_looks = [0] * len(pids)
-        self._looked_since = [-timeout] * len(pids)
+        self._reads = [0] * len(pids)  # calls that changed nothing: when something moved last
+        self._last_reads = [0] * len(pids)
+        self._read_since = [-timeout] * len(pids)
         self._leaving_at: float | None = None
 
     def stalled(self) -> bool:
-        """Say whether some PE waits and nothing has moved for the time-out; call it often."""
+        """Return whether some PE waits and nothing has moved for the time-out; call it often."""
         now = time.monotonic()
-        seen = [look(self._segment, pe) for pe in range(len(self._pids))]
+        seen = [read_state(self._segment, pe) for pe in range(len(self._pids))]
         moves: list[object] = [(s.state, s.works) for s in seen]
         if moves != self._moves:
             self._moves, self._moved = moves, now
@@ -86,15 +85,15 @@ class Progress:
             ticks = cpu_ticks(self._pids[s.pe])
             if ticks != self._ticks[s.pe]:
                 self._ticks[s.pe], self._busy_since[s.pe], self._busy = ticks, now, now
-        self._tell_of_threads(seen, now)
-        if any(self._is_apart(s) for s in seen):
+        self._report_threads(seen, now)
+        if any(self._waits_outside(s) for s in seen):
             self._moved = self._busy = now
         waits = self._anyone_waits(seen, now)
         if not waits:
             self._busy = now  # a program may sleep for as long as it likes
         if now - self._moved < self._timeout / 2:
             return False
-        self._ask(computing, now)
+        self._query(computing, now)
         if now - max(self._moved, self._busy) >= self._timeout:
             return True
         if not waits or now - self._moved < self._timeout:
@@ -106,44 +105,44 @@ class Progress:
 
     def _anyone_waits(self, seen: list[PEState], now: float) -> bool:
         for s in seen:
-            looks = s.looks + s.polls
-            if looks != self._last_looks[s.pe]:
-                self._last_looks[s.pe], self._looked_since[s.pe] = looks, now
-        return now - max(self._looked_since) < self._timeout / 2 or any(
+            reads = s.reads + s.polls
+            if reads != self._last_reads[s.pe]:
+                self._last_reads[s.pe], self._read_since[s.pe] = reads, now
+        return now - max(self._read_since) < self._timeout / 2 or any(
             s.waiting or s.state == LEAVING or (s.pe in self._answers and s.same >= _ENOUGH)
             for s in seen
         )
 
-    def _is_apart(self, seen: PEState) -> bool:
-        """Say whether a PE waits for what is no PE: a compiler (maybe within a wait), or the user."""
+    def _waits_outside(self, seen: PEState) -> bool:
+        """Return whether a PE waits for something other than a PE: a compiler (maybe within a wait), or the user."""
         if seen.state in (FINISHED, DEAD):
             return False
-        return compiles(self._segment, seen.pe) or reads_input(self._segment, seen.pe)
+        return is_compiling(self._segment, seen.pe) or is_reading_input(self._segment, seen.pe)
 
     def _forget(self, seen: list[PEState]) -> None:
         self._answers, self._digest = {}, None
         self._warn_after = _PATIENCE * self._timeout
-        self._looks = [s.looks + s.polls for s in seen]
+        self._reads = [s.reads + s.polls for s in seen]
         self._ticks_then = list(self._ticks)
 
-    # --- loops that only look ----------------------------------------------------------------
+    # --- loops that only read ----------------------------------------------------------------
 
-    def _ask(self, computing: list[PEState], now: float) -> None:
-        """Ask the PEs that compute or look. One that only sleeps is let alone: an answer is work."""
-        if LOOK_SIGNAL is None or now - self._asked_at < self._timeout / _QUESTIONS:
+    def _query(self, computing: list[PEState], now: float) -> None:
+        """Query the PEs that compute or poll. One that only sleeps is left alone: an answer is work."""
+        if QUERY_SIGNAL is None or now - self._asked_at < self._timeout / _QUERIES:
             return
         self._asked_at = now
         for s in computing:
-            active = max(self._busy_since[s.pe], self._looked_since[s.pe])
+            active = max(self._busy_since[s.pe], self._read_since[s.pe])
             recent = now - active < self._timeout / 4
             waits_for_answer = self._asked.get(s.pe) == s.answers
             if s.state != RUNNING or not recent or waits_for_answer:
                 continue
-            if _takes(self._pids[s.pe], LOOK_SIGNAL):
+            if _handles(self._pids[s.pe], QUERY_SIGNAL):
                 self._answers.setdefault(s.pe, s.answers)
                 self._asked[s.pe] = s.answers
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._pids[s.pe], LOOK_SIGNAL)
+                    os.kill(self._pids[s.pe], QUERY_SIGNAL)
         if self._digest is None:
             self._digest = digest(self._segment)
 
@@ -161,10 +160,10 @@ class Progress:
             return False
         return True
 
-    # --- what is told ------------------------------------------------------------------------
+    # --- reports -----------------------------------------------------------------------------
 
     def _warn(self, computing: list[PEState], now: float) -> None:
-        """Tell of PEs that look again and again, in a way that may end by itself."""
+        """Log the PEs that poll in a loop which may end by itself."""
         quiet = now - self._moved
         if quiet < self._warn_after:
             return
@@ -178,11 +177,11 @@ class Progress:
             )
 
     def _does_little_else(self, seen: PEState) -> bool:
-        looks = seen.looks + seen.polls - self._looks[seen.pe]
+        reads = seen.reads + seen.polls - self._reads[seen.pe]
         used = (self._ticks[seen.pe] - self._ticks_then[seen.pe]) / os.sysconf("SC_CLK_TCK")
-        return looks >= _MANY_LOOKS and used <= looks * _LOOK_S
+        return reads >= _MANY_READS and used <= reads * _READ_S
 
-    def _tell_of_threads(self, seen: list[PEState], now: float) -> None:
+    def _report_threads(self, seen: list[PEState], now: float) -> None:
         leaving = [s.pe for s in seen if s.state == LEAVING]
         rest = all(s.state in (FINISHED, DEAD, LEAVING) for s in seen)
         if not leaving or not rest:
@@ -197,8 +196,8 @@ class Progress:
                 )
 
 
-def _takes(pid: int, number: int) -> bool:
-    """Say whether a process handles a signal: it would be the end of one that does not."""
+def _handles(pid: int, number: int) -> bool:
+    """Return whether a process handles a signal; it would end one that does not."""
     try:
         with open(f"/proc/{pid}/status") as file:
             for line in file:
@@ -220,7 +219,7 @@ def digest(segment: Segment) -> int:
 
 
 def _blocks(segment: Segment) -> list[int]:
-    """Return where the touched parts of the heaps begin, in steps of a block."""
+    """Return the offsets of the touched blocks of the heaps."""
     end, position = segment.layout.total, segment.layout.heaps
     found: list[int] = []
     while position < end:
@@ -234,7 +233,7 @@ def _blocks(segment: Segment) -> list[int]:
 
 
 def cpu_ticks(pid: int) -> int:
-    """Return the processor time a process has used, in clock ticks; 0 if that is not known.
+    """Return the processor time that a process has used, in clock ticks; 0 if unknown.
 
     Where ``/proc`` does not exist (macOS) the time of day stands in: a PE that runs then
     always counts as progress.
@@ -247,3 +246,11 @@ def cpu_ticks(pid: int) -> int:
         return 0 if os.path.isdir("/proc/self") else time.monotonic_ns()
     except (OSError, IndexError):
         return 0
+
+
+__all__ = [
+    "QUERY_SIGNAL",
+    "Progress",
+    "cpu_ticks",
+    "digest",
+]

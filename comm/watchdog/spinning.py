@@ -1,6 +1,6 @@
-"""Waits that are no calls of the machine: a kernel's loop that goes on reading the same.
+"""Waits inside compiled kernels: loops that read the same values again and again.
 
-A PE in such a loop announces itself to the launcher as one that waits, as long as what it reads stays the same.
+A PE in such a loop announces itself to the launcher as waiting, as long as the values stay the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _announced = False
 
 
 def wait(world: World, call: str, text: str) -> None:
-    """Announce that this PE waits, in what, and for what."""
+    """Announce that this PE waits, in which call, and for what."""
     global _announced
     if _announced:
         return
@@ -27,7 +27,7 @@ def wait(world: World, call: str, text: str) -> None:
 
 
 def go_on(world: World) -> None:
-    """Take the announcement back: what was read has changed, or the loop has ended."""
+    """Withdraw the announcement: a value has changed, or the loop has ended."""
     global _announced
     if not _announced:
         return
@@ -36,3 +36,9 @@ def go_on(world: World) -> None:
     block = world.segment.block(world.my_pe)
     block[B_WAITS] += 1
     block[B_WAITING] -= 1
+
+
+__all__ = [
+    "go_on",
+    "wait",
+]

@@ -1,1 +1,4 @@
-"""What a PE sees: the World, symmetric arrays, one-sided transfers, waits, collectives."""
+"""The World of a PE: symmetric arrays, one-sided transfers, waits, collectives.
+
+Internal: names may change in any release.
+"""

@@ -1,17 +1,17 @@
-"""Whether the members of a group call the same: what barriers and collectives compare, and what they report.
+"""Agreement on the calls of a group: the tags that barriers compare, and the report when they differ.
 
 Barriers and all rounds of all collectives of a group pass the same barrier, so members that call in
 different orders meet there. Each brings the *tag* of its call. The first to arrive leaves its tag beside the
 barrier's counter, the others compare theirs with it before they count themselves as arrived, and a difference
-is noted for this generation of the barrier. So whoever passes the barrier knows whether all came with the same
-tag, and all know the same: no order of arrival, and no header that is there already for a later call, can
+is noted for this generation of the barrier. So every member that passes the barrier knows whether all came with
+the same tag, and all know the same: no order of arrival, and no header that is there already for a later call, can
 hide a difference. It costs a compare-and-swap on the cache line that an arrival changes anyway.
 
 A tag says which call and which stage of it. What else must agree (dtype, shape, op, root, pairs) stands in the
 headers of :mod:`emu.comm.world.exchange`, which are compared behind a barrier at which the tags agreed.
 
-All members that find a difference, in tags or in headers, find it at the same generation. They then tell each
-other in :func:`mismatch` what they called, and raise the same error. Nothing is left behind: what the members
+All members that find a difference, in tags or in headers, find it at the same generation. They then exchange
+their calls in :func:`mismatch`, and raise the same error. Nothing is left behind: what the members
 call next meets as if the calls that differed had not been made.
 """
 
@@ -21,15 +21,12 @@ import os
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from emu.comm.errors import CollectiveMismatchError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.sync import signals
 from emu.comm.sync.signals import DIFFERS, DONE
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
+from emu.comm.world.membership import Membership, publish_wait
 
 BARRIER, REPORT, FIRST_COLLECTIVE = 1, 2, 8
 """Tags: a barrier; the exchange of a report; from here on collectives, ``STAGES`` each."""
@@ -38,41 +35,41 @@ OPENING, ROUND, CLOSING = 0, 1, 2
 STAGES = 4
 
 _SHOWN = 4
-"""How many different calls a report shows."""
+"""Number of different calls that a report shows."""
 
 _PACKAGE = f"{Path(__file__).absolute().parents[2]}{os.sep}"
 
 
-def pass_barrier(group: Group, arrived: int, what: str) -> bool:
+def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
     """Wait for the end of a barrier at which this PE has arrived.
 
     Args:
-        group: Whose barrier it is.
-        arrived: What :func:`emu.comm.sync.signals.barrier_arrive` returned.
-        what: What reports of a hang call it.
+        group: The group of the barrier.
+        arrived: Result of :func:`emu.comm.sync.signals.barrier_arrive`.
+        what: Name of the barrier in reports of a hang.
 
     Returns:
         Whether every member came with the same tag.
     """
-    if arrived < DONE:
+    if arrived < DONE:  # a slice has passed: from now on reports must name this wait
         try:
             check_stopped(group.segment)
-            group._publish({"call": "barrier", "group": what, "index": group.index})
+            publish_wait(group, {"call": "barrier", "group": what, "index": group.index})
             generation = arrived
             while arrived < DONE:
-                arrived = int(signals.barrier_wait(group.me, group._barrier, generation))
+                arrived = int(signals.barrier_wait(group.me, group.barrier_address, generation))
                 if arrived < DONE:
                     check_stopped(group.segment)
         except BaseException:
-            signals.barrier_leave(group.me, group._barrier, 0)
+            signals.barrier_leave(group.me, group.barrier_address, 0)
             raise
     return arrived != DIFFERS
 
 
-def mismatch(group: Group, call: str) -> CollectiveMismatchError:
-    """Tell the other members what this one called, and return the error that all of them raise."""
+def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
+    """Exchange calls with the other members, and return the error that all of them raise."""
     segment = group.segment
-    segment.write_call(group.members[group.my_pe], f"{call}\0{_place()}")
+    segment.write_call(group.members[group.my_pe], f"{call}\0{_call_site()}")
     _meet(group)
     calls = [segment.read_call(member).partition("\0")[::2] for member in group.members]
     _meet(group)  # nobody writes its next call before all have read this one
@@ -91,8 +88,8 @@ def mismatch(group: Group, call: str) -> CollectiveMismatchError:
     )
 
 
-def _meet(group: Group) -> None:
-    arrived = signals.barrier_arrive(group.me, group._barrier, group.n_pes, REPORT)
+def _meet(group: Membership) -> None:
+    arrived = signals.barrier_arrive(group.me, group.barrier_address, group.n_pes, REPORT)
     pass_barrier(group, int(arrived), f"{group.name} (report of a mismatch)")
 
 
@@ -101,8 +98,8 @@ def _numbers(pes: list[int]) -> str:
     return f"PE {shown}" if len(pes) == 1 else f"PEs {shown}"
 
 
-def _place() -> str:
-    """Return file and line of the innermost frame of the user's, or else of a library that calls us."""
+def _call_site() -> str:
+    """Return file and line of the innermost frame in the user's code, or else in a library that calls us."""
     frame: FrameType | None = sys._getframe(1)
     library = ""
     while frame is not None:
@@ -113,3 +110,16 @@ def _place() -> str:
                 return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return library
+
+
+__all__ = [
+    "BARRIER",
+    "CLOSING",
+    "FIRST_COLLECTIVE",
+    "OPENING",
+    "REPORT",
+    "ROUND",
+    "STAGES",
+    "mismatch",
+    "pass_barrier",
+]

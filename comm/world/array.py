@@ -1,19 +1,16 @@
-"""``SymmetricArray``: memory that every PE of a group has at the same place of its heap."""
+"""``SymmetricArray``: memory at the same offset in the heap of every PE of a group."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from emu.comm.errors import ArgumentError, IndexRangeError, SymmetricMemoryError
 from emu.comm.world.checks import check
+from emu.comm.world.membership import Membership
 from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import KINDS
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
-
 
 WORDS: dict[np.dtype[Any], int] = {
     np.dtype(np.int32): 4,
@@ -22,6 +19,14 @@ WORDS: dict[np.dtype[Any], int] = {
     np.dtype(np.uint64): -8,
 }
 """The dtypes of signals and atomics: bytes, negative for the unsigned."""
+
+
+class ArrayGroup(Membership):
+    """A group that owns symmetric arrays: what a :class:`SymmetricArray` needs of its group."""
+
+    def release(self, array: SymmetricArray) -> None:
+        """Count this PE's free of a whole array."""
+        raise NotImplementedError
 
 
 class SymmetricArray:
@@ -42,7 +47,6 @@ class SymmetricArray:
 
     __slots__ = (
         "_on",
-        "_root",
         "dense",
         "dtype",
         "freed",
@@ -55,6 +59,7 @@ class SymmetricArray:
         "name",
         "nbytes",
         "offset",
+        "root",
         "shape",
         "strides",
         "word",
@@ -63,7 +68,7 @@ class SymmetricArray:
 
     def __init__(
         self,
-        group: Group,
+        group: ArrayGroup,
         offset: int,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
@@ -90,10 +95,10 @@ class SymmetricArray:
         self.name = name
         self.index = index
         self.freed = False
-        self._root = root if root is not None else self
+        self.root = root if root is not None else self
         self._on: dict[int, np.ndarray[Any, Any]] = {}
-        # What the fast paths of atomics and waits look at: how many elements can be reached by a
-        # product (0: none, take the general path), and which values are their own bits.
+        # For the fast paths of atomics and waits: the number of elements whose offset is a product
+        # (0: none, take the general path), and the range of values that are their own bits.
         self.word = WORDS.get(dtype, 0)
         self.words = count if self.dense and self.word else 0
         half = 1 << 8 * itemsize - 1
@@ -124,7 +129,7 @@ class SymmetricArray:
             ArgumentError: ``pe`` is not in ``[0, group.n_pes)``.
             SymmetricMemoryError: The array was freed.
         """
-        if self._root.freed:
+        if self.root.freed:
             self.check_alive()
         if type(pe) is not int:
             pe = check.integer("pe", pe)
@@ -139,12 +144,12 @@ class SymmetricArray:
 
     def check_alive(self) -> None:
         """Raise ``SymmetricMemoryError`` if the array was freed."""
-        if self._root.freed:
+        if self.root.freed:
             raise SymmetricMemoryError(f"symmetric array {self.label} was freed; allocate it again")
 
     @property
     def label(self) -> str:
-        """How reports call it: its name, else its shape and dtype."""
+        """Name in reports: the array's name, else its shape and dtype."""
         return self.name or f"<{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}>"
 
     def __getitem__(self, key: Any) -> SymmetricArray:
@@ -162,7 +167,7 @@ class SymmetricArray:
             self.dtype,
             self.name,
             strides=part.strides,
-            root=self._root,
+            root=self.root,
         )
 
     def _pick(self, mine: np.ndarray[Any, Any], key: tuple[Any, ...]) -> np.ndarray[Any, Any]:
@@ -183,7 +188,7 @@ class SymmetricArray:
         mine = self.local
         part = self._pick(mine, key if isinstance(key, tuple) else (key,))
         plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-        # What NumPy converts element by element may fail in the middle: convert it before.
+        # NumPy converts other values element by element, which may fail in the middle: convert them before.
         source = value if plain else check.array("value", value, self.dtype)
         try:
             np.broadcast_to(source, part.shape)
@@ -223,12 +228,12 @@ class SymmetricArray:
         return position
 
     def free(self) -> None:
-        """Give the memory back; it returns to the heap when every member of the group has freed it.
+        """Free the memory; it returns to the heap when every member of the group has freed it.
 
         Does not wait. Views and a second call on the same array raise.
         """
         self.check_alive()
-        if self._root is not self:
+        if self.root is not self:
             raise SymmetricMemoryError(f"a view of {self.label} cannot be freed; free the array")
         self.freed = True
         self._on.clear()
@@ -244,3 +249,6 @@ def symmetric(name: str, value: Any) -> SymmetricArray:
     if not isinstance(value, SymmetricArray):
         raise ArgumentError(f"{name} must be a SymmetricArray, but got {shown(value)}")
     return value
+
+
+__all__ = ["WORDS", "ArrayGroup", "SymmetricArray", "symmetric"]

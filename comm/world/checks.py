@@ -1,4 +1,4 @@
-"""The checks of arguments in the communication layer: those of every room, with its own error."""
+"""Argument checks of the communication layer, which raise its own error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ check = Arguments(ArgumentError)
 
 
 def extents_of(shape: Any, itemsize: int) -> tuple[int, ...]:
-    """Return a shape whose bytes can be counted in 63 bits."""
+    """Return a shape as a tuple, after checking that its bytes can be counted in 63 bits."""
     try:
         extents: tuple[int, ...] = (operator.index(shape),)
     except TypeError:

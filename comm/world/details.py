@@ -1,8 +1,8 @@
-"""What a PE that waits says beyond the words it waits for.
+"""Details that a waiting PE publishes beyond the words it waits for.
 
 A layer above knows more than addresses: which op waits, what is held up behind it. It registers a
-provider of lines; they are asked for when a wait has lasted a slice, and then a few times a second, never
-before. The lines stand under the PE in the launcher's report.
+provider of lines, which is called when a wait has lasted a slice, and then a few times per second.
+The lines stand under the PE in the launcher's report.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any
 from emu.comm.layout import TEXT_BYTES
 
 AGAIN_S = 0.25
-"""So often a wait that goes on is described anew: what has come meanwhile may be the clue."""
+"""Seconds after which a wait that goes on is described again: later events may be the clue."""
 MAX_LINE = 320
 
 _providers: list[tuple[int, Callable[[], list[str]]]] = []
 
 
 def add_provider(provider: Callable[[], list[str]]) -> None:
-    """Have ``provider`` add lines to what this process publishes for waits of the calling thread."""
+    """Add ``provider``'s lines to the descriptions of waits of the calling thread."""
     _providers.append((threading.get_ident(), provider))
 
 
-def any_provider() -> bool:
-    """Say whether there is anything to describe anew."""
+def has_provider() -> bool:
+    """Return whether there are lines beyond the words of a wait."""
     return bool(_providers)
 
 
 def publishable(description: dict[str, Any]) -> str:
     """Return a description as JSON that fits the room for it, with the providers' lines.
 
-    What does not fit goes from the end: lines first, then slots, then the texts.
+    Whatever does not fit is cut from the end: lines first, then slots, then the texts.
     """
     description = dict(description)
-    lines = [_cut(line) for line in _collect()]
+    lines = [_shorten(line) for line in _collect()]
     if lines:
         description["details"] = lines
     text = json.dumps(description)
@@ -68,8 +68,8 @@ def _collect() -> list[str]:
     return lines
 
 
-def _cut(line: str) -> str:
+def _shorten(line: str) -> str:
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
 
 
-__all__ = ["AGAIN_S", "add_provider", "any_provider", "publishable"]
+__all__ = ["AGAIN_S", "add_provider", "has_provider", "publishable"]

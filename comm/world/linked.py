@@ -1,7 +1,7 @@
 """The World and the groups of a launch with an emulated link.
 
-Each operation is done at once, as without a link, and then sleeps for what is left of its modelled
-time. What that time is:
+Each operation is done at once, as without a link, and then sleeps for the rest of its modelled
+time, which is:
 
 * **put** of n bytes: n / bandwidth on the link to the target, after what was sent there before, and
   one latency. ``put_signal`` issues its signal then, and that costs no more.
@@ -14,7 +14,7 @@ time. What that time is:
   here. ``all_reduce`` is a ``reduce_scatter`` and an ``all_gather``: twice 1 / n_pes of the array over each
   link, and two latencies.
 
-What stays on one PE, or has no bytes, costs nothing. Neither do allocation and waiting for signals.
+Transfers within one PE, or of no bytes, cost nothing. Neither do allocation and waiting for signals.
 
 A world without a link has none of this: :func:`make_world` chooses the class once.
 """
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +32,11 @@ from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import link
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.exchange import Array, Exchange, Words
+from emu.comm.world.collective_header import Words
+from emu.comm.world.exchange import Array, Exchange
+from emu.comm.world.group import Group
 from emu.comm.world.waiting import encode, word_operation
-from emu.comm.world.world import Group, World
+from emu.comm.world.world import World
 from emu.kernels.core.jit import entry_when_called
 
 _reserve_from: Any = entry_when_called(link.reserve_from, 5)
@@ -79,7 +81,7 @@ class LinkedGroup(Group):
     # --- time ------------------------------------------------------------------------------
 
     def _carry(self, source: int, target: int, nbytes: int, earliest: int) -> None:
-        """Have a transfer between two PEs (world numbers) take its time."""
+        """Sleep until a transfer between two PEs (world numbers) would be complete."""
         deadline = _reserve_from(self.me, source, target, nbytes, earliest)
         if deadline:
             await_deadline(self, deadline)
@@ -99,7 +101,7 @@ class LinkedGroup(Group):
         offsets: Sequence[int] | None = None,
         op: AtomicOp = AtomicOp.SET,
     ) -> None:
-        """:meth:`Group.put`, which returns when the tile would have arrived."""
+        """Call :meth:`Group.put`, and return when the tile would have arrived."""
         begun = _now()
         super().put(dst, src, pe, offsets=offsets, op=op)
         nbytes = getattr(src, "nbytes", None)
@@ -116,7 +118,7 @@ class LinkedGroup(Group):
         shape: Sequence[int] | None = None,
         out: Any = None,
     ) -> np.ndarray[Any, Any]:
-        """:meth:`Group.get`, which returns when the request would have been answered."""
+        """Call :meth:`Group.get`, and return when the request would have been answered."""
         begun = _now()
         tile = super().get(src, pe, offsets=offsets, shape=shape, out=out)
         self._carry(self.members[pe], self._here, tile.nbytes, begun + self._latency)
@@ -151,7 +153,7 @@ class LinkedGroup(Group):
         op: AtomicOp = AtomicOp.SET,
         index: int = 0,
     ) -> None:
-        """:meth:`Group.signal_op`, one latency later."""
+        """Signal as :meth:`Group.signal_op` does, one latency later."""
         operation = word_operation("op", op)
         world_pe = self._word(signal, pe, index)[0]
         encode(signal.dtype, value)
@@ -159,7 +161,7 @@ class LinkedGroup(Group):
         super()._atomic(signal, pe, index, operation, value, 0)
 
     def barrier(self) -> None:
-        """:meth:`Group.barrier`, one latency after the last member has come."""
+        """Wait as :meth:`Group.barrier` does, until one latency after the last member has come."""
         if self._latency and self.n_pes > 1:
             await_deadline(self, _now() + self._latency)
         super().barrier()
@@ -167,7 +169,7 @@ class LinkedGroup(Group):
     # --- collectives -----------------------------------------------------------------------
 
     def _reserve_all(self, blocks: Iterable[tuple[int, int]], earliest: int) -> int:
-        """Take the links of blocks (member, bytes) that come here; return when all are here, or 0."""
+        """Reserve the links of blocks (member, bytes) sent here; return the time when all are here, or 0."""
         return max(
             (
                 _reserve_from(self.me, self.members[pe], self._here, int(nbytes), earliest)
@@ -176,42 +178,46 @@ class LinkedGroup(Group):
             default=0,
         )
 
+    def _opened(self) -> int:
+        """Return when all members had come to the collective just done."""
+        assert isinstance(self._exchange, LinkedExchange)
+        return self._exchange.opened
+
     def _await(self, *blocks: tuple[int, int]) -> None:
         """Sleep until blocks (member, bytes) of the collective just done would be here."""
-        opened = cast(LinkedExchange, self._exchange).opened
-        await_deadline(self, self._reserve_all(blocks, opened))
+        await_deadline(self, self._reserve_all(blocks, self._opened()))
 
     def _await_all(self, nbytes: int) -> None:
         """Sleep until a block of ``nbytes`` from each member would be here."""
         self._await(*((pe, nbytes) for pe in range(self.n_pes)))
 
     def broadcast(self, array: Any, root: int = 0, *, out: Any = None) -> Array:
-        """:meth:`Group.broadcast`, which returns when the array would be here."""
+        """Call :meth:`Group.broadcast`, and return when the array would be here."""
         result = super().broadcast(array, root, out=out)
         self._await((root, result.nbytes))
         return result
 
     def scatter(self, array: Any = None, root: int = 0, *, out: Any = None) -> Array:
-        """:meth:`Group.scatter`, which returns when the slice would be here."""
+        """Call :meth:`Group.scatter`, and return when the slice would be here."""
         result = super().scatter(array, root, out=out)
         self._await((root, result.nbytes))
         return result
 
     def gather(self, array: Any, root: int = 0, *, out: Any = None) -> Array | None:
-        """:meth:`Group.gather`, which returns on the root when all arrays would be here."""
+        """Call :meth:`Group.gather`, and return on the root when all arrays would be here."""
         result = super().gather(array, root, out=out)
         if result is not None:
             self._await_all(result.nbytes // self.n_pes)
         return result
 
     def all_gather(self, array: Any, *, out: Any = None) -> Array:
-        """:meth:`Group.all_gather`, which returns when all arrays would be here."""
+        """Call :meth:`Group.all_gather`, and return when all arrays would be here."""
         result = super().all_gather(array, out=out)
         self._await_all(result.nbytes // self.n_pes)
         return result
 
     def all_to_all(self, array: Any, *, out: Any = None) -> Array:
-        """:meth:`Group.all_to_all`, which returns when all rows would be here."""
+        """Call :meth:`Group.all_to_all`, and return when all rows would be here."""
         result = super().all_to_all(array, out=out)
         self._await_all(result.nbytes // self.n_pes)
         return result
@@ -219,14 +225,14 @@ class LinkedGroup(Group):
     def all_to_all_v(
         self, array: Any, send_counts: Sequence[int], *, out: Any = None
     ) -> tuple[Array, Array]:
-        """:meth:`Group.all_to_all_v`, which returns when all rows would be here."""
+        """Call :meth:`Group.all_to_all_v`, and return when all rows would be here."""
         data, counts = super().all_to_all_v(array, send_counts, out=out)
         row_bytes = data.nbytes // len(data) if len(data) else 0
         self._await(*((pe, n * row_bytes) for pe, n in enumerate(counts.tolist())))
         return data, counts
 
     def permute(self, array: Any, pairs: Sequence[tuple[int, int]], *, out: Any = None) -> Array:
-        """:meth:`Group.permute`, which returns when the array would be here."""
+        """Call :meth:`Group.permute`, and return when the array would be here."""
         if not isinstance(pairs, (list, tuple)):
             pairs = list(pairs) if isinstance(pairs, Iterable) else pairs
         result = super().permute(array, pairs, out=out)
@@ -234,16 +240,16 @@ class LinkedGroup(Group):
         return result
 
     def all_reduce(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
-        """:meth:`Group.all_reduce`, which returns when all parts would be reduced and here."""
+        """Call :meth:`Group.all_reduce`, and return when all parts would be reduced and here."""
         result = super().all_reduce(array, op, out=out)
         part = -(-result.nbytes // self.n_pes)
         blocks = [(pe, part) for pe in range(self.n_pes)]
-        reduced = self._reserve_all(blocks, cast(LinkedExchange, self._exchange).opened)
+        reduced = self._reserve_all(blocks, self._opened())
         await_deadline(self, self._reserve_all(blocks, reduced))
         return result
 
     def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
-        """:meth:`Group.reduce_scatter`, which returns when all rows would be here."""
+        """Call :meth:`Group.reduce_scatter`, and return when all rows would be here."""
         result = super().reduce_scatter(array, op, out=out)
         self._await_all(result.nbytes)
         return result

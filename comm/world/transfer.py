@@ -1,22 +1,19 @@
-"""put and get: from arguments to one kernel call."""
+"""General paths of ``put`` and ``get``: checks, an access plan, one kernel call."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.sync import entry_points
 from emu.comm.sync.signals import ARRANGE, GET, PUT
+from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
 from emu.kernels.core.checks import shown
 from emu.kernels.strided.access_plan import Plan, add_plan, copy_plan
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
-
 
 _ARRANGED_BYTES = 4096  # from here on a transposed source is rearranged before it is added
 
@@ -72,8 +69,8 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def put(group: Group, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
-    """Store a tile; the general path behind :meth:`Group.put`."""
+def put(group: Allocation, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
+    """Store a tile: the general path behind :meth:`Group.put`."""
     world_pe = group.route(dst, pe, "dst")
     source = as_source(src, dst.dtype)
     offset = window(dst, offsets, source.shape)
@@ -124,9 +121,9 @@ def _arranged(me: int, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _overlaps(
-    group: Group, source: np.ndarray[Any, Any], world_pe: int, dst: SymmetricArray
+    group: Allocation, source: np.ndarray[Any, Any], world_pe: int, dst: SymmetricArray
 ) -> bool:
-    """Say whether a strided source may lie in the memory that it is stored to."""
+    """Return whether a strided source may lie in the memory that it is stored to."""
     address = source.__array_interface__["data"][0]
     start = group.segment.address
     if not start <= address < start + group.segment.layout.total:
@@ -135,9 +132,9 @@ def _overlaps(
 
 
 def get(
-    group: Group, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
+    group: Allocation, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
 ) -> np.ndarray[Any, Any]:
-    """Fetch a tile; the general path behind :meth:`Group.get`."""
+    """Fetch a tile: the general path behind :meth:`Group.get`."""
     world_pe = group.route(src, pe, "src")
     if offsets is not None:
         offsets = check.integers("offsets", offsets)
@@ -150,7 +147,7 @@ def get(
         extent = check.integers("shape", shape)
     elif offsets is None:
         extent = src.shape
-    else:  # up to the end; from behind the end, nothing that window would not refuse
+    else:  # up to the end; an offset beyond the end is refused by `window` below
         extent, name = tuple(max(n - o, 0) for n, o in zip(src.shape, offsets, strict=True)), "src"
     if any(n < 0 for n in extent):
         raise ArgumentError(f"shape must not be negative, but got {shown(extent)}")
@@ -176,3 +173,11 @@ def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarra
     if not out.flags.writeable:
         raise ArgumentError("out must be writable, but got a read-only array")
     return out
+
+
+__all__ = [
+    "as_source",
+    "get",
+    "put",
+    "window",
+]

@@ -1,4 +1,4 @@
-"""Waiting for signal words of one's own memory: ``wait_until`` and ``test``, one word or many."""
+"""Waits for signal words in the PE's own memory: ``wait_until`` and ``test``, one word or many."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.sync import signals
 from emu.comm.sync.entry_points import test_word, wait_word
 from emu.comm.world import details
+from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import WORDS, SymmetricArray, symmetric
 from emu.comm.world.checks import check
+from emu.comm.world.membership import publish_wait
 from emu.kernels.core.checks import shown
 
 Word = tuple[SymmetricArray, int, Cmp, int]
-"""What a wait is for: element (flat index) of an array, comparison, value."""
+"""Condition of a wait: array, flat index of its element, comparison, value."""
 
 
 _INT_RANGE = {
@@ -30,7 +31,7 @@ _INT_RANGE = {
     for d in WORDS
 }
 _BIAS = 1 << 63
-# What a fast path may meet with arguments that are not what they should be; the general path says so.
+# Errors that a fast path may meet with wrong arguments; the general path then raises the proper one.
 UNFIT = (AttributeError, TypeError, ValueError)
 
 
@@ -38,7 +39,7 @@ def encode(dtype: np.dtype[Any], value: SupportsIndex, name: str = "value") -> i
     """Check that ``value`` fits ``dtype`` and return its bits as a signed number.
 
     Raises:
-        ArgumentError: It does not fit, or is no integer.
+        ArgumentError: It does not fit, or is not an integer.
     """
     number = value if type(value) is int else check.integer(name, value)
     low, high = _INT_RANGE[dtype]
@@ -52,25 +53,15 @@ def word_operation(name: str, op: AtomicOp) -> int:
     """Return the operation on a word that an argument stands for.
 
     Raises:
-        ArgumentError: It is no AtomicOp.
+        ArgumentError: It is not an AtomicOp.
     """
     if type(op) is AtomicOp:
         return signals.SET if op is AtomicOp.SET else signals.ADD
     return signals.ADD if check.choice(name, op, AtomicOp) is AtomicOp.ADD else signals.SET
 
 
-class Waiting:
-    """The waiting methods of :class:`emu.comm.world.world.Group`."""
-
-    segment: Segment
-    me: int
-    mine: int
-    my_pe: int
-    members: tuple[int, ...]
-
-    def route(self, array: SymmetricArray, pe: int, name: str = "array") -> int:
-        """Return the world number of member ``pe`` after checking that it holds ``array``."""
-        raise NotImplementedError
+class Waiting(Allocation):
+    """A group whose members wait for words of their own memory."""
 
     def _word(
         self, array: SymmetricArray, pe: int, index: int, name: str = "signal"
@@ -83,7 +74,7 @@ class Waiting:
             and 0 <= pe < len(self.members)
             and type(index) is int
             and 0 <= index < array.words
-            and not array._root.freed
+            and not array.root.freed
         ):
             return self.members[pe], array.offset + index * array.itemsize, array.itemsize
         if symmetric(name, array).dtype not in WORDS:
@@ -119,7 +110,7 @@ class Waiting:
                 and signal.word > 0
                 and 0 <= index < signal.words
                 and signal.low_word <= value <= signal.high_word
-                and not signal._root.freed
+                and not signal.root.freed
             )
         except UNFIT:
             plain = False
@@ -141,27 +132,22 @@ class Waiting:
         return seen + _BIAS if size == -8 else seen
 
     def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
-        """Go on waiting slice by slice; in between, look whether the world was stopped."""
+        """Go on waiting slice by slice; in between, check whether the world was stopped."""
         try:
             check_stopped(self.segment)
-            self._publish(describe())
-            said = time.monotonic()
+            publish_wait(self, describe())
+            published = time.monotonic()
             found, seen = again()
             while not found:
                 check_stopped(self.segment)
-                if details.any_provider() and time.monotonic() - said >= details.AGAIN_S:
-                    self._publish(describe())
-                    said = time.monotonic()
+                if details.has_provider() and time.monotonic() - published >= details.AGAIN_S:
+                    publish_wait(self, describe())
+                    published = time.monotonic()
                 found, seen = again()
             return int(seen)
         except BaseException:
             signals.end_sleep(self.me, 0)
             raise
-
-    def _publish(self, description: dict[str, Any]) -> None:
-        pe, text = self.members[self.my_pe], details.publishable(description)
-        if self.segment.read_text(pe) != text:  # a reader meets no half-written text needlessly
-            self.segment.write_text(pe, text)
 
     def _row(
         self, signal: SymmetricArray, index: int, cmp: Cmp, value: int
@@ -184,13 +170,13 @@ class Waiting:
         *,
         needed: int = 1,
     ) -> list[int]:
-        """Wait until ``needed`` of the words (array, index, cmp, value) hold at one look.
+        """Wait until ``needed`` of the words (array, index, cmp, value) hold simultaneously.
 
         Returns:
             The positions of those that held.
 
         Raises:
-            ArgumentError: A word is none, there is none, or ``needed`` is not in ``[1, len(words)]``.
+            ArgumentError: A word is malformed, there is none, or ``needed`` is not in ``[1, len(words)]``.
         """
         words = self._words(words)
         if not words:
@@ -253,7 +239,7 @@ class Waiting:
         *,
         indices: Iterable[int] | None = None,
     ) -> None:
-        """Wait until all elements (or those at ``indices``) compare as asked; returns at once for none.
+        """Wait until all elements (or those at ``indices``) compare as asked; return at once for none.
 
         ``values`` is one value for all, or one for each.
         """
@@ -271,7 +257,7 @@ class Waiting:
         *,
         indices: Iterable[int] | None = None,
     ) -> int:
-        """Wait until one element compares as asked; return its index. Must not be called on none."""
+        """Wait until one element compares as asked; return its index. There must be at least one."""
         return self.wait_until_some(signals_, cmp, values, indices=indices)[0]
 
     def wait_until_some(
@@ -287,7 +273,7 @@ class Waiting:
         return [words[i][1] for i in self.wait_for(words, "wait_until_some")]
 
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
-        """Say whether :meth:`wait_until` would return at once."""
+        """Return whether :meth:`wait_until` would return at once."""
         address, size, comparison, wanted = self._row(signal, index, cmp, value)
         polls = test_word(self.me, address, size, comparison, wanted)
         return self._polled(polls, [(signal, index, cmp, value)])
@@ -300,7 +286,7 @@ class Waiting:
         *,
         indices: Iterable[int] | None = None,
     ) -> bool:
-        """Say whether all elements compare as asked now."""
+        """Return whether all elements compare as asked now."""
         words = self._vector(signals_, cmp, values, indices)
         held = len(self._held(words)) == len(words)
         return self._polled(signals.count_poll(self.me, held), words)
@@ -339,19 +325,23 @@ class Waiting:
         return [int(i) for i in np.flatnonzero(matched)]
 
     def _polled(self, polls: int, words: Sequence[Word]) -> bool:
-        """Take the count of failing tests in a row; a loop of them is known for the wait that it is.
+        """Publish what this PE waits for if it tests in a loop: that is a wait, too.
+
+        Args:
+            polls: Number of tests in a row that have failed.
+            words: Words of the last test.
 
         Returns:
-            Whether the test held, which is when the count is 0.
+            Whether the test held, which is when ``polls`` is 0.
         """
         if polls and polls % 1024 == 0:
             check_stopped(self.segment)
-            self._publish(describe_words("test (in a loop)", words))
+            publish_wait(self, describe_words("test (in a loop)", words))
         return polls == 0
 
 
 def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
-    """Say what is waited for in the form that the launcher's report reads."""
+    """Describe the words of a wait in the form that the launcher's report reads."""
     slots = [
         {
             "name": array.label,
@@ -364,3 +354,13 @@ def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
         for array, index, cmp, value in words[:8]
     ]
     return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
+
+
+__all__ = [
+    "UNFIT",
+    "Waiting",
+    "Word",
+    "describe_words",
+    "encode",
+    "word_operation",
+]

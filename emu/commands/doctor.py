@@ -15,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.environment import usable_cores
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -126,8 +128,8 @@ def _compile_machine() -> None:
 
 def _communicate() -> None:
     """Start, as a PE, a communication server, which compiles its kernels."""
-    from emu.comm.server.server import server_of
-    from emu.comm.world.world import world
+    from emu.comm.server.server_end import server_of
+    from emu.comm.world.current import world
 
     server_of(world())
 
@@ -155,7 +157,7 @@ def _platform() -> Iterator[Finding]:
         cost="" if sys.version_info >= (3, 11) else "3.11 or newer is needed",
     )
     cores = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    usable = usable_cores()
     yield Finding(
         name="cores",
         value=f"{usable} usable of {cores}",

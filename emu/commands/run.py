@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu import environment
+
 if TYPE_CHECKING:
     from emu.comm.link_model import Link
 
@@ -170,13 +172,13 @@ class Program:
 
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
-    environment = _environment(options.n_pes, device_count(options.devices, options.n_pes))
+    variables = _environment(options.n_pes, device_count(options.devices, options.n_pes))
     from emu.comm.process.launch import launch
 
     launch(
         _run_on_pe,
         options.n_pes,
-        args=(program, environment),
+        args=(program, variables),
         timeout=options.timeout,
         prefix_output=options.prefix_output,
         link=options.link,
@@ -237,12 +239,10 @@ def device_count(devices: int | None, n_pes: int) -> int:
         if devices < 1:
             raise ArgumentError(f"devices must be at least 1, but got {devices!r}")
         return devices
-    text = os.environ.get("EMU_DEVICES")
-    if text is None:
-        return n_pes
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentError(f"EMU_DEVICES must be a whole number of at least 1, but got {text!r}")
-    return int(text)
+    try:
+        return environment.device_count() or n_pes
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
 
 
 def _environment(n_pes: int, devices: int) -> dict[str, str]:
@@ -278,10 +278,10 @@ def _free_port() -> int:
     return port
 
 
-def _run_on_pe(program: Program, environment: dict[str, str]) -> None:
-    from emu.comm.world.world import world
+def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
+    from emu.comm.world.current import world
 
-    os.environ.update(environment)
+    os.environ.update(variables)
     os.environ.update(dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(world().my_pe)))
     shims = str(_SHIMS)
     # The program's own folder comes first, as Python has it; it may shadow a stand-in.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emu.comm.tiling.enums import HcclCommand
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
     Array,

@@ -11,7 +11,8 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group, world
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import BFLOAT16
 
 Array = np.ndarray[Any, Any]

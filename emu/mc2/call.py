@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.comm.server.comm_kernel import Place
-from emu.comm.server.server import Server
+from emu.comm.server.comm_kernel import MemoryRegion
+from emu.comm.server.server_end import ServerEnd
 from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.core.address import array_data
@@ -25,7 +25,7 @@ _KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
 MAX_COUNT = 1 << 48
 
 
-def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
+def place(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegion]:
     """Return an array and where it lies.
 
     Raises:
@@ -40,7 +40,7 @@ def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
     address = int(array_data(id(array)))
     offset = address - server.heap
     in_heap = 0 <= offset < server.group.segment.layout.heap_bytes
-    return array, Place(offset if in_heap else address, array.nbytes, in_heap)
+    return array, MemoryRegion(offset if in_heap else address, array.nbytes, in_heap)
 
 
 def data_type(name: str, value: Any) -> int:
@@ -68,7 +68,7 @@ class Call:
 
     def __init__(
         self,
-        server: Server,
+        server: ServerEnd,
         command: HcclCommand,
         count: Any,
         repeat: Any,
@@ -176,7 +176,7 @@ class Call:
             message[name], message[f"{name}_in_heap"] = where.address, where.in_heap
         self.kept = (source, target)
 
-    def _place(self, name: str, value: Any, needed: int) -> tuple[Array, Place]:
+    def _place(self, name: str, value: Any, needed: int) -> tuple[Array, MemoryRegion]:
         array, where = place(self._server, f"{name} of {self.name}", value)
         if array.size < needed:
             raise ArgumentError(

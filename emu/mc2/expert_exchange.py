@@ -10,7 +10,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.mc2.arguments import integer, local, shown
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns

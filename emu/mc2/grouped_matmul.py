@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import Packed, matmul
 from emu.mc2 import scratch

@@ -24,14 +24,14 @@ import numpy as np
 from emu.comm.errors import ArgumentError, ServerError, SymmetricMemoryError
 from emu.comm.server.comm_kernel import (
     MAX_ARGUMENTS,
-    Kernel,
-    Launch,
-    Place,
+    CommKernel,
+    KernelLaunch,
+    MemoryRegion,
     read_kernel,
     tiling_bytes,
     write_launch,
 )
-from emu.comm.server.server import Server, Turn, server_of
+from emu.comm.server.server_end import ServerEnd, Turn, server_of
 from emu.comm.server.tasks import LAUNCH, NAMES, PREPARE, operator_tag
 from emu.comm.tiling import (
     HcclCommand,
@@ -42,7 +42,8 @@ from emu.comm.tiling import (
     WaitPolicy,
 )
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group, world
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 from emu.mc2.arguments import flag, integer, shown
 from emu.mc2.call import MAX_COUNT, Call, data_type, place
 
@@ -111,7 +112,7 @@ class Hccl:
         if group is not None and not isinstance(group, Group):
             raise ArgumentError(f"group must be a Group or None, but got {shown(group)}")
         self._group: Group = world() if group is None else group
-        self._server: Server = server_of(self._group)
+        self._server: ServerEnd = server_of(self._group)
         self._window_bytes = integer("window_bytes", window_bytes, 1, MAX_COUNT)
         self._tasks: list[_Task] = []
         self._last_waited = 0
@@ -119,7 +120,7 @@ class Hccl:
         self.operator = ""
         self._server.claim()
         self._first_turn = self._server.prepared_turns
-        self._kernel: Kernel | None = None
+        self._kernel: CommKernel | None = None
         if tiling is not None:
             try:
                 self._launch(tiling, version, args, workspace)
@@ -143,7 +144,7 @@ class Hccl:
             for i, value in enumerate(args)
         ]
         space = None if workspace is None else self._keep("workspace", workspace)
-        windows: tuple[Place | None, Place | None] = (None, None)
+        windows: tuple[MemoryRegion | None, MemoryRegion | None] = (None, None)
         if kernel.position == PreparePosition.HOST and kernel.message.useBufferType in _WINDOWS:
             me = self._group.my_pe
             windows = (
@@ -154,7 +155,7 @@ class Hccl:
         area = np.zeros_like(server.launch_area)
         write_launch(area, data, expected, places, space, windows)
         if kernel.position == PreparePosition.HOST:  # the errors of the server, here and now
-            Launch(area, self._group.name).records(self._group.n_pes, 0, 0)
+            KernelLaunch(area, self._group.name).records(self._group.n_pes, 0, 0)
         server.leave_launch(area)
         self._kernel = kernel
         message = server.message()
@@ -167,7 +168,7 @@ class Hccl:
             server.prepared_turns += kernel.turns
             self._tasks.append(_Task(slot, name, kernel.turns, base, committed))
 
-    def _keep(self, name: str, value: Any) -> Place:
+    def _keep(self, name: str, value: Any) -> MemoryRegion:
         array, where = place(self._server, name, value)
         self._server.kept.append(array)
         return where
@@ -560,7 +561,7 @@ def _version(version: Any) -> Version | None:
     return known[version]
 
 
-def _check_indices(kernel: Kernel, places: list[Place | None]) -> None:
+def _check_indices(kernel: CommKernel, places: list[MemoryRegion | None]) -> None:
     """Check that the argument indices of tiling data name arguments, if there are any."""
     message = kernel.message
     owner = message.config if kernel.version is Version.V2 else message

@@ -8,7 +8,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.mc2 import scratch
 from emu.mc2.arguments import (

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import weighted_row_sum
 from emu.kernels.quant import dynamic_quantize, quantize

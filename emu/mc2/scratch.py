@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.matmul import Packed, pack
 from emu.mc2.arguments import Array
 

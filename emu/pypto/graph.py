@@ -332,7 +332,7 @@ class Graph:
         words = [word for wait in waits for word in wait.words()]
         if not words:
             raise GraphError(f"{self._open} ops are pending and none can run: this is a bug of emu")
-        from emu.comm.world.world import world
+        from emu.comm.world.current import world
 
         # Waits name what they wait for in the language of the program; World adds words and values.
         text = "; ".join(wait.describe() for wait in waits[:3])
@@ -393,7 +393,7 @@ def new_scope(
 def _world() -> World | None:
     """Return the World, or None in a process that is no PE, where local ops work all the same."""
     from emu.comm.errors import CommError
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     try:
         return world()

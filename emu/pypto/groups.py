@@ -8,7 +8,7 @@ from emu.pypto.errors import ArgumentError, GroupError, show
 from emu.pypto.symbolic import SymbolicScalar, as_int
 
 if TYPE_CHECKING:
-    from emu.comm.world.world import Group
+    from emu.comm.world.group import Group
 
 MAX_NAME = 128
 
@@ -53,7 +53,7 @@ def find_group(group_name: str) -> Group:
     name = check_name(group_name)
     from emu.comm.errors import ArgumentError as CommArgumentError
     from emu.comm.errors import UnknownGroupError
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     everyone = world()
     try:
@@ -94,7 +94,7 @@ def group_of(group_name: str, n_pes: Any) -> Group:
 
 
 def _remedy(name: str, count: int) -> str:
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     if count > world().n_pes:
         return f"start as many PEs as the program is written for, as in emu run -n {count}"

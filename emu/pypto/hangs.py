@@ -19,7 +19,7 @@ from emu.pypto.symbolic import Shape
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
-    from emu.comm.world.world import Group
+    from emu.comm.world.group import Group
     from emu.pypto.graph import Graph, Node
     from emu.pypto.shmem import Memory
     from emu.pypto.waits import BarrierWait, TileWait

@@ -29,7 +29,7 @@ from emu.pypto.tiles import count_tiles, vec_tile
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
-    from emu.comm.world.world import Group
+    from emu.comm.world.group import Group
 
 MAX_ELEMENTS = 2**31 - 1
 INT32 = np.dtype(np.int32)

@@ -6,7 +6,8 @@ from typing import Any
 
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world.checks import check
-from emu.comm.world.world import Group, world
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 from emu.torch_npu.checks import integer
 
 _NAME_CHARACTERS = 128

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from emu import environment
 from emu.kernels.errors import CacheFolderError, CacheWarning
 
 T = TypeVar("T")
@@ -40,10 +41,9 @@ def base() -> Path:
     It is ``EMU_CACHE_DIR``, or ``emu`` in ``XDG_CACHE_HOME``, or ``~/.cache/emu``. A variable that is
     empty counts as unset, and so does an ``XDG_CACHE_HOME`` that is not absolute, as its definition has it.
     """
-    given = os.environ.get("EMU_CACHE_DIR")
-    if not given:
-        home = os.environ.get("XDG_CACHE_HOME", "")
-        home = home if os.path.isabs(home) else os.path.expanduser("~/.cache")
+    given = environment.cache_folder()
+    if given is None:
+        home = environment.user_cache_folder() or os.path.expanduser("~/.cache")
         given = os.path.join(home, "emu")
     return Path(os.path.abspath(given))
 

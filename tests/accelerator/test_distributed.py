@@ -545,7 +545,7 @@ def run_without_world() -> bool:
     emu.accelerator.install()
     import torch.distributed as dist
 
-    from emu.comm.world.world import set_world
+    from emu.comm.world.current import set_world
 
     mine = emu.world()
     set_world(None)  # as in a process that was not launched

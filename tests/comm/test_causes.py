@@ -421,7 +421,7 @@ def test_pes_may_handle_interrupts_themselves() -> None:
         ("prefix_output", "x", "True or False"),
         ("poison", 1, "True or False"),
         ("link", 3, "an emu.Link or None"),
-        ("transport", 3, "'shm'"),
+        ("options", 3, "an emu.LaunchOptions or None"),
         ("fn", 3, "callable"),
     ],
 )
@@ -434,14 +434,14 @@ def test_a_bad_argument_is_refused_before_anything_starts(
     monkeypatch.setattr(Segment, "create", never)
     arguments: dict[str, object] = {"fn": my_number, "n_pes": 1, name: value}
     with pytest.raises(ArgumentError) as caught:
-        emu.launch(**arguments)  # type: ignore[arg-type]
+        emu.launch(**arguments)  # type: ignore[arg-type] # the mistake under test
     assert str(caught.value).startswith(f"{name} must be {rule}")
     assert "but got" in str(caught.value)
 
 
 def test_numpy_numbers_are_numbers() -> None:
     numbers = {"timeout": np.float32(9), "heap_size": np.int64(1 << 20), "poison": np.bool_(False)}
-    assert emu.launch(my_number, np.int32(2), **numbers) == [0, 1]  # type: ignore[arg-type]
+    assert emu.launch(my_number, np.int32(2), **numbers) == [0, 1]  # type: ignore[arg-type] # NumPy scalars
 
 
 # --- crashes -------------------------------------------------------------------------------------

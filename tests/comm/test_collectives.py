@@ -12,7 +12,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CollectiveMismatchError
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -334,7 +334,7 @@ def bad_arguments() -> None:
         ("op 'avg' must have a floating-point", lambda: world.all_reduce(np.ones(3, int), "avg")),
         (r"root must be in \[0, 3\).*but got 3", lambda: world.broadcast(a, 3)),
         (r"root must be in \[0, 3\).*but got -1", lambda: world.gather(a, -1)),
-        ("root must be an integer, but got 1.5", lambda: world.scatter(a, 1.5)),  # type: ignore[arg-type]
+        ("root must be an integer, but got 1.5", lambda: world.scatter(a, 1.5)),  # type: ignore[arg-type] # the mistake under test
         ("array must have 3 rows", lambda: world.all_to_all(a[:2])),
         ("array must have 3 rows", lambda: world.reduce_scatter(np.float32(1))),
         ("array must have one of the dtypes.*complex64", lambda: world.all_gather(a.astype("c8"))),

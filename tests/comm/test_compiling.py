@@ -190,12 +190,12 @@ def test_a_pe_notes_that_it_compiles(listening):
     progress.stalled()
     assert progress.stalled()
     with cache_files.alone("0" * 32, "lock", "emu.comm.sync.signals.put_dense"):
-        assert compiling.compiles(listening, 1)
-        assert not compiling.compiles(listening, 0)
+        assert compiling.is_compiling(listening, 1)
+        assert not compiling.is_compiling(listening, 0)
         assert describe(listening, 1) == "PE 1 is compiling a kernel"
         for _ in range(3):
             assert not progress.stalled()
-    assert not compiling.compiles(listening, 1)
+    assert not compiling.is_compiling(listening, 1)
     assert list(listening.block(1)[[B_COMPILING, B_COMPILING_COUNT]]) == [0, 1]
 
 
@@ -204,11 +204,11 @@ def test_only_kernels_of_the_machine_are_announced(listening, monkeypatch):
     monkeypatch.setattr(compiling, "announce", lambda: said.append(1))
     watch = compiling.Watch(listening)
     with cache_files.alone("0" * 32, "lock", "a kernel of the user's"):
-        watch.look()
+        watch.observe()
     assert not watch.anything_compiled()
     with cache_files.alone("0" * 32, "lock", "emu.kernels.strided.copy_add.copy_grid"):
         for _ in range(3):
-            watch.look()
+            watch.observe()
     assert said == [1]
 
 
@@ -222,13 +222,13 @@ def test_a_stop_inside_the_compiler_is_told_as_the_stop(listening):
 
     with pytest.raises(PeerFailedError, match="PE 0 raised"):
         compile_and_fail()
-    assert not compiling.compiles(listening, 1)
+    assert not compiling.is_compiling(listening, 1)
 
 
 def fail_while_others_compile() -> None:
     world = emu.world()
     if world.my_pe == 0:
-        while not all(compiling.compiles(world.segment, pe) for pe in (1, 2)):
+        while not all(compiling.is_compiling(world.segment, pe) for pe in (1, 2)):
             time.sleep(0.01)
         raise LookupError("the cause")
     with cache_files.alone("0" * 32, f"lock-{world.my_pe}", "emu.x"):

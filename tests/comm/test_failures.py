@@ -16,7 +16,7 @@ import pytest
 import emu
 from emu.comm.errors import DeadlockError, PEDiedError
 from emu.comm.layout import H_ABORT
-from emu.comm.watchdog.monitor import look
+from emu.comm.watchdog.monitor import read_state
 
 ROUNDS = int(os.environ.get("EMU_FAILURE_ROUNDS", "2"))
 """How often the kill, hang and two-launcher tests run; 20 before a release."""
@@ -31,7 +31,7 @@ def die_by(number: int, log: str) -> None:
     world = emu.world()
     flags = world.alloc(2, np.int64, name="flags")
     if world.my_pe == 1:
-        while not all(look(world.segment, pe).description for pe in (0, 2, 3)):
+        while not all(read_state(world.segment, pe).description for pe in (0, 2, 3)):
             time.sleep(0.01)  # until each other has said what it waits for
         os.kill(os.getpid(), number)
     try:
@@ -156,7 +156,7 @@ def test_a_hang_is_reported(round_: int) -> None:
     )
     assert "PE 2 waits in wait_until for flags[2] EQ 5 (there: 0, last writer: nobody)" in report
     assert [type(e) for e in caught.value.exceptions] == [DeadlockError] * 3
-    assert {e.pe for e in caught.value.exceptions} == {0, 1, 2}  # type: ignore[attr-defined]
+    assert {e.pe for e in caught.value.exceptions} == {0, 1, 2}  # type: ignore[attr-defined] # set on the exceptions of PEs
     assert "world.wait_until(flags" in "\n".join(caught.value.exceptions[1].__notes__)
 
 
@@ -173,7 +173,7 @@ def test_a_slow_program_is_no_hang() -> None:
 def test_a_lock_of_a_dead_pe_is_recovered_and_told() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(die_holding_a_lock, 2, timeout=math.inf)
-    assert caught.value.exceptions[0].pe == 0  # type: ignore[attr-defined]
+    assert caught.value.exceptions[0].pe == 0  # type: ignore[attr-defined] # set on the exceptions of PEs
 
 
 def test_recovery_of_a_lock_word() -> None:
@@ -292,7 +292,7 @@ def test_two_launchers_never_meet(round_: int, tmp_path: Path) -> None:
 def wrap_whatever_comes() -> None:
     world = emu.world()
     if world.my_pe == 0:
-        while not look(world.segment, 1).description:
+        while not read_state(world.segment, 1).description:
             time.sleep(0.01)
         raise KeyError("the cause")
     try:

@@ -132,7 +132,7 @@ def test_more_than_shared_memory_holds_is_an_error_not_a_sigbus(worlds: Worlds) 
 def test_alloc_refuses(worlds: Worlds, shape: object, dtype: object, message: str) -> None:
     (me,) = worlds(1)
     with pytest.raises(ArgumentError, match=message):
-        me.alloc(shape, dtype)  # type: ignore[arg-type]
+        me.alloc(shape, dtype)  # type: ignore[arg-type] # the mistake under test
 
 
 def test_views_by_anything_but_slices_are_refused(worlds: Worlds) -> None:

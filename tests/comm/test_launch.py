@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, PEExitError
+from emu.comm.process.launch_options import LaunchFields
 
 
 def number_and_sum(start: int, *, step: int = 1) -> tuple[int, int, int]:
@@ -38,6 +40,26 @@ def one_raises_others_compute() -> None:
         raise KeyError("first")
     while True:
         sum(range(1000))
+
+
+class SpinsWhenDropped:
+    def __del__(self) -> None:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            pass
+
+
+def one_raises_another_runs_a_finaliser() -> None:
+    if emu.world().my_pe == 0:
+        time.sleep(0.3)
+        raise KeyError("first")
+    SpinsWhenDropped()
+    while True:
+        sum(range(1000))
+
+
+def heap_bytes() -> int:
+    return emu.world().segment.layout.heap_bytes
 
 
 def leave(code: object) -> None:
@@ -93,12 +115,12 @@ def test_an_exception_has_its_pe_and_its_traceback() -> None:
     errors = caught.value.exceptions
     assert {type(e) for e in errors} == {ValueError}
     # Both may have raised before the first was heard of; none that was merely stopped is listed.
-    assert {e.pe for e in errors} <= {1, 3}  # type: ignore[attr-defined]
+    assert {e.pe for e in errors} <= {1, 3}  # type: ignore[attr-defined] # set on the exceptions of PEs
     for error in errors:
-        assert str(error) == f"boom {error.pe}"  # type: ignore[attr-defined]
+        assert str(error) == f"boom {error.pe}"  # type: ignore[attr-defined] # set on the exceptions of PEs
         note = "\n".join(error.__notes__)
         assert "raise_on_two" in note
-        assert f"on PE {error.pe}" in note  # type: ignore[attr-defined]
+        assert f"on PE {error.pe}" in note  # type: ignore[attr-defined] # set on the exceptions of PEs
 
 
 def test_computing_pes_are_stopped_within_a_second() -> None:
@@ -144,7 +166,7 @@ def test_without_cloudpickle_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "cloudpickle", None)  # as if it were not installed
     with pytest.raises(ArgumentError, match=r"install 'tile-emu\[interactive\]'") as caught:
         emu.launch(fn, 1)
-    assert getattr(fn, "__qualname__") in str(caught.value)  # noqa: B009
+    assert getattr(fn, "__qualname__") in str(caught.value)  # noqa: B009 - a name that type checkers do not know
 
 
 def test_output_is_prefixed_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +210,7 @@ def test_on_finish_runs_last_added_first() -> None:
         ({"n_pes": 1025}, "n_pes must be"),
         ({"n_pes": 2.0}, "n_pes must be"),
         ({"n_pes": True}, "n_pes must be"),
-        ({"transport": "pigeon"}, "transport must be 'shm', but got 'pigeon'"),
+        ({"options": 3}, "options must be an emu.LaunchOptions or None, but got 3"),
         ({"timeout": 0}, "timeout must be positive"),
         ({"timeout": float("nan")}, "timeout must be positive"),
         ({"heap_size": 0}, "heap_size must be in"),
@@ -199,7 +221,33 @@ def test_bad_arguments(change: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {"fn": number_and_sum, "n_pes": 1, **change}
     fn, n_pes = arguments.pop("fn"), arguments.pop("n_pes")
     with pytest.raises(ArgumentError, match=message):
-        emu.launch(fn, n_pes, **arguments)  # type: ignore[arg-type]
+        emu.launch(fn, n_pes, **arguments)  # type: ignore[arg-type] # the mistake under test
+
+
+def test_options_and_their_fields() -> None:
+    options = emu.LaunchOptions(heap_size=1 << 20, timeout=30)
+    assert options.timeout == 30.0
+    assert emu.LaunchOptions() == emu.LaunchOptions(timeout=None)  # type: ignore[arg-type] # as launch takes it
+    assert emu.launch(heap_bytes, 1, options=options) == [1 << 20]
+    assert emu.launch(heap_bytes, 1, options=options, heap_size=2 << 20) == [2 << 20]
+    assert set(LaunchFields.__annotations__) == {
+        f.name for f in dataclasses.fields(emu.LaunchOptions)
+    }
+    with pytest.raises(TypeError, match="unexpected keyword argument 'transport'"):
+        emu.launch(heap_bytes, 1, transport="shm")  # type: ignore[call-arg] # the mistake under test
+    with pytest.raises(ArgumentError, match="poison must be True or False, but got 1"):
+        emu.LaunchOptions(poison=1)  # type: ignore[arg-type] # the mistake under test
+
+
+def test_a_stop_within_a_finaliser_is_not_lost_and_not_printed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(one_raises_another_runs_a_finaliser, 2)
+    (error,) = caught.value.exceptions
+    assert isinstance(error, KeyError)
+    assert not any("did not stop" in note for note in error.__notes__)
+    assert "ignored" not in capfd.readouterr().err
 
 
 def test_world_outside_a_pe() -> None:

@@ -21,8 +21,9 @@ from emu.comm.memory.stop import INTERRUPTED, publish_stop
 from emu.comm.sync.clock import clock_ns, sleep_to
 from emu.comm.sync.link import Link, reserve, reserve_from, sleep_slice, sleep_until
 from emu.comm.world import linked
+from emu.comm.world.group import Group
 from emu.comm.world.linked import LinkedGroup, LinkedWorld, await_deadline
-from emu.comm.world.world import Group, World
+from emu.comm.world.world import World
 from emu.kernels.core.jit import jit
 
 MS, S = 1_000_000, 1_000_000_000
@@ -37,7 +38,7 @@ def test_a_link_is_frozen_and_free_by_default():
     link = emu.Link()
     assert (link.bandwidth, link.latency) == (math.inf, 0.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        link.latency = 1.0  # type: ignore[misc]
+        link.latency = 1.0  # type: ignore[misc] # the mistake under test
     assert emu.Link is Link
 
 
@@ -122,7 +123,7 @@ def test_text_that_is_no_link_is_refused(text, message):
 
 def test_launch_refuses_what_is_no_link():
     with pytest.raises(ArgumentError, match=r"link must be an emu\.Link or None, but got 25"):
-        emu.launch(print, 1, link=25)  # type: ignore[arg-type]
+        emu.launch(print, 1, link=25)  # type: ignore[arg-type] # the mistake under test
 
 
 # --- reserving ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import pytest
 
 import emu
 from emu.comm.errors import CollectiveMismatchError
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 
 PROGRAMS = int(os.environ.get("EMU_MISMATCH_PROGRAMS", "100"))
 SIZES = (1, 8, 8, 3000, 50_000)

@@ -15,7 +15,7 @@ import pytest
 
 import emu
 from emu.comm.errors import DeadlockError
-from emu.comm.watchdog.polling import Looker
+from emu.comm.watchdog.polling import LoopObserver
 from emu.comm.watchdog.progress import digest
 
 Words = emu.SymmetricArray
@@ -155,14 +155,14 @@ def alone_in(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", WAITING_LOOPS, ids=lambda loop: loop.__name__)
 def test_a_loop_that_only_looks_is_a_wait(loop: object) -> None:
-    name = loop.__name__  # type: ignore[attr-defined]
+    name = loop.__name__  # type: ignore[attr-defined] # a function
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(run, 2, args=(name,), timeout=1)
     report = str(caught.value)
     assert "no progress for 1 s" in report
     for pe in range(2):
         (line,) = [line for line in report.splitlines() if line.startswith(f"  PE {pe} ")]
-        assert f"PE {pe} {WAITING_LOOPS[loop]}" in line  # type: ignore[index]
+        assert f"PE {pe} {WAITING_LOOPS[loop]}" in line  # type: ignore[index] # a key of it
         assert f"it is in the loop at {__file__}:" in line
         function = {"calls_a_method": "acquire"}.get(name, name)
         assert f" in {function}: while " in line
@@ -173,7 +173,7 @@ def test_a_loop_that_only_looks_is_a_wait(loop: object) -> None:
 
 @pytest.mark.parametrize("loop", [fetches, reads_its_memory, asks], ids=lambda f: f.__name__)
 def test_one_looks_while_the_others_wait(loop: object) -> None:
-    name = loop.__name__  # type: ignore[attr-defined]
+    name = loop.__name__  # type: ignore[attr-defined] # a function
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(alone_in, 3, args=(name,), timeout=1)
     report = str(caught.value)
@@ -349,7 +349,7 @@ GOING_ON = [
 @pytest.mark.slow
 @pytest.mark.parametrize("program", GOING_ON, ids=lambda program: program.__name__)
 def test_what_would_end_is_never_stopped(program: object) -> None:
-    name = program.__name__  # type: ignore[attr-defined]
+    name = program.__name__  # type: ignore[attr-defined] # a function
     n_pes = 3 if program is one_computes_the_others_look else 2
     assert emu.launch(run, n_pes, args=(name, 3.0), timeout=1) == [name] * n_pes
 
@@ -507,14 +507,14 @@ def judged_alone() -> tuple[int, int]:
     """Ask by hand, twice where nothing changes and twice where a variable does."""
     world = emu.world()
     words = world.alloc(1, np.int32)
-    looker = Looker(world.segment, world.my_pe)
+    observer = LoopObserver(world.segment, world.my_pe)
     block = world.segment.block(world.my_pe)
     from emu.comm.layout import B_SAME
 
     frames = []
 
     def ask() -> int:
-        looker.answer(frames[0])
+        observer.answer(frames[0])
         return 0
 
     frames.append(sys._getframe())

@@ -40,7 +40,7 @@ def test_atomics(worlds: Worlds, dtype: type) -> None:
         with pytest.raises(ArgumentError, match=f"value must fit {np.dtype(dtype)}"):
             me.fetch_add(a, value, 1)
     with pytest.raises(ArgumentError, match="value must be an integer"):
-        me.fetch_add(a, 1.5, 1)  # type: ignore[arg-type]
+        me.fetch_add(a, 1.5, 1)  # type: ignore[arg-type] # the mistake under test
     for index in (6, -1):
         with pytest.raises(ArgumentError, match=r"index must be in \[0, 6\)"):
             me.fetch_add(a, 1, 1, index=index)
@@ -206,16 +206,16 @@ def test_an_unknown_operation_is_refused(worlds: Worlds) -> None:
     (me,) = worlds(1)
     word = me.alloc(1, np.int32)
     for use in (
-        lambda: me.signal_op(word, 1, 0, op=7),  # type: ignore[arg-type]
-        lambda: me.put(word, [1], 0, op=7),  # type: ignore[arg-type]
-        lambda: me.test(word, 9, 0),  # type: ignore[arg-type]
+        lambda: me.signal_op(word, 1, 0, op=7),  # type: ignore[arg-type] # the mistake under test
+        lambda: me.put(word, [1], 0, op=7),  # type: ignore[arg-type] # the mistake under test
+        lambda: me.test(word, 9, 0),  # type: ignore[arg-type] # the mistake under test
     ):
         with pytest.raises(
             ValueError, match=r"(op|cmp) must be one of (AtomicOp|Cmp)'s .*, but got [79]"
         ):
             use()
-    me.signal_op(word, 2, 0, op=1)  # type: ignore[arg-type]
-    me.signal_op(word, 3, 0, op=1)  # type: ignore[arg-type]
+    me.signal_op(word, 2, 0, op=1)  # type: ignore[arg-type] # the mistake under test
+    me.signal_op(word, 3, 0, op=1)  # type: ignore[arg-type] # the mistake under test
     assert word.local[0] == 5
 
 

@@ -22,7 +22,8 @@ import emu
 from emu.comm.errors import SymmetricMemoryError
 from emu.comm.layout import ALLOCATIONS, H_TABLE_GOOD
 from emu.comm.memory.table import Table
-from emu.comm.world.world import Group, World
+from emu.comm.world.group import Group
+from emu.comm.world.world import World
 
 Worlds = Callable[..., list[World]]
 HEAP = 1 << 16

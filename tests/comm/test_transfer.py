@@ -317,9 +317,9 @@ def test_a_refused_put_signal_stores_and_signals_nothing(
     data, words = me.alloc(3, np.float32), me.alloc(4, np.int64)
     good = {"dst": data, "src": [1, 2, 3], "pe": 1, "signal": words, "value": 1}
     with pytest.raises(ArgumentError, match=message):
-        me.put_signal(**{**good, **change})  # type: ignore[arg-type]
+        me.put_signal(**{**good, **change})  # type: ignore[arg-type] # the mistake under test
     assert not data.on(1).any()
     assert not words.on(1).any()
-    me.put_signal(**good)  # type: ignore[arg-type]
+    me.put_signal(**good)  # type: ignore[arg-type] # the mistake under test
     assert data.on(1).tolist() == [1, 2, 3]
     assert words.on(1).tolist() == [1, 0, 0, 0]

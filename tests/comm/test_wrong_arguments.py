@@ -19,7 +19,8 @@ import emu
 from emu.comm.errors import ArgumentError, StoppedError, SymmetricMemoryError
 from emu.comm.memory.stop import INTERRUPTED, publish_stop
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group, World
+from emu.comm.world.group import Group
+from emu.comm.world.world import World
 
 Worlds = Callable[..., list[World]]
 Arguments_ = Callable[[], dict[str, Any]]
@@ -78,7 +79,7 @@ class Core:
             try:
                 return function(*arguments, **named)
             except StoppedError:
-                start = (group or self.world)._barrier - self.segment.address
+                start = (group or self.world).barrier_address - self.segment.address
                 self.segment.bytes[start : start + 4] = 0
                 return None
 

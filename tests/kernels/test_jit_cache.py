@@ -43,7 +43,8 @@ def package(tmp_path):
     """A copy of what the cache needs of the package, with two kernels in two files."""
     kernels = tmp_path / "src" / "emu" / "kernels"
     kernels.mkdir(parents=True)
-    shutil.copy(ROOT / "emu" / "__init__.py", kernels.parent)
+    for name in ("__init__.py", "environment.py"):
+        shutil.copy(ROOT / "emu" / name, kernels.parent)
     (kernels / "core").mkdir()
     for name in ("cache_files.py", "cache_folder.py", "jit.py"):
         shutil.copy(ROOT / "kernels" / "core" / name, kernels / "core")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import world
+from emu.comm.world.current import world
 
 NAMES = ("sum", "prod", "max", "min")
 

@@ -14,7 +14,13 @@ import pytest
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, ServerError
-from emu.comm.server.comm_kernel import AREA_BYTES, Launch, Place, read_kernel, write_launch
+from emu.comm.server.comm_kernel import (
+    AREA_BYTES,
+    KernelLaunch,
+    MemoryRegion,
+    read_kernel,
+    write_launch,
+)
 from emu.comm.tiling import HcclCommand, HcclDataType, make_mc2msg
 from emu.mc2 import Hccl
 
@@ -233,7 +239,7 @@ def test_the_server_refuses_random_bytes_by_a_domain_error():
     """What it finds in shared memory is decoded without trust: lengths, numbers and indices too."""
     rng = random.Random(3)
     messages = good_messages("world")
-    place = Place(1 << 20, ROOM, False)
+    place = MemoryRegion(1 << 20, ROOM, False)
     refused = 0
     for _ in range(CALLS or 2000):
         area = np.zeros(AREA_BYTES, np.uint8)
@@ -241,7 +247,7 @@ def test_the_server_refuses_random_bytes_by_a_domain_error():
         for _ in range(rng.randrange(3)):  # the header and the places too
             area[rng.randrange(rng.choice((16, 1600)))] = rng.randrange(256)
         try:
-            launch = Launch(area, "world")
+            launch = KernelLaunch(area, "world")
             if launch.kernel.turns:
                 for record in launch.records(rng.choice((1, 2, 8)), 1, 0):
                     assert int(record["repeat"]) <= 255

@@ -18,9 +18,9 @@ from fuzzing import Fuzzer, Target
 import emu
 from emu import mc2
 from emu.comm.errors import CommError
-from emu.comm.server import executor
+from emu.comm.server import area
 from emu.comm.tiling import HcclCommand, HcclReduceOp, Mc2MsgV1, Version, make_mc2msg
-from emu.comm.world.world import set_world
+from emu.comm.world.current import set_world
 from emu.mc2 import HardwareLimits, Hccl, TileSplit
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -75,7 +75,7 @@ class Surface:
             server.in_use,
             server.prepared_turns,
             server._posted,
-            server._state[executor.POSTED : executor.DECODED].tobytes(),
+            server._areas.mine[area.POSTED : area.DECODED].tobytes(),
             server.launch_area.tobytes(),
         )
         handles = self.hccl and [(t.committed, t.waited) for t in self.hccl._tasks]

@@ -18,7 +18,7 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import Group
+from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
 
 Array = np.ndarray[Any, Any]

@@ -25,7 +25,8 @@ from emu.accelerator.distributed.works import (
 )
 from emu.accelerator.marks import device_of
 from emu.comm.errors import ArgumentError
-from emu.comm.world.world import Group, world
+from emu.comm.world.current import world
+from emu.comm.world.group import Group
 
 Tensor = torch.Tensor
 Tensors = Sequence[torch.Tensor]

@@ -36,7 +36,8 @@ from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.marks import accelerator_type
 from emu.comm.errors import ArgumentError, CommError
-from emu.comm.world.world import World, world
+from emu.comm.world.current import world
+from emu.comm.world.world import World
 
 DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
 """Our backends and the devices whose tensors they take."""

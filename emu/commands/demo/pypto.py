@@ -147,7 +147,7 @@ def error_of(result: Array, reference: Array) -> float:
 
 def _on_pe(case: Case) -> tuple[Array, list[float]]:
     """Run the case REPEATS times on this PE; return its result and the seconds of each."""
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
     from emu.pypto import programs
 
     here = world()
@@ -170,7 +170,7 @@ def _on_pe(case: Case) -> tuple[Array, list[float]]:
 
 def _part(array: Array, axis: int) -> Array:
     """Return this PE's share of an array along an axis."""
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     here = world()
     return np.ascontiguousarray(np.split(array, here.n_pes, axis=axis)[here.my_pe])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
+
+from emu import environment
 
 IGNORED: dict[str, Any] = {
     "num_warps": 4,
@@ -106,7 +107,9 @@ def backend_of(options: dict[str, Any]) -> str:
         return str(given)
     if knobs.runtime.interpret:
         return "reference"
-    backend = os.environ.get("EMU_TRITON_BACKEND", BACKENDS[0])
+    backend = environment.triton_backend()
+    if backend is None:
+        return BACKENDS[0]
     if backend not in BACKENDS:
         raise ValueError(f"EMU_TRITON_BACKEND must be one of {BACKENDS}, but got {backend!r}")
     return backend
@@ -124,14 +127,8 @@ def threads_of(options: dict[str, Any]) -> int:
     given = options.get("num_threads")
     if given is not None:
         return int(given)
-    text = os.environ.get("EMU_THREADS")
-    if text is not None:
-        if not text.isdecimal() or int(text) < 1:
-            raise ValueError(f"EMU_THREADS must be a whole number of at least 1, but got {text!r}")
-        return int(text)
-    of_numba = os.environ.get("NUMBA_NUM_THREADS", "")  # one in a PE; the same setting elsewhere
-    if of_numba.isdecimal() and int(of_numba) > 0:
-        return int(of_numba)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return (
+        environment.thread_count()
+        or environment.numba_thread_count()  # one in a PE; the same setting elsewhere
+        or environment.usable_cores()
+    )

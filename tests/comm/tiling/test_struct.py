@@ -220,8 +220,8 @@ def test_annotations_in_quotes_are_evaluated_where_the_struct_is_declared():
 
     class Quoted(TilingData):
         limit: ClassVar[int] = 5
-        a: "uint16_t"  # noqa: F821
-        b: "uint16_t[2]"  # noqa: F821
+        a: "uint16_t"  # noqa: F821 - a type of tiling data, in quotes
+        b: "uint16_t[2]"  # noqa: F821 - a type of tiling data, in quotes
         c: "uint8[length]"
         d: "Matrix"
         e: Annotated[list[int], uint16[3]]
@@ -377,7 +377,7 @@ def test_wrong_class_statements_are_refused():
     with pytest.raises(ArgumentError, match=r"Bad.a must be a name that is known here"):
 
         class Bad(TilingData):
-            a: "uint24_t"  # noqa: F821
+            a: "uint24_t"  # noqa: F821 - a type of tiling data, in quotes
 
     with pytest.raises(ArgumentError, match="pack must be 1, 2, 4 or 8, but got 3"):
 

@@ -46,8 +46,8 @@ ENUMS |= {"HcclCommand", "HcclDataType", "Version"}
 
 class Inner(TilingData):
     a: tiling.uint16
-    b: tiling.uint32[3]  # type: ignore[valid-type]
-    name: tiling.char[8]  # type: ignore[valid-type]
+    b: tiling.uint32[3]  # type: ignore[valid-type] # a field with a length
+    name: tiling.char[8]  # type: ignore[valid-type] # a field with a length
 
 
 class Outer(TilingData):

@@ -248,7 +248,7 @@ def blame(error: BaseException, text: str) -> None:
 
 
 def _world() -> Any:
-    worlds = sys.modules.get("emu.comm.world.world")
+    worlds = sys.modules.get("emu.comm.world.current")
     return None if worlds is None else worlds.current()
 
 

@@ -1,0 +1,127 @@
+"""``LaunchOptions``: the settings of a launch, each with its default."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError
+from emu.comm.link_model import Link
+from emu.comm.process.input import ALL, NONE
+from emu.comm.process.launch_arguments import as_integer, check_integer
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_HEAP_SIZE = 8 << 30
+MAX_HEAP_SIZE = 1 << 42
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """Settings of :func:`emu.launch`.
+
+    Raises:
+        ArgumentError: A value breaks a rule.
+    """
+
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds without any progress anywhere after which waiting PEs get a DeadlockError. Default: 60, also for
+    None. ``math.inf`` turns it off. Slow programs don't trip it."""
+
+    heap_size: int = DEFAULT_HEAP_SIZE
+    """Bytes of symmetric heap per PE, 1 to 2**42. Default: 8 GiB of address space; memory is only taken where
+    touched."""
+
+    poison: bool = False
+    """Fill fresh symmetric memory with NaN or 0xA5 instead of zeros. Default: False."""
+
+    prefix_output: bool = True
+    """Put the PE's number before each line of its output. Default: True."""
+
+    link: Link | None = None
+    """Emulated link between each two PEs: what passes between them then takes at least the time that it
+    models. Default: None, as fast as memory is."""
+
+    preload: Sequence[str] = ()
+    """Modules that are imported once for all PEs rather than in each. Only the first launch of a process looks
+    at it; modules that cannot be imported are left out. Default: none."""
+
+    stdin: int | str = NONE
+    """Number of the PE that gets this process's standard input, or ``"all"`` for a copy to each. Default:
+    ``"none"``; a PE without input finds its end at once."""
+
+    def __post_init__(self) -> None:
+        heap_rule = "in [1, 2**42] bytes, an integer"
+        checked = {
+            "timeout": DEFAULT_TIMEOUT if self.timeout is None else _check_seconds(self.timeout),
+            "heap_size": check_integer("heap_size", self.heap_size, MAX_HEAP_SIZE, heap_rule),
+            "poison": _check_flag("poison", self.poison),
+            "prefix_output": _check_flag("prefix_output", self.prefix_output),
+            "preload": _check_modules(self.preload),
+        }
+        if self.link is not None and not isinstance(self.link, Link):
+            raise ArgumentError(f"link must be an emu.Link or None, but got {self.link!r}")
+        # The values as checked replace the given ones: NumPy's numbers become Python's, None the default.
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def check_stdin(self, n_pes: int) -> int | str:
+        """Return ``stdin`` after checking that it names one of ``n_pes`` PEs, all of them or none.
+
+        Raises:
+            ArgumentError: It does not.
+        """
+        if isinstance(self.stdin, str) and self.stdin in (ALL, NONE):
+            return self.stdin
+        number = as_integer(self.stdin)
+        if number is None or not 0 <= number < n_pes:
+            raise ArgumentError(
+                f"stdin must be a PE in [0, {n_pes}), 'all' or 'none', but got {self.stdin!r}"
+            )
+        return number
+
+
+class LaunchFields(TypedDict, total=False):
+    """The fields of :class:`LaunchOptions` as keyword arguments."""
+
+    timeout: float | None
+    heap_size: int
+    poison: bool
+    prefix_output: bool
+    link: Link | None
+    preload: Sequence[str]
+    stdin: int | str
+
+
+def _check_seconds(value: Any) -> float:
+    seconds = math.nan
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        try:
+            seconds = float(value)
+        except OverflowError:
+            seconds = math.inf
+    if not seconds > 0:
+        raise ArgumentError(
+            f"timeout must be positive (seconds, math.inf for none) or None, but got {value!r}"
+        )
+    return seconds
+
+
+def _check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentError(f"{name} must be True or False, but got {value!r}")
+    return bool(value)
+
+
+def _check_modules(value: Any) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, (Sequence, set, frozenset)) else (None,)
+    if isinstance(value, (str, bytes)) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"preload must be a sequence of module names, but got {value!r}")
+    return tuple(str(name) for name in names)
+
+
+__all__ = ["DEFAULT_HEAP_SIZE", "DEFAULT_TIMEOUT", "LaunchFields", "LaunchOptions"]

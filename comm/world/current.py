@@ -1,0 +1,36 @@
+"""The World of this process: set once by the PE's main function, read by ``emu.world()``."""
+
+from __future__ import annotations
+
+from emu.comm.errors import CommError
+from emu.comm.world.world import World
+
+_current: World | None = None
+
+
+def set_world(world: World | None) -> None:
+    """Make ``world`` the one of this process; the launcher's side of a PE calls it."""
+    global _current
+    _current = world
+
+
+def current() -> World | None:
+    """Return the World of this process, or None if it is no PE."""
+    return _current
+
+
+def world() -> World:
+    """Return the World of this PE.
+
+    Raises:
+        CommError: This process is not a PE.
+    """
+    if _current is None:
+        raise CommError(
+            "emu.world() must be called in a PE, but this process is none: run the script with "
+            "`emu run -n N script.py`, or start PEs with emu.launch(fn, n_pes)"
+        )
+    return _current
+
+
+__all__ = ["current", "set_world", "world"]

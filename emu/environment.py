@@ -1,0 +1,89 @@
+"""What this process finds around it: the environment variables that the package reads, and its cores.
+
+Each variable is read in this module and nowhere else, when it is needed, so that a program may still set it.
+One that is empty counts as unset only where its function says so.
+
+Importing this loads nothing: the fork server reads :data:`THREAD_VARIABLES` before it loads NumPy.
+
+Internal: names may change in any release.
+"""
+
+from __future__ import annotations
+
+import os
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+"""Thread counts of numerical libraries. PEs set them to 1: more thread pools only compete for the cores."""
+
+
+def cache_folder() -> str | None:
+    """Return ``EMU_CACHE_DIR``, the folder of compiled kernels; None if it is unset or empty."""
+    return os.environ.get("EMU_CACHE_DIR") or None
+
+
+def user_cache_folder() -> str | None:
+    """Return ``XDG_CACHE_HOME``; None unless it is an absolute path, as its definition demands."""
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    return folder if os.path.isabs(folder) else None
+
+
+def device_count() -> int | None:
+    """Return ``EMU_DEVICES``, the number of devices of each type that a PE sees; None if it is unset.
+
+    Raises:
+        ValueError: It is not a whole number of at least 1.
+    """
+    return _count("EMU_DEVICES")
+
+
+def thread_count() -> int | None:
+    """Return ``EMU_THREADS``, the number of threads of a Triton launch; None if it is unset.
+
+    Raises:
+        ValueError: It is not a whole number of at least 1.
+    """
+    return _count("EMU_THREADS")
+
+
+def numba_thread_count() -> int | None:
+    """Return ``NUMBA_NUM_THREADS`` (1 in a PE); None if it is unset or not a positive number."""
+    text = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def triton_backend() -> str | None:
+    """Return ``EMU_TRITON_BACKEND``, the backend of Triton kernels; None if it is unset."""
+    return os.environ.get("EMU_TRITON_BACKEND")
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _count(name: str) -> int | None:
+    text = os.environ.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, but got {text!r}")
+    return int(text)
+
+
+__all__ = [
+    "THREAD_VARIABLES",
+    "cache_folder",
+    "device_count",
+    "numba_thread_count",
+    "thread_count",
+    "triton_backend",
+    "usable_cores",
+    "user_cache_folder",
+]
