@@ -9,8 +9,8 @@ from .comm.ops import Cmp as Cmp
 from .comm.process.launch import launch as launch
 from .comm.process.launch_options import LaunchOptions as LaunchOptions
 from .comm.world.array import SymmetricArray as SymmetricArray
+from .comm.world.current import world as world
 from .comm.world.group import Group as Group
 from .comm.world.world import World as World
-from .comm.world.current import world as world
 
 __version__: str

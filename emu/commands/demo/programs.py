@@ -151,7 +151,7 @@ def _half_matrix(seed: int, rows: int, columns: int) -> Array:
 
 def _gather_and_multiply() -> tuple[Array, list[float]]:
     """Be a PE of `fused_over_a_link`: return the product and the times of the calls after the first."""
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
     from emu.mc2 import all_gather_matmul
 
     here = world()
@@ -244,7 +244,7 @@ def deadlock() -> Result:
 
 def _wait_for_each_other() -> None:
     from emu.comm.ops import Cmp
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     here = world()
     ready = here.alloc((1,), np.int64, key="ready")
