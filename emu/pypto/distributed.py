@@ -14,10 +14,12 @@ import numpy as np
 
 from emu.comm.ops import AtomicOp as AtomicType
 from emu.comm.ops import Cmp as OpType
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import DT_FP32, FP32, HALVES
 from emu.pypto.errors import ArgumentError, DTypeError, show
-from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import my_symbolic_pe
+from emu.pypto.hangs import slots_of
+from emu.pypto.node import Node
 from emu.pypto.shmem import (
     Memory,
     ShmemTensor,
@@ -88,7 +90,7 @@ def shmem_put(
     tile = vec_tile(shape, "shmem_put", "src")
     deps = None if pred is None else _check_pred(pred, src)
     put, data, array = memory.group.put, memory.data, src.array
-    if GRAPH.quiet and not widen:
+    if CONTEXT.graph.idle and not widen:
         # The common case at once: nothing is pending, so nothing is waited for.
         for start, where in tile_starts(src.valid_shape, tile):
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
@@ -104,6 +106,9 @@ def shmem_put(
     if node is not None:
         node.about = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
     return token(node)
+
+
+shmem_store = shmem_put  # PyPTO has the op under both names
 
 
 def shmem_get(
@@ -150,6 +155,9 @@ def shmem_get(
     if node is not None:
         node.about = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
+
+
+shmem_load = shmem_get  # PyPTO has the op under both names
 
 
 def shmem_signal(
@@ -258,7 +266,7 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
-    node = GRAPH.submit("shmem_wait_until", deps, wait=wait)
+    node = CONTEXT.graph.submit("shmem_wait_until", deps, wait=wait)
     if node is not None:
         node.about = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
     return token(node)
@@ -289,8 +297,8 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
         for pe in range(memory.n_pes):
             group.signal_op(word, 1, pe, op=ADD, index=0)
 
-    arrived = GRAPH.submit("shmem_barrier_all", deps, action=arrive)
-    passed = GRAPH.submit(
+    arrived = CONTEXT.graph.submit("shmem_barrier_all", deps, action=arrive)
+    passed = CONTEXT.graph.submit(
         "shmem_barrier_all",
         () if arrived is None else (arrived,),
         wait=BarrierWait(memory, word),
@@ -360,7 +368,7 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
 def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
     """Refuse unequal data types but for the one exception; True: widen the source."""
     widening = src.dtype in HALVES and dst.dtype is DT_FP32 and put_op is ADD
-    if widening and GRAPH.scope.allow_mixed_add:
+    if widening and CONTEXT.graph.scope.allow_mixed_add:
         return True
     hint = "; pypto.set_options(allow_mixed_add=True) allows this ADD" if widening else ""
     raise DTypeError(
@@ -420,8 +428,6 @@ def _check_int32(value: Any, argument: str) -> int:
 
 def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
     """Name slots for a report."""
-    from emu.pypto.hangs import slots_of
-
     return f"{slots_of(memory, words).view}, src_pe {row}"
 
 
@@ -436,7 +442,7 @@ def _check_pred(pred: Any, src: Tensor | None) -> set[Node]:
             raise ArgumentError(f"pred must not contain src, but got it as pred[{i}]")
         if 0 in t.shape:
             raise ArgumentError(f"pred[{i}] must not be empty, but got shape {list(t.shape)}")
-        if not GRAPH.quiet:
+        if not CONTEXT.graph.idle:
             found |= nodes_of(t)
     return found
 
@@ -459,6 +465,3 @@ __all__ = [
     "shmem_view",
     "shmem_wait_until",
 ]
-
-shmem_store = shmem_put
-shmem_load = shmem_get

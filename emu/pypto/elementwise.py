@@ -18,7 +18,7 @@ from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, as
 from emu.pypto.dtypes import convert as convert_array
 from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.symbolic import Shape
-from emu.pypto.tensor import Tensor, check_tensor, corner, fresh, run_op
+from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, corner, fresh, run_op
 
 Number = int | float
 Operand = Tensor | Number
@@ -307,3 +307,6 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
         out.array[...] = np.where(_cut(condition, shape, valid).astype(np.bool_), x, y)
 
     return compute("where", action, tensors, out)
+
+
+OPERATORS.update(add=add, sub=sub, mul=mul, div=div, gt=gt, ge=ge, lt=lt, le=le, neg=neg, abs=abs)

@@ -20,7 +20,7 @@ from emu.pypto.symbolic import (
     check_rank,
     product,
 )
-from emu.pypto.tensor import Tensor, check_tensor, fresh, too_large, wrap
+from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, fresh, too_large, wrap
 
 
 def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
@@ -216,3 +216,6 @@ def one_hot(a: Tensor, num_classes: int) -> Tensor:
         out.array[...] = a.array[..., None] == np.arange(count)
 
     return compute("one_hot", action, [a], out)
+
+
+OPERATORS.update(reshape=reshape, transpose=transpose)

@@ -11,6 +11,12 @@ import numpy as np
 from emu.pypto.errors import ArgumentError, show
 
 
+class ArithmeticOperand:
+    """Base of types that define arithmetic with symbolic scalars themselves, as tensors do."""
+
+    __slots__ = ()
+
+
 class SymbolicScalar(int):
     """An integer that PyPTO knows only when the kernel runs; here it is an ``int`` with a value.
 
@@ -122,10 +128,8 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
 
 def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
     """Leave arithmetic to a tensor, array or sequence on the other side; refuse all other operands."""
-    from emu.pypto.tensor import Tensor
-
     repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
-    if repeated or isinstance(other, Tensor | np.ndarray):
+    if repeated or isinstance(other, ArithmeticOperand | np.ndarray):
         return NotImplemented  # type: ignore[no-any-return]
     if hasattr(type(other), "__index__"):
         raise ArgumentError(
@@ -192,7 +196,7 @@ def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
 
 
 def check_rank(values: Sequence[int], rank: int, argument: str, of: str) -> None:
-    """Refuse a list that has not one entry an axis."""
+    """Check that a list has one entry per axis."""
     if len(values) != rank:
         raise ArgumentError(
             f"{argument} must have one entry for each of the {rank} axes of {of}, "

@@ -74,8 +74,8 @@ def test_examples_of_the_page_are_refused_as_printed():
         assert messages == ["src.dtype must be DT_FP16, the dtype of dst, but got DT_BF16"] * 2
 
 
-def test_examples_of_the_page_run_when_mended():
-    emu.launch(run_plain, 8, args=("shmem_store_mended",), timeout=20)
+def test_examples_of_the_page_run_when_fixed():
+    emu.launch(run_plain, 8, args=("shmem_store_fixed",), timeout=20)
 
 
 def run_demo_kernels(dtype_name: str, rows: int, depth: int, columns: int):
