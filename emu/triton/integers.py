@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from emu.triton.runtime.source import constexpr_function
+from emu.triton.source import constexpr_function
 
 
 @constexpr_function

@@ -8,10 +8,10 @@ from emu.triton import knobs
 from emu.triton.runtime import checks
 from emu.triton.runtime import options as launch_options
 from emu.triton.runtime.arguments import CONSTANT
+from emu.triton.runtime.build import Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.jit import JITFunction
-from emu.triton.runtime.program import Request, build
-from emu.triton.runtime.source import plain_value
+from emu.triton.source import plain_value
 
 
 class ASTSource:

@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.triton.runtime.source import JITCallable, KernelParam, plain_value
+from emu.triton.source import JITCallable, KernelParam, plain_value
 
 _I32 = range(-(2**31), 2**31)
 _I64 = range(-(2**63), 2**63)

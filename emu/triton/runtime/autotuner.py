@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from emu.triton import knobs
-from emu.triton.runtime import cache, checks
+from emu.triton.runtime import cache, checks, timing
 from emu.triton.runtime.arguments import own_look
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
@@ -300,7 +300,7 @@ class Autotuner(KernelInterface[Any]):
         return repr(sorted(given.items()))
 
     def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
-        from emu.triton.compiler.errors import CompileTimeAssertionFailure
+        from emu.triton.codegen.errors import CompileTimeAssertionFailure
 
         twice = meta.keys() & config.kwargs.keys()
         if twice:
@@ -382,10 +382,8 @@ def _bench_of(
         DeprecationWarning,
         stacklevel=4,
     )
-    from emu.triton.testing import do_bench
-
     return functools.partial(
-        do_bench,
+        timing.do_bench,
         warmup=25 if warmup is None else warmup,
         rep=100 if rep is None else rep,
     )

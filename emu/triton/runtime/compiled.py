@@ -10,9 +10,9 @@ from typing import Any
 from emu.triton import knobs
 from emu.triton.runtime import options
 from emu.triton.runtime.arguments import CONSTANT, describe, own_look
+from emu.triton.runtime.build import Program
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
-from emu.triton.runtime.program import Program
 
 REGISTERS = 32
 SHARED_BYTES = 1024

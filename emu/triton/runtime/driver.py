@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from emu.triton.runtime.active import DriverConfig, driver
+from emu.triton.runtime.timing import do_bench
+
 __all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
 
 REGISTERS_PER_CORE = 65536
@@ -186,8 +189,6 @@ class Driver:
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """Return :func:`emu.triton.testing.do_bench`."""
-        from emu.triton.testing import do_bench
-
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
@@ -212,26 +213,4 @@ class Driver:
         return f"{'u' if ty.startswith('u') else ''}int{max(int(ty[1:]), 8)}_t"
 
 
-class DriverConfig:
-    """Holds the driver; programs may put their own in its place for what they ask it."""
-
-    def __init__(self) -> None:
-        self.default: Any = Driver()
-        self._active: Any = None
-
-    @property
-    def active(self) -> Any:
-        """The driver in use."""
-        return self.default if self._active is None else self._active
-
-    def set_active(self, driver: Any) -> None:
-        """Use another driver."""
-        self._active = driver
-
-    def reset_active(self) -> None:
-        """Use the default driver again."""
-        self._active = None
-
-
-driver = DriverConfig()
-"""The process's driver."""
+driver.default = Driver()

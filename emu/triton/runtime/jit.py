@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime.build import Program, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
-from emu.triton.runtime.program import Program, Request, build
-from emu.triton.runtime.source import (
+from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
+from emu.triton.source import (
     ConstexprFunction,
     JITCallable,
     KernelParam,
@@ -21,7 +22,6 @@ from emu.triton.runtime.source import (
     constexpr_function,
     must_use_result,
 )
-from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton.runtime import arguments
-from emu.triton.runtime.source import KernelParam, plain_value
+from emu.triton.source import KernelParam, plain_value
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from emu.triton import language as tl
-from emu.triton.compiler.code_generator import build_module
+from emu.triton.codegen.code_generator import build_module
 from emu.triton.compiler.errors import (
     CompilationError,
     CompileTimeAssertionFailure,
     UnsupportedLanguageConstruct,
 )
 from emu.triton.errors import TritonError
-from emu.triton.runtime.source import JITCallable as jit
-from emu.triton.runtime.source import constexpr_function
+from emu.triton.source import JITCallable as jit
+from emu.triton.source import constexpr_function
 
 GLOBAL = 3
 TENSOR = np.zeros(3)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from emu.tile.ir import Location, Region, Value
-from emu.triton.runtime.source import JITCallable
+from emu.triton.source import JITCallable
 
 
 @dataclass(slots=True)

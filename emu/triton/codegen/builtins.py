@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from emu.triton.compiler.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
+from emu.triton.codegen.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
 
 
 def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:

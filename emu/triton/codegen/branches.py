@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from emu.tile.ir import Region
-from emu.triton.compiler.frame import (
-    Bind,
-    Fork,
-    Leave,
-    Outcome,
-    Statement,
-    Tail,
-    returns,
-)
-from emu.triton.compiler.loops import Loops
-from emu.triton.compiler.values import (
+from emu.triton.codegen.frame import Bind, Fork, Leave, Outcome, Statement, Tail, returns
+from emu.triton.codegen.loops import Loops
+from emu.triton.codegen.values import (
     Mismatch,
     common_type,
     constexpr,

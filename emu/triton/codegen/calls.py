@@ -11,11 +11,11 @@ from typing import Any
 
 from emu.tile.ir import Location
 from emu.triton import language
-from emu.triton.compiler.builtins import BUILTINS, OWN
-from emu.triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
-from emu.triton.compiler.expressions import Expressions
-from emu.triton.compiler.frame import Frame, Leave, Outcome
-from emu.triton.compiler.values import (
+from emu.triton.codegen.builtins import BUILTINS, OWN
+from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFailure
+from emu.triton.codegen.expressions import Expressions
+from emu.triton.codegen.frame import Frame, Leave, Outcome
+from emu.triton.codegen.values import (
     Mismatch,
     common_type,
     constexpr,
@@ -32,7 +32,7 @@ from emu.triton.compiler.values import (
     unwrap,
 )
 from emu.triton.language.values import unflatten
-from emu.triton.runtime.source import ConstexprFunction, JITCallable
+from emu.triton.source import ConstexprFunction, JITCallable
 
 MAX_DEPTH = 40
 """How many calls may lie between a kernel and a function; more is taken for endless recursion."""

@@ -11,14 +11,14 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from emu.tile.ir import Builder, Region
-from emu.triton.compiler.builtins import BUILTINS
-from emu.triton.compiler.errors import (
+from emu.triton.codegen.builtins import BUILTINS
+from emu.triton.codegen.errors import (
     CompilationError,
     UnsupportedLanguageConstruct,
 )
-from emu.triton.compiler.frame import Frame
-from emu.triton.compiler.values import constexpr, dtype, is_namedtuple, normalize, of_language
-from emu.triton.runtime.source import JITCallable
+from emu.triton.codegen.frame import Frame
+from emu.triton.codegen.values import constexpr, dtype, is_namedtuple, normalize, of_language
+from emu.triton.source import JITCallable
 
 E = TypeVar("E", bound=CompilationError)
 

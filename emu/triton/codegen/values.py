@@ -12,7 +12,7 @@ from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, tuple_type
 from emu.triton.language.values import flatten, tensor, tuple
-from emu.triton.runtime.source import JITCallable
+from emu.triton.source import JITCallable
 
 LANGUAGE = ("emu.triton", "triton.language")
 """Functions of these packages take constexprs as they are."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from emu.triton.runtime import checks
+from emu.triton.runtime.active import driver
 
 __all__ = ["do_bench", "do_bench_cudagraph", "do_bench_proton"]
 
@@ -98,8 +99,6 @@ def do_bench_proton(
 
 
 def _synchronize() -> Callable[[], None]:
-    from emu.triton.runtime.driver import driver
-
     synchronize: Callable[[], None] = driver.active.get_device_interface().synchronize
     return synchronize
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from emu.tile.ir import Value
 from emu.tile.ops import Code
-from emu.triton.compiler.base import Base
-from emu.triton.compiler.values import (
+from emu.triton.codegen.state import Base
+from emu.triton.codegen.values import (
     Mismatch,
     common_type,
     constexpr,

@@ -11,8 +11,8 @@ from typing import Any
 from emu.tile.ir import Module
 from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, constant_key
-from emu.triton.runtime.source import JITCallable
 from emu.triton.runtime.stores import stored_arguments
+from emu.triton.source import JITCallable
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Request:
         Raises:
             CompilationError: The source breaks a rule of the language.
         """
-        from emu.triton.compiler.code_generator import build_module
+        from emu.triton.codegen.code_generator import build_module
 
         types = {
             name: _type(type_, self.constants.get(name))

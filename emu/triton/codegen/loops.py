@@ -10,9 +10,9 @@ from typing import Any
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
 from emu.triton import language
-from emu.triton.compiler.frame import stored
-from emu.triton.compiler.statements import Statements
-from emu.triton.compiler.values import (
+from emu.triton.codegen.frame import stored
+from emu.triton.codegen.statements import Statements
+from emu.triton.codegen.values import (
     Mismatch,
     cast_to,
     constexpr,

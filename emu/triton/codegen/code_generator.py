@@ -8,11 +8,11 @@ from typing import Any
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import IMPURE
-from emu.triton.compiler.base import message_of
-from emu.triton.compiler.calls import frame_of
-from emu.triton.compiler.control import Control
-from emu.triton.compiler.errors import CompilationError
-from emu.triton.compiler.values import (
+from emu.triton.codegen.branches import Control
+from emu.triton.codegen.calls import frame_of
+from emu.triton.codegen.errors import CompilationError
+from emu.triton.codegen.state import message_of
+from emu.triton.codegen.values import (
     constexpr,
     flatten,
     normalize,
@@ -24,7 +24,7 @@ from emu.triton.compiler.values import (
 from emu.triton.language.constants import constexpr_type
 from emu.triton.language.context import Context, building, current
 from emu.triton.language.types import dtype, float32, str_to_ty, tuple_type
-from emu.triton.runtime.source import JITCallable, KernelParam
+from emu.triton.source import JITCallable, KernelParam
 
 
 class CodeGenerator(Control):

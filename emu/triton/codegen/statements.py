@@ -6,9 +6,9 @@ import ast
 from typing import Any
 
 from emu.triton import language
-from emu.triton.compiler.calls import Calls
-from emu.triton.compiler.errors import CompilationError
-from emu.triton.compiler.values import (
+from emu.triton.codegen.calls import Calls
+from emu.triton.codegen.errors import CompilationError
+from emu.triton.codegen.values import (
     assignable,
     constexpr,
     describe,
