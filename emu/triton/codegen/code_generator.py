@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import IMPURE
-from emu.triton.codegen.branches import Control
-from emu.triton.codegen.calls import frame_of
+from emu.triton.codegen import branches, calls, expressions, loops, statements
 from emu.triton.codegen.errors import CompilationError
-from emu.triton.codegen.state import message_of
+from emu.triton.codegen.state import State, Visitor, message_of
 from emu.triton.codegen.values import (
     constexpr,
     flatten,
@@ -26,64 +26,80 @@ from emu.triton.language.context import Context, building, current
 from emu.triton.language.types import dtype, float32, str_to_ty, tuple_type
 from emu.triton.source import JITCallable, KernelParam
 
+VISITORS: Mapping[type[ast.AST], Visitor] = {
+    ast.AnnAssign: statements.visit_annassign,
+    ast.Assert: statements.visit_assert,
+    ast.Assign: statements.visit_assign,
+    ast.Attribute: expressions.visit_attribute,
+    ast.AugAssign: statements.visit_augassign,
+    ast.BinOp: expressions.visit_binop,
+    ast.BoolOp: expressions.visit_boolop,
+    ast.Call: calls.visit_call,
+    ast.Compare: expressions.visit_compare,
+    ast.Constant: expressions.visit_constant,
+    ast.Expr: statements.visit_expr,
+    ast.For: loops.visit_for,
+    ast.If: branches.visit_if,
+    ast.IfExp: expressions.visit_ifexp,
+    ast.JoinedStr: expressions.visit_joinedstr,
+    ast.List: expressions.visit_list,
+    ast.ListComp: expressions.visit_listcomp,
+    ast.Name: expressions.visit_name,
+    ast.NamedExpr: expressions.visit_namedexpr,
+    ast.Pass: statements.visit_pass,
+    ast.Slice: expressions.visit_slice,
+    ast.Subscript: expressions.visit_subscript,
+    ast.Tuple: expressions.visit_tuple,
+    ast.UnaryOp: expressions.visit_unaryop,
+    ast.While: loops.visit_while,
+}
+"""Visitors of all nodes that kernels may contain; ``return`` is handled by the visit of blocks."""
 
-class CodeGenerator(Control):
-    """Emits a kernel and, in place, all jit functions that it calls."""
 
-    def kernel(self, arguments: Sequence[Value], narrow: Mapping[str, dtype]) -> Function:
-        """Visit the kernel's body, and return the finished function.
+def _emit_kernel(state: State, arguments: Sequence[Value], narrow: Mapping[str, dtype]) -> Function:
+    """Visit the kernel's body, and return the finished function.
 
-        Args:
-            arguments: Those of the function.
-            narrow: Parameters whose values are of another dtype than the function's arguments.
+    Args:
+        state: The compilation, at the kernel's frame.
+        arguments: Those of the function.
+        narrow: Parameters whose values are of another dtype than the function's arguments.
 
-        Raises:
-            CompilationError: It cannot be compiled.
-        """
-        function = self.frame.function
-        (definition,) = function.parse().body
-        region = Region(list(arguments))
-        with self.builder.into(region):
-            scope = self.frame.scope
-            scope.update({name: scope[name].to(type_) for name, type_ in narrow.items()})
-            value = self.body(function)
-            if flatten(value):
-                raise self.error(
-                    CompilationError,
-                    definition,
-                    f"a kernel returns nothing, but {function.__name__} returns {value!r}",
-                )
-            self.builder.return_()
-        return Function(function.__name__, region)
+    Raises:
+        CompilationError: It cannot be compiled.
+    """
+    function = state.frame.function
+    (definition,) = function.parse().body
+    region = Region(list(arguments))
+    with state.builder.into(region):
+        scope = state.frame.scope
+        scope.update({name: scope[name].to(type_) for name, type_ in narrow.items()})
+        value = calls.body(state, function)
+        if flatten(value):
+            raise state.error(
+                CompilationError,
+                definition,
+                f"a kernel returns nothing, but {function.__name__} returns {value!r}",
+            )
+        state.builder.return_()
+    return Function(function.__name__, region)
 
-    def combine(self, function: Any, arguments: Sequence[Any]) -> Any:
-        """Emit a function that the language was given, as reductions are; return its value.
 
-        Assertions in it have no effect: how often and of what it is called is the compiler's choice.
-        """
-        node = _CALL if self._node is None else self._node
-        region = self.builder.region
-        first = len(region.operations)
-        context = current()
-        before, context.debug = context.debug, False
-        try:
-            value = self.call(node, unwrap(function), list(arguments), {})
-        finally:
-            context.debug = before
-        _sweep(region, first, flatten(value))
-        return value
+def _combine(state: State, function: Any, arguments: Sequence[Any]) -> Any:
+    """Emit a function that the language was given, as reductions are; return its value.
 
-    _node: ast.AST | None = None
-
-    def call(
-        self, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
-    ) -> Any:
-        """Return what a function gives, and keep in mind where it is called."""
-        before, self._node = self._node, node
-        try:
-            return super().call(node, function, arguments, keywords)
-        finally:
-            self._node = before
+    Assertions in it have no effect: how often and of what it is called is the compiler's choice.
+    """
+    node = _CALL if state.call_node is None else state.call_node
+    region = state.builder.region
+    first = len(region.operations)
+    context = current()
+    before, context.debug = context.debug, False
+    try:
+        value = calls.call(state, node, unwrap(function), list(arguments), {})
+    finally:
+        context.debug = before
+    _sweep(region, first, flatten(value))
+    return value
 
 
 def _sweep(region: Region, first: int, results: Sequence[Value]) -> None:
@@ -152,34 +168,33 @@ def build_module(
                 f"signature must have a type for {param.name} of {fn.__name__}, but got none"
             )
     builder = Builder()
-    frame = frame_of(fn, scope, None, 0)
-    generator = CodeGenerator(builder, frame)
+    frame = calls.frame_of(fn, scope, None, 0)
+    state = State(builder, frame, VISITORS)
     module = Module()
-    context = Context(builder, module, generator.combine, debug=bool(_option(options, "debug")))
+    combine = functools.partial(_combine, state)
+    context = Context(builder, module, combine, debug=bool(_option(options, "debug")))
     (definition,) = fn.parse().body
     builder.location = frame.location(definition)
     with building(context):
         try:
-            _check_parameters(generator, fn.params, definition)
-            kernel = generator.kernel(arguments, narrow)
+            _check_parameters(state, fn.params, definition)
+            kernel = _emit_kernel(state, arguments, narrow)
         except CompilationError as error:
             # Where the compiler noticed it is of no interest; the error says where the fault is.
             raise error.with_traceback(None) from error.__cause__
         except RecursionError as error:
-            raise generator.error(
+            raise state.error(
                 CompilationError, definition, f"the code is nested too deeply: {message_of(error)}"
             ) from error
     module.functions[kernel.name] = kernel
     return module
 
 
-def _check_parameters(
-    generator: CodeGenerator, params: Sequence[KernelParam], definition: ast.AST
-) -> None:
+def _check_parameters(state: State, params: Sequence[KernelParam], definition: ast.AST) -> None:
     for param in params:
         if param.is_constexpr and param.do_not_specialize:
             message = f"{param.name} marked as constexpr and listed in do_not_specialize; it can only be one"
-            raise generator.error(CompilationError, definition, message)
+            raise state.error(CompilationError, definition, message)
 
 
 def _option(options: Any, name: str) -> Any:
