@@ -162,3 +162,17 @@ def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
     """Four tensors of random fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
     u1, u2, u3, u4 = rand4x(seed, offset, n_rounds)
     return pair_uniform_to_normal(u1, u2) + pair_uniform_to_normal(u3, u4)
+
+
+__all__ = [
+    "pair_uniform_to_normal",
+    "philox",
+    "philox_impl",
+    "rand",
+    "rand4x",
+    "randint",
+    "randint4x",
+    "randn",
+    "randn4x",
+    "uint_to_uniform_float",
+]
