@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 
 from emu.tile.ir import Builder
+from emu.triton import knobs
 from emu.triton.codegen.builtins import BUILTINS
 from emu.triton.codegen.errors import (
     CompilationError,
@@ -171,7 +171,7 @@ class State:
         )
         if allowed:
             return value
-        if self.frame.defaults or os.environ.get("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS") == "1":
+        if self.frame.defaults or knobs.allows_plain_globals():
             return normalize(value)
         raise NameError(
             f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "
