@@ -1,4 +1,4 @@
-"""What Python's builtin functions mean in a kernel."""
+"""Python's builtin functions, as kernels have them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A builtin that takes and gives values known at compile time."""
+    """Return a builtin that takes and returns values known at compile time."""
 
     def apply(*values: Any, **keywords: Any) -> Any:
         for value in values:
@@ -122,7 +122,7 @@ BUILTINS: dict[str, Any] = {
     "tuple": _list,
     "type": _type,
 }
-"""The builtins that kernels have, by name."""
+"""Builtins of kernels, by name."""
 
 OWN = frozenset(f for name, f in BUILTINS.items() if name != "range")
-"""Those that take the program's values as they are."""
+"""Builtins that take values of the kernel as they are, not plain Python values."""

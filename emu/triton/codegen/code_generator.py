@@ -1,4 +1,4 @@
-"""From the syntax tree of a kernel to a module of the tile IR."""
+"""Translation of a kernel's syntax tree to a module of the tile IR."""
 
 from __future__ import annotations
 

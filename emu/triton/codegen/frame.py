@@ -1,4 +1,4 @@
-"""The function that is being compiled: its names, its place in the file, how it is left."""
+"""Frames of functions that are being compiled: their names, their place in the file, how they are left."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Frame:
 
     Attributes:
         function: The function.
-        outer: What names mean outside it.
+        outer: Values of the names outside it.
         scope: Its variables.
-        line: What is added to a line of the tree to give that of the file.
-        column: What is added to a column of the tree to give that of the file, which counts from 1.
-        caller: Where it is called from.
-        depth: How many calls it is away from the kernel.
-        loops: How many loops of the running program its statements are in.
+        line: Offset from a line of the tree to that of the file.
+        column: Offset from a column of the tree to that of the file, which counts from 1.
+        caller: Location of the call.
+        depth: Number of calls between it and the kernel.
+        loops: Number of loops of the running program around its statements.
         declared: The statement that gave each constexpr variable its value.
         annotated: Variables that were declared ``name: constexpr`` and not yet assigned.
-        lost: Variables that had a value only inside a loop or branch, and what that was.
+        lost: Variables that had a value only inside a loop or branch, and which of these it was.
         defaults: Whether default values are visited, where any global may be used.
     """
 
@@ -57,7 +57,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Leave:
-    """A function is left here with a value; the region is where what that needs is emitted."""
+    """Exit of a function with a value; what the value needs is emitted into the region."""
 
     region: Region
     value: Any
@@ -67,7 +67,7 @@ class Leave:
 
 @dataclass(slots=True)
 class Fork:
-    """A function is left on both sides of a condition."""
+    """Exit of a function on both sides of a condition."""
 
     region: Region
     condition: Value
@@ -109,7 +109,7 @@ class Tail:
 
 @functools.lru_cache(maxsize=4096)
 def returns(node: ast.AST) -> bool:
-    """Whether a statement contains a ``return`` of the function it stands in."""
+    """Return whether a statement contains a ``return`` of the function it stands in."""
     if isinstance(node, ast.Return):
         return True
     if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):

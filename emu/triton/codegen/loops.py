@@ -32,7 +32,10 @@ from emu.triton.language.values import unflatten
 
 
 class _Again(Exception):
-    """A body gave variables, known so far, values of the running program: they must be carried."""
+    """Raised when a body gives known variables values of the running program: they must be carried.
+
+    The loop is then visited again, with these variables as tensors from the start.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
@@ -42,11 +45,9 @@ class _Again(Exception):
 @dataclass(slots=True)
 class _Carried:
     """Variables that a loop may carry.
-
-    Attributes:
-        names: Theirs.
-        before: What they hold before the loop.
-        handles: The IR's values of that, one after the other.
+    Attributes:        names: Their names.
+        before: Their values before the loop.
+        handles: The IR values of these, one after the other.
     """
 
     names: list[str]
@@ -54,7 +55,7 @@ class _Carried:
     handles: list[Value]
 
     def arguments(self, region: Region) -> dict[str, Any]:
-        """Give a region an argument for each handle, and return what the variables hold inside."""
+        """Give a region an argument for each handle, and return the variables' values inside."""
         made = [Value(h.type, name=h.name) for h in self.handles]
         region.arguments += made
         return self.of(made)
@@ -219,7 +220,7 @@ def _given(state: State, inner: dict[str, Any], carried: _Carried) -> list[Value
 
 
 class _Known(Exception):
-    """The condition of a WHILE is known at compile time."""
+    """Raised when the condition of a ``while`` is known at compile time."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -243,12 +244,12 @@ def _assigned(node: ast.For | ast.While) -> frozenset[str]:
 
 
 def _prune(operation: Operation, regions: list[Region], handles: Sequence[Value]) -> list[int]:
-    """Take out of a loop what every iteration passes on unchanged; return the positions of the rest.
+    """Remove from a loop the values that every iteration passes on unchanged; return positions of the rest.
 
     Args:
         operation: A FOR or WHILE without results; gets them.
         regions: Its regions; the last ``len(handles)`` arguments of each are the carried ones.
-        handles: What is carried into the loop.
+        handles: The values carried into the loop.
     """
     count = len(handles)
     body = regions[-1]
@@ -260,7 +261,7 @@ def _prune(operation: Operation, regions: list[Region], handles: Sequence[Value]
         for region in regions:
             offset = len(region.arguments) - count
             swap = {region.arguments[offset + i]: handles[i] for i in range(count) if same_[i]}
-            # What a region ends with has the carried values last, whatever comes before them.
+            # The carried values are the last operands of a terminator; a WHILE's condition comes before them.
             last = region.terminator
             lead = len(last.operands) - count
             last.operands = (*last.operands[:lead], *[last.operands[lead + i] for i in kept])

@@ -32,7 +32,7 @@ def loop_name(state: State, node: ast.For) -> str:
 
 
 def _iterator(state: State, node: ast.For) -> tuple[Any, list[Any], dict[str, Any]]:
-    """Return what a loop runs over: the function, its arguments and its keywords."""
+    """Return the function that makes a loop's range, its arguments and its keywords."""
     call = node.iter
     function = unwrap(state.visit(call.func)) if isinstance(call, ast.Call) else None
     if function not in (range, language.range, language.static_range):

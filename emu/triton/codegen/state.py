@@ -81,7 +81,7 @@ class State:
 
     @contextlib.contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
-        """Do something on behalf of a node: operations are placed there, and errors."""
+        """Place operations and errors of the block at a node."""
         before = self.builder.location
         self.builder.location = self.frame.location(node)
         try:
@@ -116,14 +116,14 @@ class State:
         )
 
     def unsupported(self, node: ast.AST, message: str) -> UnsupportedLanguageConstruct:
-        """Return the error for what is no part of the language."""
+        """Return an error about Python that is no part of the language."""
         return self.error(UnsupportedLanguageConstruct, node, message)
 
     # ---- names
 
     @contextlib.contextmanager
     def inner_scope(self) -> Iterator[dict[str, Any]]:
-        """Let what is assigned meanwhile be forgotten afterwards."""
+        """Forget, at the end of the block, what was assigned inside."""
         outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
         self.frame.scope = inner = dict(outer)
         self.frame.annotated = set(annotated)
@@ -134,7 +134,7 @@ class State:
             self.frame.scope, self.frame.annotated, self.frame.lost = outer, annotated, lost
 
     def lookup(self, name: str) -> Any:
-        """Return what a name means: a variable, a global that may be used, or a builtin.
+        """Return the value of a name: a variable, a global that may be used, or a builtin.
 
         Raises:
             NameError: It means nothing here, or a global that may not be used.

@@ -1,4 +1,4 @@
-"""What a program's variables hold: kinds of values, their types as text, how two of them become one."""
+"""Values of a kernel's variables: kinds, types as text, and unifying two of them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from emu.triton.language.values import flatten, tensor, tuple
 from emu.triton.source import JITCallable
 
 LANGUAGE = ("emu.triton", "triton.language")
-"""Functions of these packages take constexprs as they are."""
+"""Packages whose functions take constexprs as they are."""
 
 
 class Mismatch(Exception):
-    """Two values cannot be those of one variable."""
+    """Raised when two values cannot be those of one variable."""
 
 
 def is_tensor(value: Any) -> TypeGuard[tensor]:
-    """Whether it is a value of the running program."""
+    """Return whether it is a value of the running program."""
     return isinstance(value, tensor)
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Whether it is a class of named tuples."""
+    """Return whether it is a class of named tuples."""
     return (
         isinstance(value, type) and issubclass(value, builtins.tuple) and hasattr(value, "_fields")
     )
 
 
 def of_language(function: Any) -> bool:
-    """Whether a function or class belongs to the language."""
+    """Return whether a function or class belongs to the language."""
     module = getattr(function, "__module__", None) or ""
     return bool(getattr(function, "__triton_builtin__", False)) or module.startswith(LANGUAGE)
 
@@ -60,7 +60,7 @@ def parameter(value: Any) -> Any:
 
 
 def assignable(value: Any) -> Any:
-    """Return what a variable holds after an assignment: numbers become tensors."""
+    """Return the value of a variable after an assignment: numbers become tensors."""
     if isinstance(value, tuple):
         items = [assignable(v) for v in value.values]
         return tuple(items, tuple_type([type_of(v) for v in items], value.type.fields))
@@ -85,7 +85,7 @@ def describe(value: Any) -> str:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are one and the same, down to the IR's values."""
+    """Return whether two values are one and the same, down to the IR's values."""
     if first is second:
         return True
     if isinstance(first, tensor) and isinstance(second, tensor):
@@ -104,7 +104,7 @@ def _equal(first: Any, second: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number known at compile time, which can become a tensor."""
+    """Return whether it is a number known at compile time, which can become a tensor."""
     return isinstance(unwrap(value), bool | int | float)
 
 

@@ -170,7 +170,7 @@ CONSTEXPR_0 = constexpr(0)
 
 
 def is_builtin(fn: Any) -> bool:
-    """Whether that is a function of the language, not one of a program."""
+    """Return whether it is a function of the language, not one of a program."""
     return getattr(fn, "__module__", "").startswith(__name__.rpartition(".")[0])
 
 
@@ -195,12 +195,12 @@ def _folded(name: str, function: Any, args: Any, propagate_nan: Any) -> Any:
 
 
 def builtin_max(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
+    """Return Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
     return _folded("max", maximum, args, propagate_nan)
 
 
 def builtin_min(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
+    """Return Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
     return _folded("min", minimum, args, propagate_nan)
 
 

@@ -13,11 +13,14 @@ from emu.triton.language.types import dtype, slice_type, tuple_type
 F = TypeVar("F", bound=Callable[..., Any])
 
 _functions: dict[str, Callable[..., tensor]] = {}
-"""What operators do, by name: the modules that define the functions need the classes first."""
+"""Functions behind the operators, by name.
+
+The modules that define them need the classes of this module first, and fill the table in.
+"""
 
 
 class tensor(base_value):
-    """A value of the program: a scalar, or elements under a shape.
+    """A value of the running program: a scalar, or elements under a shape.
 
     Most functions of the language are methods, too: ``x.sum(axis=0)`` is ``tl.sum(x, axis=0)``.
 
@@ -118,7 +121,7 @@ class tensor(base_value):
         return _functions["invert"](self)
 
     def __not__(self) -> tensor:
-        """``not`` of a condition."""
+        """Return ``not`` of a condition."""
         return _functions["not_"](self)
 
     def __and__(self, other: Any) -> tensor:
@@ -170,18 +173,18 @@ class tensor(base_value):
         return _functions["not_equal"](self, other)
 
     def logical_and(self, other: Any) -> tensor:
-        """``and`` of two conditions; both are evaluated."""
+        """Return ``and`` of two conditions; both are evaluated."""
         return _functions["logical_and"](self, other)
 
     def logical_or(self, other: Any) -> tensor:
-        """``or`` of two conditions; both are evaluated."""
+        """Return ``or`` of two conditions; both are evaluated."""
         return _functions["logical_or"](self, other)
 
     def __getitem__(self, index: Any) -> tensor:
         return _functions["index"](self, index)
 
     def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
-        """``tl.cast``: the values in another dtype, or the same bits read as another."""
+        """Return ``tl.cast``: the values in another dtype, or the same bits read as another."""
         return _functions["cast"](self, dtype, fp_downcast_rounding, bitcast)
 
 
@@ -288,7 +291,7 @@ def _type_of(value: Any) -> Any:
 
 
 def operation(function: F) -> F:
-    """Let operators of tensors find a function by its name."""
+    """Register a function as the one behind an operator of tensors."""
     _functions[function.__name__] = function
     return function
 
@@ -300,7 +303,7 @@ def member(function: F) -> F:
 
 
 def _items(value: Any) -> Sequence[Any] | None:
-    """The items of a tuple of any kind, ``None`` for what is none."""
+    """Return the items of a tuple of any kind; ``None`` for anything else."""
     value = unwrap(value) if isinstance(value, constexpr) else value
     if isinstance(value, tuple):
         return value.values
@@ -308,7 +311,7 @@ def _items(value: Any) -> Sequence[Any] | None:
 
 
 def flatten(value: Any) -> list[ir.Value]:
-    """Return the IR's values that a value consists of, in order; those of constexprs are none."""
+    """Return the IR values that a value consists of, in order; a constexpr has none."""
     if isinstance(value, tensor):
         return [] if value.type.is_void() else [value.handle]
     flat: list[ir.Value] = []
@@ -322,7 +325,7 @@ def unflatten(like: Any, values: Sequence[ir.Value]) -> Any:
 
     Args:
         like: A tensor, constexpr, or (nested) tuple of these.
-        values: As many as ``flatten(like)`` has, of the same types.
+        values: IR values, in number and type like ``flatten(like)``.
 
     Raises:
         ValueError: There are more or fewer values.

@@ -1,4 +1,4 @@
-"""The allocator that programs set for kernels that need memory of their own."""
+"""Allocator that programs set for kernels that need scratch memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _allocator: Callable[..., Any] | None = None
 
 
 def set_allocator(allocator: Callable[..., Any]) -> None:
-    """Keep a function ``(size, alignment, stream)`` that allocates; no kernel here needs one.
+    """Store a function ``(size, alignment, stream)`` that allocates; no kernel here needs one.
 
     Args:
         allocator: The function.

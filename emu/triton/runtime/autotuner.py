@@ -73,7 +73,7 @@ class Config:
         }
 
     def all_kwargs(self) -> dict[str, Any]:
-        """Return everything that a launch with these settings is given by name."""
+        """Return everything that a launch with these settings passes by name."""
         options = {n: v for n, v in self._launch_options().items() if v is not None}
         return {**self.kwargs, **options}
 
@@ -169,7 +169,7 @@ class Autotuner(KernelInterface[Any]):
 
     @functools.cached_property
     def do_bench(self) -> Callable[..., Any]:
-        """What measures a launch: ``do_bench(launch, quantiles=...)``."""
+        """Function that measures a launch: ``do_bench(launch, quantiles=...)``."""
         return self._do_bench or driver.active.get_benchmarker()
 
     # ---- memory between measurements
@@ -191,7 +191,7 @@ class Autotuner(KernelInterface[Any]):
     # ---- choice
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Launch with the settings for these arguments; the first time, measure which these are.
+        """Launch with the best settings for these arguments, which are measured the first time.
 
         Args:
             *args: The kernel's arguments.
@@ -293,7 +293,7 @@ class Autotuner(KernelInterface[Any]):
         return timings
 
     def _code_of(self, config: Config) -> Any:
-        """Return what makes the code of these settings; None if they are not told apart by that."""
+        """Return a key of the code that these settings make; None if the code does not identify them."""
         if config.pre_hook is not None or self._do_bench is not None:
             return None
         given = {n: v for n, v in config.all_kwargs().items() if n in self.arg_names}
@@ -374,7 +374,7 @@ class Autotuner(KernelInterface[Any]):
 def _bench_of(
     warmup: float | None, rep: float | None, use_cuda_graph: bool
 ) -> Callable[..., Any] | None:
-    """Return what measures as the outdated parameters ask for; None without them."""
+    """Return the measuring function that the deprecated parameters describe; None without them."""
     if warmup is None and rep is None and not use_cuda_graph:
         return None
     warnings.warn(
@@ -424,9 +424,9 @@ def autotune(
     do_bench: Callable[..., Any] | None = None,
     cache_results: bool = False,
 ) -> Callable[[Any], Autotuner]:
-    """Return a decorator that has a kernel's settings chosen by measuring.
+    """Return a decorator that chooses a kernel's settings by measuring.
 
-    Measured is at the first launch with each combination of the values of ``key`` and the arguments'
+    Times are measured at the first launch with each combination of the values of ``key`` and the arguments'
     dtypes. Settings that differ only in what has no effect on a CPU (``num_warps`` and its like) are
     measured once.
 
@@ -505,7 +505,7 @@ class Heuristics(KernelInterface[Any]):
 def heuristics(
     values: dict[str, Callable[[dict[str, Any]], Any]],
 ) -> Callable[[Any], Heuristics]:
-    """Return a decorator that has some of a kernel's arguments computed.
+    """Return a decorator that computes some of a kernel's arguments.
 
     Args:
         values: By parameter: a function of all arguments by name, which gives the value.

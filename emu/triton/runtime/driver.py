@@ -1,4 +1,4 @@
-"""The device that kernels run on, as programs ask for it: ``triton.runtime.driver.active``.
+"""The device that kernels run on, as programs query it: ``triton.runtime.driver.active``.
 
 Where torch has emulated devices the answers name one, as the program expects; else they name the CPU.
 Figures of the device are those of the host where it has them; the others (registers, shared memory) are
@@ -28,7 +28,7 @@ _FLUSHED_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class GPUTarget:
-    """What kernels are compiled for.
+    """Target that kernels are compiled for.
 
     Attributes:
         backend: ``"cuda"`` or ``"npu"`` where torch emulates that device, else ``"cpu"``.
@@ -48,7 +48,7 @@ class Event:
         self._at: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Note the time."""
+        """Record the time."""
         self._at = time.perf_counter()
 
     def wait(self, stream: Any = None) -> None:
@@ -73,7 +73,7 @@ class Event:
 
 
 class HostInterface:
-    """What programs use of ``torch.cuda``, for the host: everything is done when a call returns."""
+    """Stand-in for ``torch.cuda`` on the host, where everything is done when a call returns."""
 
     Event = Event
 
@@ -102,7 +102,7 @@ class HostInterface:
 
 
 class Utilities:
-    """What programs reach as ``driver.active.utils``."""
+    """Figures that programs read from ``driver.active.utils``."""
 
     @staticmethod
     def get_device_properties(device: Any = None) -> dict[str, int]:
@@ -119,7 +119,7 @@ class Utilities:
 
 
 class Driver:
-    """Answers about the device; every method looks at the state of the moment."""
+    """Answers about the device, as things are when a method is called."""
 
     utils = Utilities()
 
@@ -136,7 +136,7 @@ class Driver:
         return "npu" if "torch_npu" in sys.modules else "cuda"
 
     def get_current_target(self) -> GPUTarget:
-        """Return what kernels are compiled for, as programs ask to choose their settings."""
+        """Return the target of kernels, which programs choose their settings by."""
         kind = self._emulated()
         if kind == "cuda":
             return GPUTarget(kind, ARCH, WARP_SIZE)

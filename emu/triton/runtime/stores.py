@@ -1,4 +1,4 @@
-"""Which arguments of a kernel it may write through."""
+"""Analysis of stores: the arguments that a kernel may write through."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NOTHING: frozenset[int] = frozenset()
 def stored_arguments(module: Module) -> list[bool]:
     """Return for each argument of the kernel whether a store's address may come from it.
 
-    What a pointer is made from counts, through every operation, loop and call; a pointer that was read
-    from memory comes from nothing.
+    A pointer's origins are followed through every operation, loop and call; a pointer that was read from
+    memory has none.
     """
     kernel = module.kernel
     flow = _Flow(module)

@@ -1,4 +1,4 @@
-"""What programs in Triton use to test and measure kernels: ``triton.testing``."""
+"""Tests and measurements of kernels: ``triton.testing``."""
 
 from emu.triton.runtime.timing import do_bench, do_bench_cudagraph, do_bench_proton
 from emu.triton.testing.comparison import assert_close

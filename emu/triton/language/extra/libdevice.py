@@ -74,7 +74,7 @@ def _code(code: Code) -> Callable[..., tensor]:
 
 
 def _number(x: tensor, value: float) -> tensor:
-    """A number in the dtype of a tensor."""
+    """Return a number in the dtype of a tensor."""
     return conversion.constant(value, x.dtype)
 
 
