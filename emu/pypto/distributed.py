@@ -1,7 +1,7 @@
 """Communication between PEs: ``pypto.distributed``.
 
 Each function checks its arguments, then adds a node to the dataflow graph. Only ``pred``, tensors,
-scalar reads, loops and ifs order them; that one stands above the other orders nothing.
+scalar reads, loops and ifs order nodes: source order alone implies no ordering.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def shmem_put(
 
     Args:
         src: 2 to 4 axes, not empty, at most 2^31 - 1 elements; of ``dst``'s data type.
-        offsets: Corner in ``dst``, one entry an axis, each below the extent there.
+        offsets: Corner in ``dst``, one entry per axis, each below the extent there.
         dst: Symmetric data of ``src``'s rank, at least as large as ``offsets`` and ``src`` need.
         dst_pe: PE of the group, from 0.
         put_op: ``SET`` replaces, not atomically as a whole; ``ADD`` adds, atomically element by element,
@@ -175,8 +175,8 @@ def shmem_signal(
 
     Args:
         src: The symmetric tensor whose slots are meant.
-        src_pe: First index of the slots, 0 to n_pes - 1; it does not say who signals.
-        signal: The value, an int32.
+        src_pe: First index of the slots, 0 to n_pes - 1; it does not name the PE that signals.
+        signal: Value of the signal, an int32.
         shape: Extents of the view. Default: those of ``src``.
         offsets: Its corner in ``src``. Default: the origin.
         target_pe: PE whose slots change; -1: every PE of the group.
@@ -366,7 +366,7 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
 
 
 def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
-    """Refuse unequal data types but for the one exception; True: widen the source."""
+    """Check that data types are equal; return whether the source must be widened, the one exception."""
     widening = src.dtype in HALVES and dst.dtype is DT_FP32 and put_op is ADD
     if widening and CONTEXT.graph.scope.allow_mixed_add:
         return True

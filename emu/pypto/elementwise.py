@@ -3,8 +3,8 @@
 Computation is in FP32 (FP64 for FP64) and each op rounds once to its data type; integers wrap.
 
 *Valid shapes.* Elements outside a valid shape read as 0, so the valid part of a result is the largest
-of those of its operands, axis by axis; an operand of extent 1 that is broadcast along an axis has no say
-there, nor has a number.
+of those of its operands, axis by axis; an operand of extent 1 that is broadcast along an axis does not
+count there, nor does a number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Operand = Tensor | Number
 
 
 def wide(array: Array) -> Array:
-    """Return the array in the type that arithmetic on it uses."""
+    """Return the array in the type of arithmetic on it: FP32 for halves."""
     if array.dtype.kind in "biu" or array.dtype.itemsize >= 4:
         return array
     widened: Array = array.astype(FP32)
@@ -104,12 +104,12 @@ def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataTyp
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a value is a real number, Python's or NumPy's."""
+    """Return whether a value is a real number, Python's or NumPy's."""
     return isinstance(value, int | float | np.integer | np.floating | np.bool_)
 
 
 def fits(number: int, dtype: DataType) -> bool:
-    """Say whether an integer data type holds a number."""
+    """Return whether an integer data type holds a number."""
     limits = np.iinfo(dtype.np_dtype)
     return bool(limits.min <= number <= limits.max)
 

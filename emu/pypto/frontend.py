@@ -105,7 +105,7 @@ def _check_argument(spec: TensorSpec, value: Any, argument: str) -> None:
 
 
 class _Importer:
-    """Makes tensors of one call's arrays; the same memory twice is one buffer."""
+    """Import of one call's arrays as tensors; the same memory twice is one buffer."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, Any, Buffer]] = []
@@ -143,7 +143,7 @@ def _overlap(a: Any, b: Any) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]  # NumPy takes any positive bound
     except np.exceptions.TooHardError:
         return True
 

@@ -47,7 +47,7 @@ class Graph:
     def __init__(self) -> None:
         self.scope = Scope(None, False)
         self.idle = True
-        """Whether nothing is pending and the schedule runs nodes at once: an op may simply be done."""
+        """Whether nothing is pending and the schedule runs nodes at once: an op may run without a node."""
         self._open = 0
         self._seq = 0
         self._ready: list[Node] = []
@@ -71,7 +71,7 @@ class Graph:
             label: Name of the op, for reports.
             deps: Nodes that must be complete first; complete ones may be among them.
             action: What the op does. Given for every op but a wait.
-            wait: What a wait looks at.
+            wait: The condition of a wait.
         """
         open_deps = {node for node in deps if not node.done}
         eager = self.scope.rng is None
@@ -118,7 +118,7 @@ class Graph:
         return before
 
     def leave(self, before: Scope, *, failed: bool) -> None:
-        """Drain the current scope, do what it left for the end, and go back to ``before``.
+        """Drain the current scope, run its functions for the end, and go back to ``before``.
 
         After a failure nothing is drained: the kernel's nodes are given up with it.
         """

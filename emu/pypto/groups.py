@@ -15,7 +15,7 @@ MAX_NAME = 128
 
 
 def check_name(group_name: Any) -> str:
-    """Refuse what is no name of 1 to 128 characters."""
+    """Check a name of 1 to 128 characters, and return it."""
     if not isinstance(group_name, str):
         raise ArgumentError(f"group_name must be a str, but got {show(group_name)}")
     if not 1 <= len(group_name) <= MAX_NAME:
@@ -42,7 +42,7 @@ def find_group(group_name: str) -> Group:
     """Return the group of this name; a name never given to a group means all PEs.
 
     Raises:
-        ArgumentError: If the name is none.
+        ArgumentError: If it is not a name.
         GroupError: If this PE is not a member.
     """
     known = CONTEXT.groups.get(group_name) if isinstance(group_name, str) else None

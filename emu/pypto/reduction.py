@@ -1,7 +1,7 @@
 """Ops along an axis: reductions, softmax, cumulative sum, top-k.
 
 They see the valid part only: the largest of a row is the largest of its valid elements, not the 0 that
-reads outside. Over nothing, a sum is 0 and so is a largest or smallest value.
+other elements read as. The sum, the largest and the smallest value of nothing are 0.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def cumsum(a: Tensor, dim: int = -1) -> Tensor:
 
 
 def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` largest (or smallest) values along an axis and where they stand (DT_INT32).
+    """Return the ``k`` largest (or smallest) values along an axis and their indices (DT_INT32).
 
-    In order; of equal values the first comes first; NaN counts as the largest.
+    They are sorted; of equal values the first comes first; NaN counts as the largest.
 
     Raises:
         ArgumentError: If the axis has fewer than ``k`` valid elements, or ``k`` is below 1.

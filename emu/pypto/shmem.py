@@ -6,7 +6,7 @@ depends on the view and the tile shape that signal and wait see: each combinatio
 meet, here as on the device.
 
 *Lifetime.* What a kernel creates goes back at its end: data at once, since the heap counts members. Slots
-go later. A set may have been made by PEs that this one never dealt with, and a slow PE may make more;
+go later. A set may have been made by PEs that this one never dealt with, and a slow PE may make more,
 so each PE publishes how far it has drained, and slots are given back at a later create, when everyone has
 drained the kernel that used them.
 """
@@ -39,7 +39,7 @@ SlotSet = tuple["SymmetricArray", int]
 
 
 class Memory:
-    """What one create made: data (none for signals only), slots, and the barrier's word."""
+    """Memory of one create: data (none for signals only), slots, and the barrier's word."""
 
     __slots__ = (
         "_barrier",
@@ -90,7 +90,7 @@ class Memory:
 
     @property
     def data(self) -> SymmetricArray:
-        """The data; only what :func:`check_data` let pass has any."""
+        """The data; those of a tensor that passed :func:`check_data`."""
         if self._data is None:
             raise ArgumentError(f"{self.name} must have data, but it has signals only")
         return self._data
@@ -136,14 +136,14 @@ class Memory:
         return own + self.group.find_allocs(f"{self.prefix}slots/")
 
     def check_alive(self, argument: str) -> None:
-        """Refuse the use of what went with its kernel."""
+        """Check that the memory was not freed at the end of its kernel."""
         if not self.alive:
             raise ArgumentError(
                 f"{argument} must be alive, but {self.name} was freed at the end of the kernel that made it"
             )
 
     def free(self) -> None:
-        """Give this PE's share of the memory back, slots when all PEs can do without."""
+        """Free this PE's part of the memory; slots go once no PE needs them."""
         self.alive = False
         for key, (words, _) in self.slot_sets.items():
             if not key:
@@ -160,7 +160,7 @@ class ShmemTensor:
     """A view of symmetric data and its slots; made by the creates and :func:`shmem_view`.
 
     Attributes:
-        memory: What it is a view of.
+        memory: Memory that it is a view of.
         low: Corner of the view.
         shape: Extents of the view; () for signals only.
         valid_shape: Its valid part, which may be smaller.
@@ -210,7 +210,7 @@ class ShmemTensor:
 
 
 def check_shmem(value: Any, argument: str) -> ShmemTensor:
-    """Refuse what is no symmetric tensor."""
+    """Check that a value is a symmetric tensor in use, and return it."""
     if not isinstance(value, ShmemTensor):
         raise ArgumentError(f"{argument} must be a ShmemTensor, but got {type(value).__name__}")
     if not value.memory.alive:
@@ -219,12 +219,12 @@ def check_shmem(value: Any, argument: str) -> ShmemTensor:
 
 
 def check_data(value: Any, argument: str) -> ShmemTensor:
-    """Refuse what is no symmetric tensor with data."""
+    """Check that a value is a symmetric tensor with data, and return it."""
     if not check_shmem(value, argument).shape:
         raise ArgumentError(
             f"{argument} must have data, but got a tensor of signals only (create_shmem_signal)"
         )
-    return value  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]  # narrowed by the check
 
 
 def cut(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
@@ -322,7 +322,7 @@ def shmem_view(
 
 
 def check_extent(shape: Shape, argument: str) -> None:
-    """Refuse ranks other than 2 to 4, empty tensors, and more than 2^31 - 1 elements."""
+    """Check that a shape has 2 to 4 axes, and 1 to 2^31 - 1 elements."""
     if not 2 <= len(shape) <= 4:
         raise ArgumentError(
             f"{argument} must have 2 to 4 axes, but got {len(shape)}: {list(shape)}"

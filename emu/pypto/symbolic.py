@@ -100,7 +100,7 @@ class SymbolicScalar(int):
         except (TypeError, ZeroDivisionError):
             return _refuse("/", self, other, other)
 
-    def __rtruediv__(self, other: int) -> SymbolicScalar:  # type: ignore[misc]
+    def __rtruediv__(self, other: int) -> SymbolicScalar:  # type: ignore[misc]  # int has true division of floats
         try:
             return _exact(index(other), int(self))
         except (TypeError, ZeroDivisionError):
@@ -127,10 +127,10 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
 
 
 def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
-    """Leave arithmetic to a tensor, array or sequence on the other side; refuse all other operands."""
+    """Leave arithmetic to a tensor, array or sequence on the other side; raise for all other operands."""
     repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
     if repeated or isinstance(other, ArithmeticOperand | np.ndarray):
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
     if hasattr(type(other), "__index__"):
         raise ArgumentError(
             f"the divisor of a symbolic scalar must not be 0, but got {show(left)} {operator} {show(right)}"
@@ -149,7 +149,7 @@ _UNORDERED = frozenset((set, frozenset, dict))
 
 
 def as_int(value: Any, argument: str) -> int:
-    """Return ``value`` as an ``int``, or say which argument is none."""
+    """Return ``value`` as an ``int``, or raise an error that names the argument."""
     try:
         return index(value)
     except TypeError:
@@ -159,7 +159,7 @@ def as_int(value: Any, argument: str) -> int:
 
 
 def as_ints(values: Any, argument: str) -> Shape:
-    """Return ``values`` as a tuple of ``int``, or say which argument is none."""
+    """Return ``values`` as a tuple of ``int``, or raise an error that names the argument."""
     try:
         if type(values) not in _UNORDERED:
             return tuple(map(index, values))

@@ -1,7 +1,7 @@
 """Tensors: rectangles of buffers, of which a part may be valid.
 
 A *buffer* is memory and the ops pending on it. A *tensor* is a rectangle of one, so a view shares
-memory with what it was taken from. Its ``shape`` may reach beyond its ``valid_shape``: elements outside
+memory with the tensor it was taken from. Its ``shape`` may reach beyond its ``valid_shape``: elements outside
 read as 0 and are never written. Only the valid part needs memory.
 """
 
@@ -84,7 +84,7 @@ class Tensor(ArithmeticOperand):
     shape: Shape
     valid_shape: Shape
 
-    def __new__(cls, shape: Any = None, dtype: Any = None, name: str = "") -> TensorSpec:  # type: ignore[misc]
+    def __new__(cls, shape: Any = None, dtype: Any = None, name: str = "") -> TensorSpec:  # type: ignore[misc]  # the class describes tensors when it is called
         """Describe a tensor for an annotation."""
         return TensorSpec(shape, dtype, name)
 
@@ -319,7 +319,7 @@ def fresh(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Te
 
 
 def too_large(shape: Shape, dtype: DataType, argument: str) -> ArgumentError:
-    """Make the error of a tensor that memory or NumPy has no room for."""
+    """Return the error of a tensor that memory or NumPy has no room for."""
     if len(shape) > MAX_AXES:
         return ArgumentError(
             f"{argument} must have at most {MAX_AXES} axes, but got {len(shape)}: {show(list(shape))}"

@@ -12,7 +12,7 @@ from emu.pypto.errors import TileShapeError, show
 from emu.pypto.symbolic import Shape
 
 Tile = tuple[Shape, tuple[slice, ...]]
-"""Where a tile starts, and the slices that cut it out."""
+"""Start of a tile, and the slices that cut it out."""
 
 
 def set_vec_tile_shapes(*tile: int) -> None:
@@ -65,7 +65,7 @@ def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__
 
 
 def get_cube_tile_shapes() -> tuple[Any, ...]:
-    """Return what ``set_cube_tile_shapes`` was given; empty if it was not called."""
+    """Return the tile shapes of ``matmul``; empty if none are set."""
     return tuple(list(pair) for pair in CONTEXT.cube_tile)
 
 

@@ -48,8 +48,8 @@ class Frame:
         """Return where a node is in the file."""
         return Location(
             self.function.file_name,
-            self.line + node.lineno,  # type: ignore[attr-defined]
-            self.column + node.col_offset,  # type: ignore[attr-defined]
+            self.line + node.lineno,  # type: ignore[attr-defined]  # of an expression or statement
+            self.column + node.col_offset,  # type: ignore[attr-defined]  # the same
             self.function.__name__,
             self.caller,
         )

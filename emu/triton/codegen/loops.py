@@ -45,7 +45,9 @@ class _Again(Exception):
 @dataclass(slots=True)
 class _Carried:
     """Variables that a loop may carry.
-    Attributes:        names: Their names.
+
+    Attributes:
+        names: Their names.
         before: Their values before the loop.
         handles: The IR values of these, one after the other.
     """

@@ -176,7 +176,7 @@ def is_builtin(fn: Any) -> bool:
 
 def builtin(fn: F) -> F:
     """Mark a function as one of the language; programs decorate their own with it."""
-    fn.__triton_builtin__ = True  # type: ignore[attr-defined]
+    fn.__triton_builtin__ = True  # type: ignore[attr-defined]  # functions take any
     return fn
 
 

@@ -54,7 +54,7 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     condition = cast_to(to_tensor(cond), int1)
     if unwrap(mask) is not None:
         condition = logical_or(condition, not_(cast_to(to_tensor(mask), int1)))
-    context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009
+    context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009 - no test's assertion
 
 
 def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:

@@ -67,7 +67,7 @@ def _result_dtype(a: tensor, out: dtype) -> dtype:
         if a.dtype.name != "int8":
             raise TypeError(f"dot of integers must have int8, but got {a}")
         return int32
-    if out.is_bf16():  # type: ignore[attr-defined]
+    if out.is_bf16():  # type: ignore[attr-defined]  # made by types._named
         raise ValueError(
             "out_dtype must be float32 or float16, but got bfloat16; cast the product instead"
         )

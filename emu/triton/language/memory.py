@@ -124,9 +124,8 @@ def load(
     at = bytes_of_bools(at)
     stored = _element(at)
     if instead is not None:
-        instead = cast_to(
-            cast_to(instead, element), stored
-        )  # before the broadcast: it may be a scalar still
+        # Before the broadcast, while it may still be a scalar.
+        instead = cast_to(cast_to(instead, element), stored)
     given = [v for v in (where, instead) if v is not None]
     try:
         fits = broadcast_tensors(at, *given)

@@ -115,7 +115,8 @@ def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple
 
 def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
     """Return random uint32; arguments as of :func:`randint4x`."""
-    return randint4x(seed, offset, n_rounds).values[0]  # type: ignore[no-any-return]
+    result: tensor = randint4x(seed, offset, n_rounds).values[0]
+    return result
 
 
 def uint_to_uniform_float(x: Any) -> tensor:
@@ -155,7 +156,8 @@ def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
     """Return random fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
     first, second, *_ = randint4x(seed, offset, n_rounds)
     uniform = uint_to_uniform_float(first), uint_to_uniform_float(second)
-    return pair_uniform_to_normal(*uniform).values[0]  # type: ignore[no-any-return]
+    result: tensor = pair_uniform_to_normal(*uniform).values[0]
+    return result
 
 
 def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:

@@ -39,7 +39,8 @@ def body_of(function: Any) -> Combine:
     if function is builtins.min:
         return minimum
     if getattr(function, "__module__", "").startswith(_OWN):
-        return function  # type: ignore[no-any-return]
+        result: Combine = function
+        return result
     call = current().call
     return lambda *arguments: call(function, list(arguments))
 
@@ -122,7 +123,8 @@ def sum_dtype(of: _dtype, wanted: Any) -> _dtype:
     """Return the dtype of a sum: integers narrower than 32 bits add up in 32."""
     wanted = unwrap(wanted)
     if wanted is not None:
-        return wanted  # type: ignore[no-any-return]
+        result: _dtype = wanted
+        return result
     if of.is_int() and of.int_bitwidth < 32:
         return int32 if of.is_int_signed() else uint32
     return of
@@ -141,7 +143,8 @@ def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None)
     """
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    return _reduced(x, axis, add, keep_dims)  # type: ignore[no-any-return]
+    result: tensor = _reduced(x, axis, add, keep_dims)
+    return result
 
 
 def _widened(x: tensor) -> tensor:
@@ -266,10 +269,12 @@ def _inclusive(a: tensor, b: tensor) -> tensor:
 @member
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
     """Return the bitwise exclusive or of the integers along an axis, or of all."""
-    return _reduced(_integers("xor_sum", input), axis, _exclusive, keep_dims)  # type: ignore[no-any-return]
+    result: tensor = _reduced(_integers("xor_sum", input), axis, _exclusive, keep_dims)
+    return result
 
 
 @member
 def reduce_or(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
     """Return the bitwise or of the integers along an axis, or of all."""
-    return _reduced(_integers("reduce_or", input), axis, _inclusive, keep_dims)  # type: ignore[no-any-return]
+    result: tensor = _reduced(_integers("reduce_or", input), axis, _inclusive, keep_dims)
+    return result

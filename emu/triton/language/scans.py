@@ -72,7 +72,8 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
     """
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    return _scanned(x, axis, add, reverse)  # type: ignore[no-any-return]
+    result: tensor = _scanned(x, axis, add, reverse)
+    return result
 
 
 @member
@@ -80,7 +81,8 @@ def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) 
     """Return the product of each element and all before it along an axis; otherwise as :func:`cumsum`."""
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    return _scanned(x, axis, mul, reverse)  # type: ignore[no-any-return]
+    result: tensor = _scanned(x, axis, mul, reverse)
+    return result
 
 
 @member
@@ -154,7 +156,8 @@ def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:
     log_k = log_n if k is None else _log2(k)
     if log_k == 0:
         reduced = max if down else min
-        return reduced(x, axis=axis, keep_dims=True)  # type: ignore[no-any-return]
+        result: tensor = reduced(x, axis=axis, keep_dims=True)
+        return result
     flat = reshape(x, x.type.numel)
     for i in range(1, log_k + 1):
         flat = _merged(flat, i, None if i < log_n else down)

@@ -166,10 +166,10 @@ class tensor(base_value):
     def __ge__(self, other: Any) -> tensor:
         return _functions["greater_equal"](self, other)
 
-    def __eq__(self, other: object) -> tensor:  # type: ignore[override]
+    def __eq__(self, other: object) -> tensor:  # type: ignore[override]  # element by element
         return _functions["equal"](self, other)
 
-    def __ne__(self, other: object) -> tensor:  # type: ignore[override]
+    def __ne__(self, other: object) -> tensor:  # type: ignore[override]  # element by element
         return _functions["not_equal"](self, other)
 
     def logical_and(self, other: Any) -> tensor:
@@ -255,13 +255,13 @@ class tuple(base_value):
     def __rmul__(self, times: Any) -> tuple:
         return self.__mul__(times)
 
-    def __eq__(self, other: object) -> constexpr:  # type: ignore[override]
+    def __eq__(self, other: object) -> constexpr:  # type: ignore[override]  # element by element
         theirs = unwrap(other)
         if not hasattr(theirs, "__iter__"):
             return constexpr(False)
         return constexpr([unwrap(v) for v in self.values] == [unwrap(v) for v in theirs])
 
-    def __ne__(self, other: object) -> constexpr:  # type: ignore[override]
+    def __ne__(self, other: object) -> constexpr:  # type: ignore[override]  # element by element
         return constexpr(not (self == other))
 
     def __hash__(self) -> int:

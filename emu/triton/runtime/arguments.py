@@ -145,9 +145,8 @@ def _integer(value: int) -> tuple[Any, Any]:
     return (1, 1) if value == 1 else (integer_key(value), value)
 
 
-_DATA = (
-    object.__basicsize__
-)  # of an ndarray object: the data pointer follows the object's head, as in NumPy's C API
+# Of an ndarray object: the data pointer follows the object's head, as in NumPy's C API.
+_DATA = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address
 
 

@@ -144,8 +144,7 @@ def build(request: Request) -> Build:
         if found is not None:
             return found
         made = _compile(request)
-        # Only the CPU's executables have a digest, and these have ``to_bytes``.
-        cache.save(digest, {"stores": made.stores}, made.executable.to_bytes())  # type: ignore[attr-defined]
+        cache.save(digest, {"stores": made.stores}, made.executable.to_bytes())  # type: ignore[attr-defined]  # of the CPU, as there is a digest
         return made
 
 

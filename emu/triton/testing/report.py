@@ -172,8 +172,9 @@ class Mark:
             ValueError: An x value does not have one item for each of ``x_names``.
             ModuleNotFoundError: ``return_df``, and there is no pandas.
         """
-        single = isinstance(self.benchmarks, Benchmark)
-        benchmarks: Sequence[Benchmark] = [self.benchmarks] if single else self.benchmarks  # type: ignore[list-item, assignment]
+        given = self.benchmarks
+        single = isinstance(given, Benchmark)
+        benchmarks: Sequence[Benchmark] = [given] if isinstance(given, Benchmark) else given
         for bench in benchmarks:
             _check_x_vals(bench)
         if return_df:
