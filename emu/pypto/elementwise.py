@@ -61,6 +61,7 @@ def _joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
     for t in tensors:
         lead = len(shape) - t.ndim
         for axis, (extent, part) in enumerate(zip(t.shape, t.valid_shape, strict=True), lead):
+            # An axis that is broadcast (extent 1) does not count.
             if extent == shape[axis]:
                 valid[axis] = max(valid[axis], part)
     return tuple(valid)

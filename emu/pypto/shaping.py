@@ -185,6 +185,7 @@ def gather(a: Tensor, dim: int, index: Tensor) -> Tensor:
     for j, (n, m) in enumerate(zip(index.shape, a.shape, strict=True)):
         if j != axis and n > m:
             raise ArgumentError(f"index.shape[{j}] must be at most {m}, but got {n}")
+    # Indices are checked when the op runs: their values may not be there yet.
     out = fresh(index.shape, a.dtype, index.valid_shape)
 
     def action() -> None:

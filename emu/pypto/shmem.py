@@ -146,6 +146,7 @@ class Memory:
         """Free this PE's part of the memory; slots go once no PE needs them."""
         self.alive = False
         for key, (words, _) in self.slot_sets.items():
+            # A tensor of signals has one slot set, allocated by every member like data: it goes at once.
             if not key:
                 self.claimed -= {(words.offset, pe) for pe in range(self.n_pes)}
                 words.free()

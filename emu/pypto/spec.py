@@ -48,6 +48,7 @@ class TensorSpec:
         entries: list[int | _Dynamic | Any] = []
         for axis, entry in enumerate(shape):
             whole = isinstance(entry, int | np.integer)
+            # PyPTO's programs write a dynamic extent in all three ways.
             if entry is None or entry is DYNAMIC or (whole and entry == -1):
                 entries.append(DYNAMIC)
             elif entry is Ellipsis or (whole and entry >= 0):

@@ -145,7 +145,7 @@ SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the sur
 Shape = tuple[int, ...]
 
 
-_UNORDERED = frozenset((set, frozenset, dict))
+_UNORDERED = frozenset((set, frozenset, dict))  # iterable, but their order means nothing
 
 
 def as_int(value: Any, argument: str) -> int:

@@ -69,6 +69,7 @@ def get_cube_tile_shapes() -> tuple[Any, ...]:
     return tuple(list(pair) for pair in CONTEXT.cube_tile)
 
 
+# Cached: programs walk the same few shapes for every put, get and signal.
 @lru_cache(maxsize=4096)
 def tile_starts(shape: Shape, tile: Shape) -> tuple[Tile, ...]:
     """Return every tile of ``shape``, last axis fastest, tail tiles smaller."""

@@ -53,6 +53,7 @@ def _block(state: State, statements: Sequence[Statement], tail: Tail | None) -> 
             if not returns(statement):
                 state.visit(statement)
                 continue
+            # What follows is visited by whoever gets past this statement, perhaps twice: on both sides.
             rest = Tail(statements[position + 1 :], tail)
             return _leaving(state, statement, rest)
         if tail is None:
@@ -77,6 +78,7 @@ def _leaving(state: State, node: ast.stmt, rest: Tail) -> Outcome | None:
         with state.at(node):
             values, name = unrolled(state, node), loop_name(state, node)
         if values is not None:
+            # Unrolled into one block, so that a return in any turn leaves the function.
             body: list[Statement] = []
             for value in values:
                 body += [Bind(name, constexpr(value)), *node.body]

@@ -54,6 +54,7 @@ def _merge(
     names, likes = [], []
     for name in dict.fromkeys((*then, *other)):
         if name not in then or name not in other:
+            # Not an error yet: the variable may never be read again. ``lost`` explains it if it is.
             state.frame.scope.pop(name, None)
             state.frame.lost[name] = "one side of an `if`"
             continue
@@ -67,6 +68,7 @@ def _merge(
     for region, position in zip(regions, (0, 1), strict=True):
         with state.builder.into(region):
             state.builder.yield_(*[v for like in likes for v in flatten(like[position])])
+    # Only the yields: an IF without effect, as branches on hints leave behind.
     if not names and all(len(region.operations) == 1 for region in regions):
         return
     results = list(state.builder.if_(condition.handle, regions[0], regions[1]))

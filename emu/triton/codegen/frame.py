@@ -107,6 +107,7 @@ class Tail:
     after: Tail | None
 
 
+# Trees are immutable here, and unrolled loops visit the same nodes again and again.
 @functools.lru_cache(maxsize=4096)
 def returns(node: ast.AST) -> bool:
     """Return whether a statement contains a ``return`` of the function it stands in."""

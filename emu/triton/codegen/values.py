@@ -100,6 +100,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def _equal(first: Any, second: Any) -> bool:
+    # By type, too: 1, 1.0 and True are equal, but become tensors of different dtypes.
     return type(first) is type(second) and bool(first == second)
 
 

@@ -74,6 +74,7 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
         raise TypeError(f"prefix must be a text known at compile time, but got {text!r}")
     if any(c not in string.printable for c in text):
         raise ValueError(f"prefix must be printable ASCII, but got {text!r}")
+    # The form of Triton's output, which programs' tests compare: " name: value".
     if args and not text.endswith(": "):
         text = text.rstrip(" ").removesuffix(":") + ": "
     if len(text) > 2 and not text.startswith(" "):

@@ -108,6 +108,7 @@ def abs(x: Any) -> tensor:
     value = to_tensor(x)
     if value.dtype.is_ptr():
         raise TypeError(f"abs needs numbers, but got {value}")
+    # ABS would take the highest bit of an unsigned integer for a sign.
     return value if value.dtype.is_int_unsigned() else unary(Code.ABS, value)
 
 

@@ -126,6 +126,8 @@ def _exchanged(x: tensor, stride_bit: int, descending: tensor | bool) -> tensor:
     partner = reshape(flip(reshape(x, halves), 1), x.extents)
     upper = _bit(numel, stride_bit)
     wrong_way = xor_(upper, descending)
+    # Both elements of a pair decide alike, as ``upper`` differs between them: they swap or both stay. Of
+    # equal ones both take the partner, which changes nothing.
     return where(not_equal(x > partner, wrong_way), partner, x)
 
 
@@ -155,6 +157,7 @@ def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:
     log_n = _log2(extent)
     log_k = log_n if k is None else _log2(k)
     if log_k == 0:
+        # There is nothing to merge: the largest, or smallest, element is the result.
         reduced = max if down else min
         result: tensor = reduced(x, axis=axis, keep_dims=True)
         return result

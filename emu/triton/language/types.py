@@ -14,6 +14,8 @@ from emu.triton.language.constants import base_type, constexpr_type, unwrap
 MAX_NUMEL = 1 << 20
 """Maximum number of elements of a tensor, as in Triton."""
 
+# Programs read the widths and biases below from dtypes, those of all of Triton's formats; _TO_TILE has only
+# the formats that are computed with.
 _MANTISSA = {"fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2}
 _MANTISSA |= {"fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
 _BIAS = {"fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16}
@@ -48,6 +50,7 @@ class dtype(base_type):
     """
 
     SINT_TYPES = ("int8", "int16", "int32", "int64")
+    # int1 counts as unsigned, as in Triton: comparisons and shifts of it must not extend a sign.
     UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
     FP_TYPES = tuple(_MANTISSA)
     STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
@@ -202,6 +205,7 @@ class dtype(base_type):
         return "V" if self.is_void() else self.name
 
     def __eq__(self, other: object) -> bool:
+        # By exact class: a pointer or block could have the name of a dtype, but is none.
         other = unwrap(other)
         return type(other) is type(self) and other.name == self.name
 
@@ -445,6 +449,7 @@ float32 = dtype("fp32")
 float64 = dtype("fp64")
 pi32_t = pointer_type(int32)
 
+# As signatures spell them; "i1", "u1" and "B" are all int1.
 _SHORT: dict[str, dtype] = {
     "fp8e4nv": float8e4nv,
     "fp8e4b8": float8e4b8,

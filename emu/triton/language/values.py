@@ -166,6 +166,7 @@ class tensor(base_value):
     def __ge__(self, other: Any) -> tensor:
         return _functions["greater_equal"](self, other)
 
+    # Comparisons give tensors, so tensors must never be looked up or compared by ``==`` in the compiler.
     def __eq__(self, other: object) -> tensor:  # type: ignore[override]  # element by element
         return _functions["equal"](self, other)
 
@@ -313,6 +314,7 @@ def _items(value: Any) -> Sequence[Any] | None:
 def flatten(value: Any) -> list[ir.Value]:
     """Return the IR values that a value consists of, in order; a constexpr has none."""
     if isinstance(value, tensor):
+        # The result of a store has a type but no value; the same holds in _take.
         return [] if value.type.is_void() else [value.handle]
     flat: list[ir.Value] = []
     for item in _items(value) or ():

@@ -201,6 +201,7 @@ class Autotuner(KernelInterface[Any]):
             ValueError: An argument is one that the settings give.
             AutotunerError: Pruning left no settings.
         """
+        # Kept in an attribute, as programs' hooks and pruning functions read it while this runs.
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         try:
             config = self.configs[0] if len(self.configs) == 1 else self._choose(args, kwargs)
@@ -228,6 +229,7 @@ class Autotuner(KernelInterface[Any]):
         hit = self._measure_or_load(key, configs, args, kwargs)
         best = self.cache[key] = min(self.configs_timings, key=self.configs_timings.__getitem__)
         if not hit:
+            # The measured runs have written to the tensors; the launch must find them as they were.
             self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
         if knobs.autotuning.listener is not None:
             knobs.autotuning.listener(
@@ -284,6 +286,7 @@ class Autotuner(KernelInterface[Any]):
         timings = {}
         for config in configs:
             same = self._code_of(config)
+            # Most settings differ in num_warps and its like alone, which change nothing on a CPU.
             if same is None or same not in found:
                 times = self._bench(*args, config=config, **kwargs)
                 found[same if same is not None else object()] = times

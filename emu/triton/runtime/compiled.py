@@ -169,7 +169,7 @@ def _make_run(
     """Return the function that runs a kernel for a grid with packed values."""
     launch = build.executable.bind(threads)
     select = _selection(build)
-    hooks = knobs.runtime
+    hooks = knobs.runtime  # read at each launch: programs set hooks between launches
 
     def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
         if select is not None:

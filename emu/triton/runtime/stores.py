@@ -56,6 +56,7 @@ class _Flow:
         for region in operation.regions:
             inner = operands[-len(region.arguments) :] if region.arguments else ()
             if operation.code is Code.FOR:
+                # start, end, step, carried values; the body takes the index and the carried values
                 inner = (operands[0], *operands[3:])
             changed |= self._join(region.arguments, inner)
             changed |= self.visit(region)

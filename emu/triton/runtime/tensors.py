@@ -59,6 +59,7 @@ class TensorWrapper:
     """
 
     def __init__(self, base: Any, dtype: Any) -> None:
+        # The attributes that programs read of a tensor, as it was when it was wrapped.
         self.base = base
         self.dtype = dtype
         self.data = base.data

@@ -67,7 +67,7 @@ def do_bench(
     times = []
     for _ in range(max(1, int(rep / estimate))):
         for tensor in cleared:
-            tensor.grad = None
+            tensor.grad = None  # else a backward pass would add to it, and take longer
         start = clock()
         fn()
         synchronize()
