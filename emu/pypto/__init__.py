@@ -2,6 +2,9 @@
 
 Written from a public description of the interface alone; see ``docs/pypto.md`` for what is emulated and
 which decisions were taken where that description leaves a question open.
+
+The names below are public, as are those of ``distributed``, ``experimental``, ``frontend`` and ``testing``.
+All other modules are internal: names may change in any release.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from emu.pypto.spec import TensorSpec, specs_of
 from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int
 from emu.pypto.tensor import Buffer, Tensor, wrap
 
+__all__ = ["Kernel", "cond", "jit", "loop", "options"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MEANINGLESS = frozenset(

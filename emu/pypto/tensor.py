@@ -15,6 +15,7 @@ import numpy as np
 from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError, show
+from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
 from emu.pypto.spec import TensorSpec
 from emu.pypto.symbolic import (
@@ -433,8 +434,6 @@ def tensor(shape: Sequence[int], dtype: Any, name: str = "") -> Tensor:
 
 def from_numpy(array: Any, name: str = "") -> Tensor:
     """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there."""
-    from emu.pypto.foreign import as_array
-
     as_text(name, "name")
     return wrap(as_array(array, name or "array"), None, name)
 

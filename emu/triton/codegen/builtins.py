@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
+from emu.triton import language
 from emu.triton.codegen.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
 
 
@@ -18,8 +19,6 @@ def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
             return constexpr(choose(*map(unwrap, values)))
         if len(values) < 2:
             raise TypeError(f"{name} needs at least two values, but got one tensor")
-        from emu.triton import language
-
         combine = getattr(language, f"{name}imum")
         keywords = {} if propagate_nan is None else {"propagate_nan": propagate_nan}
         result = values[0]
@@ -88,8 +87,6 @@ def _type(value: Any) -> Any:
 def _abs(value: Any) -> Any:
     if not is_tensor(value):
         return constexpr(abs(unwrap(value)))
-    from emu.triton import language
-
     return language.abs(value)
 
 
@@ -99,8 +96,6 @@ def _list(values: Any) -> Any:
 
 
 def _print(*values: Any, **keywords: Any) -> Any:
-    from emu.triton import language
-
     return language.device_print(*values, **keywords)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from emu.triton import knobs
+from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, timing
 from emu.triton.runtime.arguments import own_look
 from emu.triton.runtime.driver import driver
@@ -303,8 +304,6 @@ class Autotuner(KernelInterface[Any]):
         return repr(sorted(given.items()))
 
     def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
-        from emu.triton.codegen.errors import CompileTimeAssertionFailure
-
         twice = meta.keys() & config.kwargs.keys()
         if twice:
             raise ValueError(

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from emu.triton import knobs
+
 IGNORED: dict[str, Any] = {
     "num_warps": 4,
     "num_stages": 3,
@@ -102,8 +104,6 @@ def backend_of(options: dict[str, Any]) -> str:
     Raises:
         ValueError: The environment names another.
     """
-    from emu.triton import knobs
-
     given = options.get("backend")
     if given is not None:
         return str(given)
