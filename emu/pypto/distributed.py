@@ -28,11 +28,11 @@ from emu.pypto.shmem import (
     check_shmem,
     create_shmem_signal,
     create_shmem_tensor,
-    cut,
     shmem_view,
+    subview,
 )
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
-from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, fresh, nodes_of, run_op, token
+from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, nodes_of, run_op, token
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
 
@@ -104,7 +104,7 @@ def shmem_put(
 
     node = run_op("shmem_put", store, reads=(src,), pred=deps)
     if node is not None:
-        node.about = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
+        node.detail = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
     return token(node)
 
 
@@ -137,12 +137,12 @@ def shmem_get(
         ArgumentError: If an argument breaks a rule.
         TileShapeError: If ``set_vec_tile_shapes`` was not called, or with another rank.
     """
-    part = cut(check_data(src, "src"), shape, offsets, valid_shape)
+    part = subview(check_data(src, "src"), shape, offsets, valid_shape)
     memory = part.memory
     pe = _check_pe(src_pe, memory.n_pes, "src_pe")
     tile = vec_tile(part.shape, "shmem_get", "src")
     deps = None if pred is None else _check_pred(pred, None)
-    out = fresh(part.shape, memory.dtype, part.valid_shape)
+    out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
 
     def load() -> None:
@@ -153,7 +153,7 @@ def shmem_get(
 
     node = run_op("shmem_get", load, writes=(out,), pred=deps)
     if node is not None:
-        node.about = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
+        node.detail = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
 
 
@@ -218,7 +218,7 @@ def shmem_signal(
     node = run_op("shmem_signal", send, pred=deps)
     if node is not None:
         whom = "all PEs" if target < 0 else f"PE {target}"
-        node.about = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
+        node.detail = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
     return token(node)
 
 
@@ -268,7 +268,7 @@ def shmem_wait_until(
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
     node = CONTEXT.graph.submit("shmem_wait_until", deps, wait=wait)
     if node is not None:
-        node.about = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
+        node.detail = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
     return token(node)
 
 
@@ -305,7 +305,7 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
     )
     for node in (arrived, passed):
         if node is not None:
-            node.about = lambda: f"on {memory.name}"
+            node.detail = lambda: f"on {memory.name}"
     memory.last_barrier = passed
     return token(passed)
 
@@ -328,7 +328,7 @@ def shmem_clear_data(
     Returns:
         The token of completion.
     """
-    part = cut(check_data(src, "src"), shape, offsets, None)
+    part = subview(check_data(src, "src"), shape, offsets, None)
     deps = None if pred is None else _check_pred(pred, None)
     memory = part.memory
 

@@ -212,7 +212,7 @@ class Graph:
 
     def _complete(self, node: Node) -> None:
         node.done = True
-        node.action = node.wait = node.about = None
+        node.action = node.wait = node.detail = None
         node.scope.open -= 1
         self._open -= 1
         for dependent in node.dependents:

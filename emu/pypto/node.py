@@ -63,18 +63,18 @@ class Node:
         missing: Number of dependencies that are not complete.
         dependents: Nodes that wait for this one.
         done: Whether it is complete.
-        place: Code and instruction of the program that made it.
-        about: Describes the operands and the target, for reports.
+        origin: Code and instruction of the program that made it.
+        detail: Describes the operands and the target, for reports.
     """
 
     __slots__ = (
-        "about",
         "action",
         "dependents",
+        "detail",
         "done",
         "label",
         "missing",
-        "place",
+        "origin",
         "scope",
         "seq",
         "wait",
@@ -96,8 +96,8 @@ class Node:
         self.missing = 0
         self.dependents: list[Node] = []
         self.done = False
-        self.place = _place()
-        self.about: Callable[[], str] | None = None
+        self.origin = _origin()
+        self.detail: Callable[[], str] | None = None
 
     def __lt__(self, other: Node) -> bool:
         return self.seq < other.seq
@@ -105,9 +105,9 @@ class Node:
     @property
     def title(self) -> str:
         """Name of the op, its number, and its place in the program."""
-        if self.place is None:
+        if self.origin is None:
             return f"{self.label} (op {self.seq})"
-        code, instruction = self.place
+        code, instruction = self.origin
         line = code.co_firstlineno
         for start, end, number in code.co_lines():
             if start <= instruction < end and number is not None:
@@ -115,7 +115,7 @@ class Node:
         return f"{self.label} (op {self.seq}, {os.path.basename(code.co_filename)}:{line})"
 
 
-def _place() -> tuple[CodeType, int] | None:
+def _origin() -> tuple[CodeType, int] | None:
     """Return the code and the instruction where the program makes an op.
 
     Every pending op pays for it, so the line number is worked out only by :attr:`Node.title`.

@@ -30,12 +30,12 @@ def _queued_lines(nodes: list[Node]) -> list[str]:
     """Describe ops that have not started: communication one by one, the others by name or count."""
     if not nodes:
         return []
-    described = [node for node in nodes if node.about is not None]
+    described = [node for node in nodes if node.detail is not None]
     lines = [f"not started: {len(nodes)} op{'s' * (len(nodes) > 1)} behind what is waited for"]
     for node in described[:MAX_QUEUED]:
-        assert node.about is not None
-        lines.append(f"  {node.title}: {node.about()}")
-    rest = [node for node in nodes if node.about is None]
+        assert node.detail is not None
+        lines.append(f"  {node.title}: {node.detail()}")
+    rest = [node for node in nodes if node.detail is None]
     if len(described) > MAX_QUEUED:
         lines.append(f"  … and {len(described) - MAX_QUEUED} more that communicate")
     if rest:

@@ -206,7 +206,7 @@ class ShmemTensor:
             return self.memory.slot_sets[()]
         if shape is None and offsets is None:
             return self.memory.slot_set(self.low, self.shape, vec_tile(self.shape, op, "src"))
-        part = cut(self, shape, offsets, None)
+        part = subview(self, shape, offsets, None)
         return self.memory.slot_set(part.low, part.shape, vec_tile(part.shape, op, "src"))
 
 
@@ -228,7 +228,7 @@ def check_data(value: Any, argument: str) -> ShmemTensor:
     return value  # type: ignore[no-any-return]  # narrowed by the check
 
 
-def cut(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
+def subview(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
     """Return a rectangle of a view; shape and offsets default to the whole and the origin."""
     extents = src.shape if shape is None else as_shape(shape, "shape")
     low = (0,) * len(src.shape) if offsets is None else as_ints(offsets, "offsets")
@@ -319,7 +319,7 @@ def shmem_view(
     Raises:
         ArgumentError: If the rectangle reaches beyond ``src``, or ``src`` has no data.
     """
-    return cut(check_data(src, "src"), shape, offsets, valid_shape)
+    return subview(check_data(src, "src"), shape, offsets, valid_shape)
 
 
 def check_extent(shape: Shape, argument: str) -> None:

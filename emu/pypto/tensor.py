@@ -307,7 +307,7 @@ def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
     return t
 
 
-def fresh(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
+def new_tensor(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
     """Return a tensor on new memory, for an op to write its valid part."""
     valid = shape if valid_shape is None else valid_shape
     try:

@@ -76,8 +76,8 @@ def tile_starts(shape: Shape, tile: Shape) -> tuple[Tile, ...]:
     walk: list[Tile] = [((), ())]
     for extent, step in zip(shape, tile, strict=True):
         walk = [
-            ((*start, at), (*cut, slice(at, min(at + step, extent))))
-            for start, cut in walk
+            ((*start, at), (*slices, slice(at, min(at + step, extent))))
+            for start, slices in walk
             for at in range(0, extent, step)
         ]
     return tuple(walk)

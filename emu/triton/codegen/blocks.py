@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from emu.tile.ir import Region
-from emu.triton.codegen.expressions import condition_of, decided
-from emu.triton.codegen.frame import Bind, Fork, Leave, Outcome, Statement, Tail, returns
+from emu.triton.codegen.expressions import condition_of, static_truth
+from emu.triton.codegen.frame import Bind, Fork, Leave, Outcome, Statement, Tail, has_return
 from emu.triton.codegen.ranges import loop_name, unrolled
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import constexpr, is_tensor, normalize
@@ -50,7 +50,7 @@ def _block(state: State, statements: Sequence[Statement], tail: Tail | None) -> 
             if isinstance(statement, Bind):
                 state.set(statement.name, statement.value)
                 continue
-            if not returns(statement):
+            if not has_return(statement):
                 state.visit(statement)
                 continue
             # What follows is visited by whoever gets past this statement, perhaps twice: on both sides.
@@ -90,7 +90,7 @@ def _leaving(state: State, node: ast.stmt, rest: Tail) -> Outcome | None:
 def _leaving_if(state: State, node: ast.If, rest: Tail) -> Outcome | None:
     value = state.visit(node.test)
     if not is_tensor(value):
-        return _block(state, node.body if decided(state, node, value) else node.orelse, rest)
+        return _block(state, node.body if static_truth(state, node, value) else node.orelse, rest)
     if state.frame.loops:
         raise state.unsupported(
             node,

@@ -8,7 +8,7 @@ from typing import Any
 
 from emu.tile.ir import Region
 from emu.triton.codegen.blocks import visit_block
-from emu.triton.codegen.expressions import condition_of, decided
+from emu.triton.codegen.expressions import condition_of, static_truth
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
     Mismatch,
@@ -16,8 +16,8 @@ from emu.triton.codegen.values import (
     describe,
     fit,
     flatten,
+    is_same,
     is_tensor,
-    same,
     tensor,
     type_of,
 )
@@ -28,7 +28,7 @@ def visit_if(state: State, node: ast.If) -> None:
     """Append an IF, or visit one side where the condition is known at compile time."""
     value = state.visit(node.test)
     if not is_tensor(value):
-        visit_block(state, node.body if decided(state, node, value) else node.orelse)
+        visit_block(state, node.body if static_truth(state, node, value) else node.orelse)
         return
     condition = condition_of(state, node, value)
     scopes: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ def _merge(
 ) -> None:
     """Append an IF of two visited sides, and give variables the values that it leaves."""
     then, other = scopes
-    names, likes = [], []
+    names, pairs = [], []
     for name in dict.fromkeys((*then, *other)):
         if name not in then or name not in other:
             # Not an error yet: the variable may never be read again. ``lost`` explains it if it is.
@@ -59,22 +59,22 @@ def _merge(
             state.frame.lost[name] = "one side of an `if`"
             continue
         first, second = then[name], other[name]
-        if same(first, second):
+        if is_same(first, second):
             if name not in state.frame.scope:
                 state.set(name, first)
             continue
         names.append(name)
-        likes.append(_joined(state, name, regions, first, second))
+        pairs.append(_joined(state, name, regions, first, second))
     for region, position in zip(regions, (0, 1), strict=True):
         with state.builder.into(region):
-            state.builder.yield_(*[v for like in likes for v in flatten(like[position])])
+            state.builder.yield_(*[v for pair in pairs for v in flatten(pair[position])])
     # Only the yields: an IF without effect, as branches on hints leave behind.
     if not names and all(len(region.operations) == 1 for region in regions):
         return
     results = list(state.builder.if_(condition.handle, regions[0], regions[1]))
-    for name, (like, _) in zip(names, likes, strict=True):
-        count = len(flatten(like))
-        state.set(name, unflatten(like, results[:count]))
+    for name, (pair, _) in zip(names, pairs, strict=True):
+        count = len(flatten(pair))
+        state.set(name, unflatten(pair, results[:count]))
         del results[:count]
 
 
@@ -104,7 +104,7 @@ def _mismatch(state: State, name: str, first: Any, second: Any) -> str:
             f"Mismatched type for {name} between then block ({describe(first)}) and else block "
             f"({describe(second)})"
         )
-    side, found = ("then", first) if same(before, second) else ("else", second)
+    side, found = ("then", first) if is_same(before, second) else ("else", second)
     return (
         f"initial value for `{name}` is of type {describe(before)}, but the {side} block redefines "
         f"it as {describe(found)}"

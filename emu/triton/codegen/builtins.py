@@ -13,8 +13,8 @@ from emu.triton.codegen.values import constexpr, is_tensor, normalize, tensor, t
 def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*values: Any, propagate_nan: Any = None) -> Any:
         if len(values) == 1 and not is_tensor(values[0]):
-            only = unwrap(values[0])
-            values = builtins.tuple(only.values if isinstance(only, tuple) else only)
+            single = unwrap(values[0])
+            values = builtins.tuple(single.values if isinstance(single, tuple) else single)
         if not any(is_tensor(v) for v in values):
             return constexpr(choose(*map(unwrap, values)))
         if len(values) < 2:

@@ -28,9 +28,9 @@ from emu.triton.codegen.values import (
     fit,
     flatten,
     is_namedtuple,
+    is_of_language,
     is_tensor,
     normalize,
-    of_language,
     parameter,
     tensor,
     tuple,
@@ -107,7 +107,7 @@ def _call(
     if not callable(function):
         raise state.unsupported(node, f"'{type(function).__name__}' object is not callable")
     function = _python(function)
-    whole = function in OWN or is_namedtuple(function) or of_language(function)
+    whole = function in OWN or is_namedtuple(function) or is_of_language(function)
     if whole or isinstance(getattr(function, "__self__", None), tensor | tuple):
         return normalize(function(*arguments, **keywords))
     plain = {name: _plain(value) for name, value in keywords.items()}

@@ -191,12 +191,12 @@ def visit_listcomp(state: State, node: ast.ListComp) -> Any:
     with state.inner_scope():
         for value in values.values:
             assign(state, generator.target, value, known=True)
-            if all(known(state, condition, "the condition") for condition in generator.ifs):
+            if all(_static_value(state, condition, "the condition") for condition in generator.ifs):
                 results.append(normalize(state.visit(node.elt)))
     return tuple(results)
 
 
-def known(state: State, node: ast.expr, what: str) -> Any:
+def _static_value(state: State, node: ast.expr, what: str) -> Any:
     """Return the plain value of an expression that must be known at compile time.
 
     Raises:
@@ -334,7 +334,7 @@ def _either(state: State, first: Value, second: Value) -> list[Value]:
     return [state.builder.binary(Code.MAX, first, second)]
 
 
-def decided(state: State, node: ast.AST, value: Any) -> bool:
+def static_truth(state: State, node: ast.AST, value: Any) -> bool:
     """Return the truth of a value known at compile time.
 
     Raises:
@@ -355,7 +355,7 @@ def visit_ifexp(state: State, node: ast.IfExp) -> Any:
     """Return the chosen value of a ternary, or append an IF where the condition is not known."""
     value = state.visit(node.test)
     if not is_tensor(value):
-        return state.visit(node.body if decided(state, node, value) else node.orelse)
+        return state.visit(node.body if static_truth(state, node, value) else node.orelse)
     condition = as_condition(state, value)
     sides = []
     for side in (node.body, node.orelse):

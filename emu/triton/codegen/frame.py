@@ -109,17 +109,17 @@ class Tail:
 
 # Trees are immutable here, and unrolled loops visit the same nodes again and again.
 @functools.lru_cache(maxsize=4096)
-def returns(node: ast.AST) -> bool:
+def has_return(node: ast.AST) -> bool:
     """Return whether a statement contains a ``return`` of the function it stands in."""
     if isinstance(node, ast.Return):
         return True
     if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):
         return False
-    return any(returns(child) for child in ast.iter_child_nodes(node))
+    return any(has_return(child) for child in ast.iter_child_nodes(node))
 
 
 @functools.lru_cache(maxsize=4096)
-def stored(node: ast.AST) -> frozenset[str]:
+def assigned_names(node: ast.AST) -> frozenset[str]:
     """Return the names that a statement can assign."""
     return frozenset(
         child.id

@@ -10,8 +10,8 @@ from typing import Any
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
 from emu.triton.codegen.blocks import visit_block
-from emu.triton.codegen.expressions import condition_of, decided
-from emu.triton.codegen.frame import stored
+from emu.triton.codegen.expressions import condition_of, static_truth
+from emu.triton.codegen.frame import assigned_names
 from emu.triton.codegen.ranges import bounds_of, loop_name, unrolled
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
@@ -21,8 +21,8 @@ from emu.triton.codegen.values import (
     fit,
     flatten,
     is_number,
+    is_same,
     is_tensor,
-    same,
     tensor,
     to_tensor,
     type_of,
@@ -66,9 +66,9 @@ class _Carried:
         """Return the variables' values that consist of other handles."""
         rest = list(handles)
         values = {}
-        for name, like in zip(self.names, self.before, strict=True):
-            count = len(flatten(like))
-            values[name] = unflatten(like, rest[:count])
+        for name, template in zip(self.names, self.before, strict=True):
+            count = len(flatten(template))
+            values[name] = unflatten(template, rest[:count])
             del rest[:count]
         return values
 
@@ -133,7 +133,7 @@ def visit_while(state: State, node: ast.While) -> None:
     try:
         _loop(state, node, build, set())
     except _Known as known:
-        if decided(state, node, known.value):
+        if static_truth(state, node, known.value):
             raise state.unsupported(
                 node,
                 "the condition of a `while` must depend on values of the running program, but is "
@@ -210,7 +210,7 @@ def _given(state: State, inner: dict[str, Any], carried: _Carried) -> list[Value
             if is_tensor(now):
                 again.append(name)
             continue
-        if not flatten(before) and same(before, now):
+        if not flatten(before) and is_same(before, now):
             continue
         try:
             handles += flatten(fit(now, type_of(before)))
@@ -241,7 +241,7 @@ def _changed(name: str, before: Any, now: Any) -> str:
 def _assigned(node: ast.For | ast.While) -> frozenset[str]:
     found: frozenset[str] = frozenset()
     for statement in node.body:
-        found |= stored(statement)
+        found |= assigned_names(statement)
     return found
 
 

@@ -21,9 +21,9 @@ from emu.triton.codegen.values import (
     constexpr,
     dtype,
     is_namedtuple,
+    is_of_language,
     is_tensor,
     normalize,
-    of_language,
 )
 from emu.triton.source import JITCallable
 
@@ -165,7 +165,7 @@ class State:
         allowed = (
             isinstance(value, constexpr | ModuleType | JITCallable | dtype)
             or name in BUILTINS
-            or of_language(value)
+            or is_of_language(value)
             or is_namedtuple(value)
             or hasattr(value, "__triton_aggregate__")
         )

@@ -34,7 +34,7 @@ def is_namedtuple(value: Any) -> bool:
     )
 
 
-def of_language(function: Any) -> bool:
+def is_of_language(function: Any) -> bool:
     """Return whether a function or class belongs to the language."""
     module = getattr(function, "__module__", None) or ""
     return bool(getattr(function, "__triton_builtin__", False)) or module.startswith(LANGUAGE)
@@ -84,7 +84,7 @@ def describe(value: Any) -> str:
     return f"constexpr[{unwrap(value)}]"
 
 
-def same(first: Any, second: Any) -> bool:
+def is_same(first: Any, second: Any) -> bool:
     """Return whether two values are one and the same, down to the IR's values."""
     if first is second:
         return True
@@ -92,7 +92,7 @@ def same(first: Any, second: Any) -> bool:
         return first.handle is second.handle
     if isinstance(first, tuple) and isinstance(second, tuple):
         return len(first) == len(second) and all(
-            same(a, b) for a, b in zip(first.values, second.values, strict=True)
+            is_same(a, b) for a, b in zip(first.values, second.values, strict=True)
         )
     if isinstance(first, tensor | tuple) or isinstance(second, tensor | tuple):
         return False
@@ -188,11 +188,11 @@ __all__ = [
     "flatten",
     "is_namedtuple",
     "is_number",
+    "is_of_language",
+    "is_same",
     "is_tensor",
     "normalize",
-    "of_language",
     "parameter",
-    "same",
     "tensor",
     "to_tensor",
     "truth",

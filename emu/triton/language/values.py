@@ -322,8 +322,8 @@ def flatten(value: Any) -> list[ir.Value]:
     return flat
 
 
-def unflatten(like: Any, values: Sequence[ir.Value]) -> Any:
-    """Return a value of the same form as ``like`` that consists of other IR values.
+def unflatten(template: Any, values: Sequence[ir.Value]) -> Any:
+    """Return a value of the same form as ``template`` that consists of other IR values.
 
     Args:
         like: A tensor, constexpr, or (nested) tuple of these.
@@ -333,28 +333,32 @@ def unflatten(like: Any, values: Sequence[ir.Value]) -> Any:
         ValueError: There are more or fewer values.
     """
     rest = iter(values)
-    made = _take(like, rest)
+    made = _take(template, rest)
     if next(rest, None) is not None:
-        raise ValueError(f"values must be {len(flatten(like))}, but got {len(values)}")
+        raise ValueError(f"values must be {len(flatten(template))}, but got {len(values)}")
     return made
 
 
-def _take(like: Any, rest: Iterator[ir.Value]) -> Any:
-    if isinstance(like, tensor):
-        if like.type.is_void():
-            return like
+def _take(template: Any, rest: Iterator[ir.Value]) -> Any:
+    if isinstance(template, tensor):
+        if template.type.is_void():
+            return template
         handle = next(rest, None)
         if handle is None:
             raise ValueError("values must be as many as flatten gives, but got fewer")
-        return tensor(handle, like.type)
-    if isinstance(like, tuple):
-        fields = like._type if like._type is not None and like._type.fields is not None else None
-        return tuple([_take(v, rest) for v in like.values], fields)
-    items = _items(like)
+        return tensor(handle, template.type)
+    if isinstance(template, tuple):
+        fields = (
+            template._type
+            if template._type is not None and template._type.fields is not None
+            else None
+        )
+        return tuple([_take(v, rest) for v in template.values], fields)
+    items = _items(template)
     if items is None or not any(flatten(v) for v in items):
-        return like
+        return template
     made = [_take(v, rest) for v in items]
-    kind = type(like)
+    kind = type(template)
     if hasattr(kind, "_fields"):
         return kind(*made)
-    return tuple(made) if isinstance(like, constexpr) else kind(made)
+    return tuple(made) if isinstance(template, constexpr) else kind(made)

@@ -55,7 +55,7 @@ tensors: set[type] = set()
 guard: Callable[[], Any] = contextlib.nullcontext  # torch's, which switches its function modes off
 
 
-def meet_torch() -> Any:
+def load_torch() -> Any:
     """Learn torch's classes and dtypes, if it is loaded; returns it, or None. Never imports it."""
     global guard
     torch: Any = sys.modules.get("torch")
@@ -71,16 +71,16 @@ def meet_torch() -> Any:
     return torch
 
 
-def own_look() -> Any:
+def torch_guard() -> Any:
     """Return a context in which reading a tensor's facts is no call that torch could catch or record."""
     if not tensors and "torch" in sys.modules:
-        meet_torch()
+        load_torch()
     return guard()
 
 
-def modes() -> Callable[[], Any]:
-    """Return a function that says whether torch's calls may be caught, so that :func:`own_look` is needed."""
-    torch = meet_torch()
+def torch_modes() -> Callable[[], Any]:
+    """Return a function that says whether torch's calls may be caught, so that :func:`torch_guard` is needed."""
+    torch = load_torch()
     return _always if torch is None else torch._C._len_torch_function_stack
 
 
@@ -97,7 +97,7 @@ def describe(value: Any) -> tuple[Any, Any]:
     found = _PLAIN.get(type(value))
     if found is not None:
         return found(value)
-    torch = meet_torch()
+    torch = load_torch()
     if torch is not None and isinstance(value, torch.Tensor):
         with guard():
             if not value.is_cpu:
@@ -405,9 +405,9 @@ __all__ = [
     "describe",
     "dtype_name",
     "integer_key",
-    "meet_torch",
-    "own_look",
+    "load_torch",
     "refuse_device",
     "specialise",
     "tensors",
+    "torch_guard",
 ]

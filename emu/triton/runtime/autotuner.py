@@ -17,7 +17,7 @@ import numpy as np
 from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, timing
-from emu.triton.runtime.arguments import own_look
+from emu.triton.runtime.arguments import torch_guard
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
 from emu.triton.runtime.jit import JITFunction, KernelInterface
@@ -217,7 +217,7 @@ class Autotuner(KernelInterface[Any]):
         assert self.nargs is not None
         given = {n: v for n, v in {**self.nargs, **kwargs}.items() if n in self.arg_names}
         key = tuple(given[n] for n in self.keys if n in given)
-        with own_look():
+        with torch_guard():
             dtypes = [getattr(value, "dtype", None) for value in given.values()]
         key += tuple(_text(dtype) for dtype in dtypes if dtype is not None)
         known = self.cache.get(key)

@@ -9,7 +9,7 @@ from typing import Any
 
 from emu.triton import knobs
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, describe, own_look
+from emu.triton.runtime.arguments import CONSTANT, describe, torch_guard
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
@@ -112,7 +112,7 @@ class CompiledKernel:
                     f"{self.name} must be given {len(signature)} arguments, or the {len(wanted)} that "
                     f"are not constexpr, but got {len(args)}"
                 )
-            with own_look():
+            with torch_guard():
                 packed = tuple(describe(value)[1] for value in values)
             x, y, z = extents(grid)
             if x:

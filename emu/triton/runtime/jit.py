@@ -157,24 +157,24 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _miss(self, key: Any, bound: dict[str, Any], given: dict[str, Any]) -> CompiledKernel:
         """Compile and store the kernel for arguments that are met for the first time."""
         options.check(self.__name__, given)
-        with self._lock, arguments.own_look():
-            met = {}
+        with self._lock, arguments.torch_guard():
+            specialised = {}
             for param in self.params:
                 try:
-                    met[param.name] = arguments.specialise(param, bound[param.name])
+                    specialised[param.name] = arguments.specialise(param, bound[param.name])
                 except launcher.REFUSALS as error:
-                    launcher.blame(self.__name__, param.name, error)
+                    launcher.raise_named(self.__name__, param.name, error)
         debug = given.get("debug")
         if debug is None:
             debug = bool(self.debug) or knobs.runtime.debug
         constants = {
             name: one.value
-            for name, one in met.items()
+            for name, one in specialised.items()
             if one.type == arguments.CONSTANT or isinstance(one.type, tuple)
         }
         request = Request(
             self,
-            {name: one.type for name, one in met.items()},
+            {name: one.type for name, one in specialised.items()},
             constants,
             debug,
             options.backend_of(given),
@@ -185,7 +185,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             made = self._builds.get(known)
             if made is None:
                 made = self._builds[known] = self._build(known, request, given)
-            self._check_read_only(made, met)
+            self._check_read_only(made, specialised)
             kernel = self._table[key] = CompiledKernel(made, given)
         return kernel
 
@@ -216,10 +216,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
             knobs.runtime.jit_post_compile_hook(**facts, already_compiled=made.from_disk)
         return made
 
-    def _check_read_only(self, build: Build, met: dict[str, arguments.Specialised]) -> None:
+    def _check_read_only(self, build: Build, specialised: dict[str, arguments.Specialised]) -> None:
         """Check that the kernel stores to no memory that must not be written."""
         position = 0
-        for name, one in met.items():
+        for name, one in specialised.items():
             count = _width(one.type)
             stored = any(build.stores[position : position + count])
             if one.read_only and stored:

@@ -28,11 +28,11 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
-#                   whether it might, _emu_guard() the context that prevents it, _emu_look that context
+#                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
 #   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
 #                   arguments), _emu_constant, _emu_annotated, _emu_extents (of the grid),
 #                   _emu_options_key (options that cannot be hashed), _emu_miss (compiles),
-#                   _emu_changed (a watched global), _emu_refusals and _emu_blame (errors of an argument)
+#                   _emu_changed (a watched global), _emu_refusals and _emu_raise_named (errors of an argument)
 _TENSOR = """\
             _emu_i = {i}
             _emu_c = {name}.__class__
@@ -65,18 +65,18 @@ _ANNOTATED = """\
 """
 _BODY = """\
 def launcher({parameters}):
-    _emu_look = None
+    _emu_active = None
     if _emu_modes() or not _emu_tensors:
-        _emu_look = _emu_guard()
-        _emu_look.__enter__()
+        _emu_active = _emu_guard()
+        _emu_active.__enter__()
     try:
         try:
 {lookups}
         except _emu_refusals as _emu_error:
-            _emu_blame(_emu_error, _emu_i)
+            _emu_raise_named(_emu_error, _emu_i)
     finally:
-        if _emu_look is not None:
-            _emu_look.__exit__(None, None, None)
+        if _emu_active is not None:
+            _emu_active.__exit__(None, None, None)
     _emu_key = ({keys})
     if _emu_options:
         _emu_key = _emu_key, (*_emu_options.items(),)
@@ -173,10 +173,10 @@ def make(
         "_emu_describe": arguments.describe,
         "_emu_constant": arguments.constant_key,
         "_emu_annotated": _annotated,
-        "_emu_guard": arguments.own_look,
-        "_emu_modes": arguments.modes(),
+        "_emu_guard": arguments.torch_guard,
+        "_emu_modes": arguments.torch_modes(),
         "_emu_refusals": REFUSALS,
-        "_emu_blame": lambda error, i: blame(name, params[i].name, error),
+        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
         "_emu_options_key": options_key,
         "_emu_table": table,
         "_emu_miss": miss,
@@ -227,7 +227,7 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
     return 0, value
 
 
-def blame(kernel: str, argument: str, error: Exception) -> NoReturn:
+def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:
     """Raise the error of an argument again with its name.
 
     Args:
