@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import IMPURE
@@ -144,31 +144,9 @@ def build_module(
         CompilationError: The kernel cannot be compiled.
         TypeError: A parameter has no type and no value, or there is no such parameter.
     """
-    constants = constants or {}
-    for name in (*signature, *constants):
-        if name not in fn.arg_names:
-            raise TypeError(
-                f"signature must name parameters of {fn.__name__} {fn.arg_names}, but got {name!r}"
-            )
-    arguments: list[Value] = []
-    scope: dict[str, Any] = {}
-    narrow: dict[str, dtype] = {}
-    for param in fn.params:
-        if param.name in constants:
-            scope[param.name] = parameter(constants[param.name])
-        elif param.name in signature:
-            type_ = _parsed(signature[param.name])
-            if isinstance(type_, dtype) and type_.is_floating() and type_.primitive_bitwidth < 32:
-                narrow[param.name], type_ = type_, float32  # launches pass 32 bits
-            scope[param.name] = _argument(param.name, type_, arguments)
-        elif param.has_default:
-            scope[param.name] = parameter(param.default)
-        else:
-            raise TypeError(
-                f"signature must have a type for {param.name} of {fn.__name__}, but got none"
-            )
+    bound = _bind(fn, signature, constants or {})
     builder = Builder()
-    frame = calls.frame_of(fn, scope, None, 0)
+    frame = calls.frame_of(fn, bound.scope, None, 0)
     state = State(builder, frame, VISITORS)
     module = Module()
     combine = functools.partial(_combine, state)
@@ -178,7 +156,7 @@ def build_module(
     with building(context):
         try:
             _check_parameters(state, fn.params, definition)
-            kernel = _emit_kernel(state, arguments, narrow)
+            kernel = _emit_kernel(state, bound.arguments, bound.narrow)
         except CompilationError as error:
             # Where the compiler noticed it is of no interest; the error says where the fault is.
             raise error.with_traceback(None) from error.__cause__
@@ -188,6 +166,46 @@ def build_module(
             ) from error
     module.functions[kernel.name] = kernel
     return module
+
+
+class _Bound(NamedTuple):
+    """Parameters of a kernel with their types and values.
+
+    Attributes:
+        arguments: Arguments of the IR's function.
+        scope: What the parameters hold, by name.
+        narrow: Parameters whose values are narrower than their arguments, with the narrow dtype.
+    """
+
+    arguments: list[Value]
+    scope: dict[str, Any]
+    narrow: dict[str, dtype]
+
+
+def _bind(fn: JITCallable, signature: Mapping[str, Any], constants: Mapping[str, Any]) -> _Bound:
+    """Give each parameter of a kernel an argument, its constant, or its default."""
+    for name in (*signature, *constants):
+        if name not in fn.arg_names:
+            raise TypeError(
+                f"signature must name parameters of {fn.__name__} {fn.arg_names}, but got {name!r}"
+            )
+    arguments, scope, narrow = bound = _Bound([], {}, {})
+    for param in fn.params:
+        if param.name in constants:
+            scope[param.name] = parameter(constants[param.name])
+        elif param.name in signature:
+            type_ = _parsed(signature[param.name])
+            if isinstance(type_, dtype) and type_.is_floating() and type_.primitive_bitwidth < 32:
+                # Launches pass numbers in 32 bits at least; the kernel begins by narrowing them.
+                narrow[param.name], type_ = type_, float32
+            scope[param.name] = _argument(param.name, type_, arguments)
+        elif param.has_default:
+            scope[param.name] = parameter(param.default)
+        else:
+            raise TypeError(
+                f"signature must have a type for {param.name} of {fn.__name__}, but got none"
+            )
+    return bound
 
 
 def _check_parameters(state: State, params: Sequence[KernelParam], definition: ast.AST) -> None:
