@@ -70,7 +70,7 @@ class Graph:
         Args:
             label: Name of the op, for reports.
             deps: Nodes that must be complete first; complete ones may be among them.
-            action: What the op does. Given for every op but a wait.
+            action: Function that runs the op. Given for every op except a wait.
             wait: The condition of a wait.
         """
         open_deps = {node for node in deps if not node.done}
@@ -170,7 +170,7 @@ class Graph:
 
     def _progress(self, done: Callable[[], bool]) -> None:
         if self._progressing:
-            raise GraphError("a value must not be demanded while an op runs")
+            raise GraphError("a tensor cannot be read from inside an op")
         self._progressing = True
         try:
             while not done():

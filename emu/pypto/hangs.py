@@ -102,7 +102,7 @@ def slots_of(memory: Memory, words: SymmetricArray) -> Slots:
 
 
 class Expected(NamedTuple):
-    """What a wait compares its slots with."""
+    """Condition on the slots of a wait."""
 
     cmp: Cmp
     value: int
@@ -117,7 +117,7 @@ def explain_wait(
         memory: The symmetric tensor.
         words: The slots that are waited for, [src_pe][tile].
         missing: Indices of those that have not matched; all of one row.
-        expected: What they are compared with.
+        expected: Condition on them.
     """
     slots = slots_of(memory, words)
     n_tiles = slots.n_tiles
@@ -183,7 +183,7 @@ def _value(expected: Expected, held: int, writer: str) -> str:
 
 
 def _unclaimed(mine: Slots, row: int) -> list[str]:
-    """Name signals that are here and that no wait of this PE has asked for: likely the missing ones."""
+    """Name signals that are here and that no wait of this PE is for: likely the missing ones."""
     group = mine.group
     me, claimed = group.my_pe, CONTEXT.lifetimes[group.name].claimed
     found: list[tuple[int, str]] = []

@@ -22,7 +22,7 @@ class Lifetimes:
         group: The group.
         created: Number of creates so far. Members make the same creates in the same order, so the number
             is part of the key that they find each other's memory by.
-        claimed: Rows of slots, as (offset in the heap, src_pe), that a wait of this PE has asked for.
+        claimed: Rows of slots, as (offset in the heap, src_pe), that waits of this PE are for.
     """
 
     __slots__ = ("_drained", "_retired", "claimed", "created", "group")

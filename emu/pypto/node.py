@@ -58,8 +58,8 @@ class Node:
     Attributes:
         seq: Its number in the order of the program, from 1.
         label: Name of the op.
-        action: What the op does; None for a wait.
-        wait: What a wait waits for; None for other ops.
+        action: Function that runs the op; None for a wait.
+        wait: Condition of a wait; None for other ops.
         missing: Number of dependencies that are not complete.
         dependents: Nodes that wait for this one.
         done: Whether it is complete.

@@ -35,7 +35,8 @@ def matmul(
         b_trans: Exchange the last two axes of ``b`` first.
 
     It accumulates in FP32 and then casts once. Integers, too, are exact only while sums stay within
-    2^24. What is not valid counts as 0; valid are the valid rows of ``a`` and columns of ``b``.
+    2^24. Elements that are not valid count as 0; the result is valid in
+    the valid rows of ``a`` and columns of ``b``.
 
     Raises:
         ArgumentError: If ranks or extents do not fit.

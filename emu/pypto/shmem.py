@@ -5,8 +5,8 @@ depends on the view and the tile shape that signal and wait see: each combinatio
 *slot set*, made by whoever uses it first. So a signal and a wait that see different views or tiles never
 meet, here as on the device.
 
-*Lifetime.* What a kernel creates goes back at its end: data at once, since the heap counts members. Slots
-go later. A set may have been made by PEs that this one never dealt with, and a slow PE may make more,
+*Lifetime.* Memory that a kernel creates is freed at its end: data at once, since the heap counts members.
+Slots are freed later. A set may have been made by PEs that this one never dealt with, and a slow PE may make more,
 so each PE publishes how far it has drained, and slots are given back at a later create, when everyone has
 drained the kernel that used them.
 """

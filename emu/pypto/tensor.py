@@ -449,7 +449,7 @@ def view(
 
     Args:
         t: The tensor.
-        shape: Extents of the rectangle, as many as ``t`` has axes.
+        shape: Extents of the rectangle, one per axis of ``t``.
         offsets: Its corner in ``t``. Default: the origin.
         valid_shape: Its valid part, from the corner; the rest reads as 0 and may lie beyond the end
             of ``t``. Extents may be 0. Default: ``shape``; what is not valid in ``t`` stays so.

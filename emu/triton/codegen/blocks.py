@@ -40,7 +40,7 @@ def _block(state: State, statements: Sequence[Statement], tail: Tail | None) -> 
 
     Args:
         statements: The block's.
-        tail: What comes after it; visited too.
+        tail: Statements after it, which are visited too.
 
     Returns:
         How the function is left; ``None`` if it is not.
@@ -53,7 +53,7 @@ def _block(state: State, statements: Sequence[Statement], tail: Tail | None) -> 
             if not has_return(statement):
                 state.visit(statement)
                 continue
-            # What follows is visited by whoever gets past this statement, perhaps twice: on both sides.
+            # What follows is visited at the end of each side that does not leave the function: perhaps twice.
             rest = Tail(statements[position + 1 :], tail)
             return _leaving(state, statement, rest)
         if tail is None:

@@ -173,7 +173,7 @@ class _Bound(NamedTuple):
 
     Attributes:
         arguments: Arguments of the IR's function.
-        scope: What the parameters hold, by name.
+        scope: Values of the parameters by name.
         narrow: Parameters whose values are narrower than their arguments, with the narrow dtype.
     """
 

@@ -17,8 +17,8 @@ class CompilationError(TritonError):
 
     Attributes:
         src: The source of the function, from ``def`` on.
-        node: What the error is about, a node of that source's tree.
-        error_message: What is wrong; ``None`` where the error is that of a called function, which is
+        node: Node of that source's tree that the error is about.
+        error_message: Description of the error; ``None`` where the error is that of a called function, which is
             then the ``__cause__``.
         message: The whole text.
     """
@@ -40,7 +40,7 @@ class CompilationError(TritonError):
         Args:
             src: The source of the function, if it is known.
             node: A node of its tree.
-            error_message: What is wrong.
+            error_message: Description of the error.
             file: Path of the file.
             line: Line of the node in the file, from 1.
             column: Its column there, from 1.

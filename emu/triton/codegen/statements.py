@@ -62,7 +62,7 @@ def visit_annassign(state: State, node: ast.AnnAssign) -> None:
     if not known:
         assign(state, node.target, value)
         return
-    # An unrolled loop comes to the same statement again.
+    # An unrolled loop visits the same statement again.
     if name in state.frame.scope and state.frame.declared.get(name) is not node:
         raise ValueError(f"{name} is already defined. constexpr cannot be reassigned.")
     state.frame.declared[name] = node

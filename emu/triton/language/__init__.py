@@ -1,6 +1,6 @@
 """Triton's language: dtypes, tensors, and the functions that programs call.
 
-What Triton keeps in ``tl.core``, ``tl.standard`` and ``tl.random`` is listed there, and only there.
+Names that Triton keeps in ``tl.core``, ``tl.standard`` and ``tl.random`` are listed there, and only there.
 """
 
 # mypy: implicit-reexport

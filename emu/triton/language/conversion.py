@@ -65,7 +65,7 @@ def literal(value: Any, to: dtype) -> bool | int | float:
     low, high = to.get_int_min_value(), to.get_int_max_value()
     if not low <= number <= (1 << to.int_bitwidth) - 1:
         raise ValueError(f"a constant of {to} must be in [{low}, {high}], but got {number}")
-    # What only the unsigned dtype holds is taken as bits, as Triton does.
+    # A value that only the unsigned dtype holds is taken as its bits, as Triton does.
     return number - (1 << to.int_bitwidth) if number > high else number
 
 

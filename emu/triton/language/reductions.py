@@ -211,7 +211,7 @@ def max(
 
     Args:
         input: The tensor. Dtypes narrower than 32 bits are compared and given as fp32 or int32, unless
-            indices are asked for.
+            indices are returned.
         axis: The axis, or ``None`` for all.
         return_indices: Whether to return a tuple of it and its index along the axis, int32.
         return_indices_tie_break_left: Whether ties give the first index.

@@ -21,7 +21,7 @@ class ASTSource:
         fn: The kernel.
         signature: Spelling of the type of each parameter: ``*fp32``, ``i32``, ``constexpr``.
         constexprs: Values of the constants, by name or position (or a tuple of one position).
-        attrs: Not looked at.
+        attrs: Ignored.
 
     Raises:
         TypeError: ``fn`` is no kernel.
@@ -79,7 +79,7 @@ def compile(
 
     Args:
         src: The kernel and its types.
-        target: Not looked at: there is one CPU.
+        target: Ignored: there is one CPU.
         options: As at a launch.
 
     Raises:

@@ -25,7 +25,7 @@ class CompiledKernel:
         name: The function's name.
         metadata: ``name``, ``shared``, ``num_warps``, ``num_stages``, ``num_ctas``, ``target``, and
             the options as given or by default.
-        asm: Forms to read: ``"ttir"`` (the tile IR), ``"llir"``, ``"s"``; made when asked for.
+        asm: Readable forms: ``"ttir"`` (the tile IR), ``"llir"``, ``"s"``; each made on first use.
         n_regs: 32. This and the next are for programs that choose a grid by them: a host's core has
             neither the registers nor the memory that they are about.
         n_spills: 0.

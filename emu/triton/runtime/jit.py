@@ -276,7 +276,7 @@ def jit(fn: Any = None, **settings: Any) -> Any:
 
     Args:
         fn: The function; None to get a decorator.
-        **settings: What :class:`JITFunction` takes besides.
+        **settings: Further arguments of :class:`JITFunction`.
     """
     if fn is None:
         return functools.partial(jit, **settings)

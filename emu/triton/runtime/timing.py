@@ -28,7 +28,7 @@ def do_bench(
     """Measure the run time of a function in milliseconds on the host's clock.
 
     The function runs once, then five times for an estimate of its time, then as often as fits into
-    ``warmup``, then as often as fits into ``rep`` (at least once), each run timed by itself. Caches are
+    ``warmup``, then as often as fits into ``rep`` (at least once), each run timed alone. Caches are
     not emptied in between: on a CPU that would take far longer than what is measured.
 
     Args:
