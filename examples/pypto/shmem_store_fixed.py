@@ -1,4 +1,4 @@
-"""The two examples of the shmem_store page with the data type mended, on 8 PEs.
+"""The two examples of the shmem_store page with the data type corrected, on 8 PEs.
 
 It needs 8 PEs, as the page says.
 Run it with ``emu run -n 8 examples/pypto/shmem_store_fixed.py``.

@@ -1,6 +1,6 @@
 """An all-reduce in one kernel: each PE adds its tiles to the sums of all PEs, in their memory.
 
-The kernel gets a table of addresses, one a PE, as kernels of symmetric-memory libraries do.
+The kernel gets a table of addresses, one per PE, as kernels of symmetric-memory libraries do.
 
 Run with: emu run -n 4 examples/triton/all_reduce.py
 """

@@ -541,6 +541,11 @@ def test_endless_recursion_is_refused_in_few_lines():
     assert len(str(caught.value).split("\n")) < 10
 
 
+def test_tracebacks_name_the_errors_as_triton_does():
+    for error in (CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct):
+        assert error.__module__ == "emu.triton.compiler.errors"
+
+
 def test_errors_can_be_pickled():
     kernel, *_ = CASES["breaks"]
     with pytest.raises(UnsupportedLanguageConstruct) as caught:
