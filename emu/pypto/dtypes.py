@@ -8,7 +8,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.kernels.cast import cast
 from emu.pypto.errors import DTypeError, show
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -95,6 +94,8 @@ def convert(array: Array, dtype: DataType) -> Array:
         return array
     source = _BY_NUMPY[array.dtype]
     if source in FLOATS and dtype in FLOATS:
+        from emu.kernels.cast import cast  # 30 ms, which programs without casts need not spend
+
         # The kernel refuses unaligned elements, which a user's array may have.
         return cast(array if array.flags.aligned else array.copy(), target)
     if source in FLOATS and dtype in INTEGERS:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from emu.comm.ops import Cmp
-from emu.comm.watchdog.monitor import last_writer
 from emu.pypto.context import CONTEXT
 from emu.pypto.shmem import Memory
 from emu.pypto.symbolic import Shape
@@ -48,6 +47,8 @@ class Slots:
 
     def writer(self, pe: int, row: int, tile: int) -> str:
         """Name the last writer of a word of member ``pe``."""
+        from emu.comm.watchdog.monitor import last_writer  # needed by reports alone
+
         place = self.offset + 4 * (row * self.n_tiles + tile)
         return last_writer(self.group.segment, self.group.members[pe], place)
 
