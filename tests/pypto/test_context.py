@@ -1,7 +1,5 @@
 """The state of one PE's programs: one object, back as it was after a kernel that fails."""
 
-import gc
-
 import pytest
 
 import emu
@@ -10,14 +8,13 @@ from emu.pypto import distributed as d
 from emu.pypto.context import CONTEXT, Context
 
 
-def test_there_is_one_context_and_it_starts_empty():
+def test_a_context_starts_empty():
     new = Context()
     assert (new.kernel_depth, new.vec_tile, new.cube_tile) == (0, (), ())
     assert not new.groups
     assert not new.group_sizes
     assert not new.lifetimes
     assert new.graph.idle
-    assert [x for x in gc.get_objects() if isinstance(x, Context) and x is not new] == [CONTEXT]
 
 
 def test_a_failing_kernel_leaves_the_context_as_it_was():
