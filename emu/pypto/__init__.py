@@ -2,12 +2,15 @@
 
 Written from a public description of the interface alone; see ``docs/pypto.md`` for what is emulated and
 which decisions were taken where that description leaves a question open.
+
+The names below are public, as are those of ``distributed``, ``experimental``, ``frontend`` and ``testing``.
+All other modules are internal: names may change in any release.
 """
 
 from __future__ import annotations
 
 from emu.pypto import distributed, experimental, frontend
-from emu.pypto.annotations import DYNAMIC, TensorSpec
+from emu.pypto.context import set_options, set_schedule, synchronize
 from emu.pypto.distributed import AtomicType, OpType
 from emu.pypto.dtypes import (
     DT_BF16,
@@ -56,11 +59,11 @@ from emu.pypto.errors import (
     TileShapeError,
 )
 from emu.pypto.frontend import cond, jit, loop, options
-from emu.pypto.graph import set_options, set_schedule, synchronize
 from emu.pypto.product import matmul
 from emu.pypto.reduction import amax, amin, cumsum, softmax, sum, topk
 from emu.pypto.shaping import arange, concat, full, gather, one_hot, ones, reshape, transpose, zeros
 from emu.pypto.shmem import ShmemTensor
+from emu.pypto.spec import DYNAMIC, TensorSpec
 from emu.pypto.symbolic import SymbolicScalar, SymInt
 from emu.pypto.tensor import Tensor, assemble, from_numpy, tensor, view
 from emu.pypto.tiles import (

@@ -1,7 +1,7 @@
 """Communication between PEs: ``pypto.distributed``.
 
 Each function checks its arguments, then adds a node to the dataflow graph. Only ``pred``, tensors,
-scalar reads, loops and ifs order them; that one stands above the other orders nothing.
+scalar reads, loops and ifs order nodes: source order alone implies no ordering.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import numpy as np
 
 from emu.comm.ops import AtomicOp as AtomicType
 from emu.comm.ops import Cmp as OpType
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import DT_FP32, FP32, HALVES
 from emu.pypto.errors import ArgumentError, DTypeError, show
-from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import my_symbolic_pe
+from emu.pypto.hangs import slots_of
+from emu.pypto.node import Node
 from emu.pypto.shmem import (
     Memory,
     ShmemTensor,
@@ -26,11 +28,11 @@ from emu.pypto.shmem import (
     check_shmem,
     create_shmem_signal,
     create_shmem_tensor,
-    cut,
     shmem_view,
+    subview,
 )
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
-from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, fresh, nodes_of, run_op, token
+from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, nodes_of, run_op, token
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
 
@@ -56,7 +58,7 @@ def shmem_put(
 
     Args:
         src: 2 to 4 axes, not empty, at most 2^31 - 1 elements; of ``dst``'s data type.
-        offsets: Corner in ``dst``, one entry an axis, each below the extent there.
+        offsets: Corner in ``dst``, one entry per axis, each below the extent there.
         dst: Symmetric data of ``src``'s rank, at least as large as ``offsets`` and ``src`` need.
         dst_pe: PE of the group, from 0.
         put_op: ``SET`` replaces, not atomically as a whole; ``ADD`` adds, atomically element by element,
@@ -88,7 +90,7 @@ def shmem_put(
     tile = vec_tile(shape, "shmem_put", "src")
     deps = None if pred is None else _check_pred(pred, src)
     put, data, array = memory.group.put, memory.data, src.array
-    if GRAPH.quiet and not widen:
+    if CONTEXT.graph.idle and not widen:
         # The common case at once: nothing is pending, so nothing is waited for.
         for start, where in tile_starts(src.valid_shape, tile):
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
@@ -102,8 +104,11 @@ def shmem_put(
 
     node = run_op("shmem_put", store, reads=(src,), pred=deps)
     if node is not None:
-        node.about = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
+        node.detail = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
     return token(node)
+
+
+shmem_store = shmem_put  # PyPTO has the op under both names
 
 
 def shmem_get(
@@ -132,12 +137,12 @@ def shmem_get(
         ArgumentError: If an argument breaks a rule.
         TileShapeError: If ``set_vec_tile_shapes`` was not called, or with another rank.
     """
-    part = cut(check_data(src, "src"), shape, offsets, valid_shape)
+    part = subview(check_data(src, "src"), shape, offsets, valid_shape)
     memory = part.memory
     pe = _check_pe(src_pe, memory.n_pes, "src_pe")
     tile = vec_tile(part.shape, "shmem_get", "src")
     deps = None if pred is None else _check_pred(pred, None)
-    out = fresh(part.shape, memory.dtype, part.valid_shape)
+    out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
 
     def load() -> None:
@@ -148,8 +153,11 @@ def shmem_get(
 
     node = run_op("shmem_get", load, writes=(out,), pred=deps)
     if node is not None:
-        node.about = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
+        node.detail = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
+
+
+shmem_load = shmem_get  # PyPTO has the op under both names
 
 
 def shmem_signal(
@@ -167,8 +175,8 @@ def shmem_signal(
 
     Args:
         src: The symmetric tensor whose slots are meant.
-        src_pe: First index of the slots, 0 to n_pes - 1; it does not say who signals.
-        signal: The value, an int32.
+        src_pe: First index of the slots, 0 to n_pes - 1; it does not name the PE that signals.
+        signal: Value of the signal, an int32.
         shape: Extents of the view. Default: those of ``src``.
         offsets: Its corner in ``src``. Default: the origin.
         target_pe: PE whose slots change; -1: every PE of the group.
@@ -210,7 +218,7 @@ def shmem_signal(
     node = run_op("shmem_signal", send, pred=deps)
     if node is not None:
         whom = "all PEs" if target < 0 else f"PE {target}"
-        node.about = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
+        node.detail = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
     return token(node)
 
 
@@ -258,9 +266,9 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
-    node = GRAPH.submit("shmem_wait_until", deps, wait=wait)
+    node = CONTEXT.graph.submit("shmem_wait_until", deps, wait=wait)
     if node is not None:
-        node.about = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
+        node.detail = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
     return token(node)
 
 
@@ -289,15 +297,15 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
         for pe in range(memory.n_pes):
             group.signal_op(word, 1, pe, op=ADD, index=0)
 
-    arrived = GRAPH.submit("shmem_barrier_all", deps, action=arrive)
-    passed = GRAPH.submit(
+    arrived = CONTEXT.graph.submit("shmem_barrier_all", deps, action=arrive)
+    passed = CONTEXT.graph.submit(
         "shmem_barrier_all",
         () if arrived is None else (arrived,),
         wait=BarrierWait(memory, word),
     )
     for node in (arrived, passed):
         if node is not None:
-            node.about = lambda: f"on {memory.name}"
+            node.detail = lambda: f"on {memory.name}"
     memory.last_barrier = passed
     return token(passed)
 
@@ -320,7 +328,7 @@ def shmem_clear_data(
     Returns:
         The token of completion.
     """
-    part = cut(check_data(src, "src"), shape, offsets, None)
+    part = subview(check_data(src, "src"), shape, offsets, None)
     deps = None if pred is None else _check_pred(pred, None)
     memory = part.memory
 
@@ -358,9 +366,9 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
 
 
 def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
-    """Refuse unequal data types but for the one exception; True: widen the source."""
+    """Check that data types are equal; return whether the source must be widened, the one exception."""
     widening = src.dtype in HALVES and dst.dtype is DT_FP32 and put_op is ADD
-    if widening and GRAPH.scope.allow_mixed_add:
+    if widening and CONTEXT.graph.scope.allow_mixed_add:
         return True
     hint = "; pypto.set_options(allow_mixed_add=True) allows this ADD" if widening else ""
     raise DTypeError(
@@ -420,8 +428,6 @@ def _check_int32(value: Any, argument: str) -> int:
 
 def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
     """Name slots for a report."""
-    from emu.pypto.hangs import slots_of
-
     return f"{slots_of(memory, words).view}, src_pe {row}"
 
 
@@ -436,7 +442,7 @@ def _check_pred(pred: Any, src: Tensor | None) -> set[Node]:
             raise ArgumentError(f"pred must not contain src, but got it as pred[{i}]")
         if 0 in t.shape:
             raise ArgumentError(f"pred[{i}] must not be empty, but got shape {list(t.shape)}")
-        if not GRAPH.quiet:
+        if not CONTEXT.graph.idle:
             found |= nodes_of(t)
     return found
 
@@ -459,6 +465,3 @@ __all__ = [
     "shmem_view",
     "shmem_wait_until",
 ]
-
-shmem_store = shmem_put
-shmem_load = shmem_get

@@ -1,4 +1,4 @@
-"""Data types of tensors and what they are in NumPy."""
+"""Data types of tensors, their NumPy dtypes, and conversion between them."""
 
 from __future__ import annotations
 
@@ -84,36 +84,30 @@ def _unknown(dtype: Any, argument: str) -> DTypeError:
 
 
 def convert(array: Array, dtype: DataType) -> Array:
-    """Convert as ``cast`` does: nearest-even between floats, truncation (saturating) to integers."""
+    """Return an array as ``cast`` converts it; the array itself where its data type stays.
+
+    Between floats each element is rounded once, to nearest, ties to even, with the bits of
+    :func:`emu.kernels.cast.cast`. Floats become integers by truncation, and saturate.
+    """
     target = dtype.np_dtype
     if array.dtype == target:
         return array
-    floating = array.dtype.kind not in "biu"
-    if floating and dtype in INTEGERS:
+    source = _BY_NUMPY[array.dtype]
+    if source in FLOATS and dtype in FLOATS:
+        from emu.kernels.cast import cast  # 30 ms, which programs without casts need not spend
+
+        # The kernel refuses unaligned elements, which a user's array may have.
+        return cast(array if array.flags.aligned else array.copy(), target)
+    if source in FLOATS and dtype in INTEGERS:
         wide = np.trunc(array.astype(np.float64))
         limits = np.iinfo(target)
         result = np.clip(wide, float(limits.min), float(limits.max))
         # float(2**63 - 1) rounds up to 2**63, which int64 has not: mend the top after the cast.
-        cast: Array = np.asarray(np.nan_to_num(result)).astype(target)
-        cast[result >= float(limits.max)] = limits.max
-        return cast
-    if array.dtype.kind == "f" and array.dtype.itemsize == 8 and dtype is DT_BF16:
-        return _double_to_bfloat16(array)
-    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and dtype in HALVES:
+        whole: Array = np.asarray(np.nan_to_num(result)).astype(target)
+        whole[result >= float(limits.max)] = limits.max
+        return whole
+    if source in INTEGERS and source.itemsize >= 4 and dtype in HALVES:
         # By way of double, which holds every int32, so that one rounding remains.
         return convert(array.astype(np.float64), dtype)
     converted: Array = array.astype(target)
     return converted
-
-
-def _double_to_bfloat16(array: Array) -> Array:
-    """Round double to bfloat16 once (by way of float rounded to odd)."""
-    single = array.astype(np.float32)
-    bits = np.atleast_1d(single).view(np.uint32).copy()
-    wide, near = np.atleast_1d(array), np.atleast_1d(single).astype(np.float64)
-    inexact = (near != wide) & np.isfinite(near)
-    away = inexact & (np.abs(near) > np.abs(wide))
-    bits[away] -= 1
-    bits[inexact] |= 1
-    result: Array = bits.view(np.float32).astype(DT_BF16.np_dtype).reshape(array.shape)
-    return result

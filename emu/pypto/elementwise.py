@@ -3,8 +3,8 @@
 Computation is in FP32 (FP64 for FP64) and each op rounds once to its data type; integers wrap.
 
 *Valid shapes.* Elements outside a valid shape read as 0, so the valid part of a result is the largest
-of those of its operands, axis by axis; an operand of extent 1 that is broadcast along an axis has no say
-there, nor has a number.
+of those of its operands, axis by axis; an operand of extent 1 that is broadcast along an axis does not
+count there, nor does a number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, as
 from emu.pypto.dtypes import convert as convert_array
 from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.symbolic import Shape
-from emu.pypto.tensor import Tensor, check_tensor, corner, fresh, run_op
+from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, corner, new_tensor, run_op
 
 Number = int | float
 Operand = Tensor | Number
 
 
-def wide(array: Array) -> Array:
-    """Return the array in the type that arithmetic on it uses."""
+def widen(array: Array) -> Array:
+    """Return the array in the type of arithmetic on it: FP32 for halves."""
     if array.dtype.kind in "biu" or array.dtype.itemsize >= 4:
         return array
     widened: Array = array.astype(FP32)
@@ -35,11 +35,11 @@ def wide(array: Array) -> Array:
 def compute(label: str, action: Callable[[], None], reads: list[Tensor], out: Tensor) -> Tensor:
     """Submit a computation; overflow and division by zero give infinities and NaN silently."""
 
-    def quietly() -> None:
+    def without_warnings() -> None:
         with np.errstate(all="ignore"):
             action()
 
-    run_op(label, quietly, reads=reads, writes=(out,))
+    run_op(label, without_warnings, reads=reads, writes=(out,))
     return out
 
 
@@ -61,12 +61,13 @@ def _joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
     for t in tensors:
         lead = len(shape) - t.ndim
         for axis, (extent, part) in enumerate(zip(t.shape, t.valid_shape, strict=True), lead):
+            # An axis that is broadcast (extent 1) does not count.
             if extent == shape[axis]:
                 valid[axis] = max(valid[axis], part)
     return tuple(valid)
 
 
-def _cut(t: Tensor, shape: Shape, valid: Shape) -> Array:
+def _padded(t: Tensor, shape: Shape, valid: Shape) -> Array:
     """Return the operand over the valid part of the result, zero where it is not valid."""
     lead = len(shape) - t.ndim
     extent = tuple(
@@ -104,12 +105,12 @@ def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataTyp
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a value is a real number, Python's or NumPy's."""
+    """Return whether a value is a real number, Python's or NumPy's."""
     return isinstance(value, int | float | np.integer | np.floating | np.bool_)
 
 
 def fits(number: int, dtype: DataType) -> bool:
-    """Say whether an integer data type holds a number."""
+    """Return whether an integer data type holds a number."""
     limits = np.iinfo(dtype.np_dtype)
     return bool(limits.min <= number <= limits.max)
 
@@ -135,11 +136,11 @@ def _apply(
     tensors, dtype = _operands(op, operands)
     shape = broadcast_shape(tensors, op)
     valid = _joint_valid(tensors, shape)
-    out = fresh(shape, dtype if result is None else result, valid)
+    out = new_tensor(shape, dtype if result is None else result, valid)
     inputs = [v if isinstance(v, Tensor) else _scalar(op, v, dtype) for v in operands]
 
     def action() -> None:
-        arrays = [wide(_cut(v, shape, valid)) if isinstance(v, Tensor) else v for v in inputs]
+        arrays = [widen(_padded(v, shape, valid)) if isinstance(v, Tensor) else v for v in inputs]
         out.array[...] = function(*arrays)
 
     return compute(op, action, tensors, out)
@@ -268,7 +269,7 @@ def cast(a: Tensor, dtype: Any) -> Tensor:
     """
     check_tensor(a, "a")
     target = as_dtype(dtype)
-    out = fresh(a.shape, target, a.valid_shape)
+    out = new_tensor(a.shape, target, a.valid_shape)
 
     def action() -> None:
         out.array[...] = convert_array(a.array, target)
@@ -294,7 +295,7 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     tensors = [condition, *choices]
     shape = broadcast_shape(tensors, "where")
     valid = _joint_valid(tensors, shape)
-    out = fresh(shape, dtype, valid)
+    out = new_tensor(shape, dtype, valid)
     inputs = [
         v
         if isinstance(v, Tensor)
@@ -303,7 +304,10 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     ]
 
     def action() -> None:
-        x, y = (_cut(v, shape, valid) if isinstance(v, Tensor) else v for v in inputs)
-        out.array[...] = np.where(_cut(condition, shape, valid).astype(np.bool_), x, y)
+        x, y = (_padded(v, shape, valid) if isinstance(v, Tensor) else v for v in inputs)
+        out.array[...] = np.where(_padded(condition, shape, valid).astype(np.bool_), x, y)
 
     return compute("where", action, tensors, out)
+
+
+OPERATORS.update(add=add, sub=sub, mul=mul, div=div, gt=gt, ge=ge, lt=lt, le=le, neg=neg, abs=abs)

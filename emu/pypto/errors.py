@@ -1,4 +1,4 @@
-"""Errors of the front end, one class a phase, and its warnings."""
+"""Errors of the front end, one class per phase, and its warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of the outside world: NumPy, and torch where the program has loaded it."""
+"""Arrays of other libraries: NumPy, and torch where the program has loaded it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emu.pypto.errors import KernelError, show
 
 
 def is_foreign(value: Any) -> bool:
-    """Say whether a kernel argument is an array whose memory a tensor can use."""
+    """Return whether a kernel argument is an array whose memory a tensor can use."""
     return isinstance(value, np.ndarray) or _is_torch(value)
 
 
@@ -25,7 +25,7 @@ def as_array(value: Any, argument: str) -> Array:
     """Return a NumPy array on the same memory.
 
     Raises:
-        KernelError: If it is neither, lies on a device, or has a data type that tensors have not.
+        KernelError: If it is neither, lies on a device, or has a data type that tensors lack.
     """
     if _is_torch(value):
         array = _from_torch(value, argument)

@@ -10,12 +10,14 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from emu.pypto.annotations import TensorSpec, specs_of
+from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
 from emu.pypto.foreign import as_array, is_foreign
-from emu.pypto.graph import GRAPH, Schedule, check_schedule, new_scope
+from emu.pypto.spec import TensorSpec, specs_of
 from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int
 from emu.pypto.tensor import Buffer, Tensor, wrap
+
+__all__ = ["Kernel", "cond", "jit", "loop", "options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +67,7 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel."""
-        if _State.depth:
+        if CONTEXT.kernel_depth:
             return self._function(*args, **kwargs)
         if self._specs is None:
             # Not at decoration: annotations may name what is defined further down.
@@ -80,30 +82,32 @@ class Kernel:
                 bound.arguments[name] = importer.take(value, name)
         for name, spec in self._specs.items():
             if name in bound.arguments:
-                spec.check(bound.arguments[name], f"argument {name} of {self._function.__name__}")
-        before = GRAPH.enter(self._scope())
+                _check_argument(
+                    spec, bound.arguments[name], f"argument {name} of {self._function.__name__}"
+                )
+        before = CONTEXT.graph.enter(self._scope())
         failed = True
-        _State.depth += 1
+        CONTEXT.kernel_depth += 1
         try:
             result = self._function(*bound.args, **bound.kwargs)
             failed = False
         finally:
-            _State.depth -= 1
-            GRAPH.leave(before, failed=failed)
+            CONTEXT.kernel_depth -= 1
+            CONTEXT.graph.leave(before, failed=failed)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
-class _State:
-    """How many kernels this PE is in."""
-
-    depth = 0
+def _check_argument(spec: TensorSpec, value: Any, argument: str) -> None:
+    if not isinstance(value, Tensor):
+        raise KernelError(f"{argument} must be {spec}, but got {type(value).__name__}")
+    spec.check(value.shape, value.dtype, argument)
 
 
 class _Importer:
-    """Makes tensors of one call's arrays; the same memory twice is one buffer."""
+    """Import of one call's arrays as tensors; the same memory twice is one buffer."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, Any, Buffer]] = []
@@ -141,7 +145,7 @@ def _overlap(a: Any, b: Any) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]  # NumPy takes any positive bound
     except np.exceptions.TooHardError:
         return True
 

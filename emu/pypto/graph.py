@@ -9,111 +9,36 @@ complete runs the moment it is made, and no object is made for it. ``schedule="r
 node until a value is demanded and then draws among those that may run; each seed is another legal
 order, and the same seed on the same values is the same order.
 
-Values are demanded by scalar reads, by NumPy, and by the end of a kernel. Then the graph is pumped:
+Values are demanded by scalar reads, by NumPy, and by the end of a kernel. Then the graph makes progress:
 nodes that may run are run; when there is none, the PE sleeps on the words of all its waits at once.
 
-A PE is a process, so there is one graph a process, and it belongs to one thread.
+A PE is a process, so there is one graph per process, and it belongs to one thread.
 """
 
 from __future__ import annotations
 
 import contextlib
 import heapq
-import random
-import sys
 from collections.abc import Callable, Iterable
-from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
-from emu.pypto.errors import ArgumentError, GraphError, show
-from emu.pypto.symbolic import as_flag, as_int
+from emu.pypto.errors import GraphError
+from emu.pypto.node import Node, Scope, Wait
+from emu.pypto.reports import pending_lines
 
 if TYPE_CHECKING:
-    from emu.comm.ops import Cmp
-    from emu.comm.world.array import SymmetricArray
     from emu.comm.world.world import World
 
-Schedule = Literal["program", "random"]
-Word = tuple["SymmetricArray", int, "Cmp", int]
 
+def find_world() -> World | None:
+    """Return the World, or None in a process that is no PE, where local ops work all the same."""
+    from emu.comm.errors import CommError
+    from emu.comm.world.world import world
 
-class Wait(Protocol):
-    """What a wait node does instead of an action."""
-
-    def poll(self) -> bool:
-        """Look at the words once; return whether all have matched."""
-
-    def words(self) -> list[Word]:
-        """Return the words that have not matched yet."""
-
-    def describe(self) -> str:
-        """Say what is waited for."""
-
-    def explain(self) -> list[str]:
-        """Say, a line each, what there is in place of what is waited for."""
-
-
-class Scope:
-    """A stretch of program that is drained as a whole: a kernel, or what lies outside kernels."""
-
-    __slots__ = ("allow_mixed_add", "at_end", "open", "rng")
-
-    def __init__(self, rng: random.Random | None, allow_mixed_add: bool) -> None:
-        self.open = 0
-        self.rng = rng
-        self.allow_mixed_add = allow_mixed_add
-        self.at_end: list[Callable[[], None]] = []
-
-
-class Node:
-    """An op that has not run yet."""
-
-    __slots__ = (
-        "about",
-        "action",
-        "dependents",
-        "done",
-        "label",
-        "missing",
-        "place",
-        "scope",
-        "seq",
-        "wait",
-    )
-
-    def __init__(
-        self,
-        seq: int,
-        label: str,
-        action: Callable[[], None] | None,
-        wait: Wait | None,
-        scope: Scope,
-    ) -> None:
-        self.seq = seq
-        self.label = label
-        self.action = action
-        self.wait = wait
-        self.scope = scope
-        self.missing = 0
-        self.dependents: list[Node] = []
-        self.done = False
-        self.place = _place()
-        self.about: Callable[[], str] | None = None
-        """Says what the op does and to whom, for reports."""
-
-    def __lt__(self, other: Node) -> bool:
-        return self.seq < other.seq
-
-
-def _place() -> tuple[CodeType, int] | None:
-    """Return where the program makes an op: code and instruction, cheap to keep; see ``hangs``."""
-    frame = sys._getframe(3)
-    while frame.f_back is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith("emu.pypto.") or name == "emu.pypto.programs":
-            break
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+    try:
+        return world()
+    except CommError:
+        return None
 
 
 class Graph:
@@ -121,13 +46,13 @@ class Graph:
 
     def __init__(self) -> None:
         self.scope = Scope(None, False)
-        self.quiet = True
-        """Nothing is pending and the schedule runs nodes at once: an op may simply be done."""
+        self.idle = True
+        """Whether nothing is pending and the schedule runs nodes at once: an op may run without a node."""
         self._open = 0
         self._seq = 0
         self._ready: list[Node] = []
         self._blocked: list[Node] = []
-        self._pumping = False
+        self._progressing = False
         self._hooked = False
 
     # --- building -------------------------------------------------------------------------------
@@ -145,8 +70,8 @@ class Graph:
         Args:
             label: Name of the op, for reports.
             deps: Nodes that must be complete first; complete ones may be among them.
-            action: What the op does. Given for every op but a wait.
-            wait: What a wait looks at.
+            action: Function that runs the op. Given for every op except a wait.
+            wait: The condition of a wait.
         """
         open_deps = {node for node in deps if not node.done}
         eager = self.scope.rng is None
@@ -166,7 +91,7 @@ class Graph:
             dep.dependents.append(node)
         self._open += 1
         self.scope.open += 1
-        self.quiet = False
+        self.idle = False
         if not open_deps:
             if wait is not None and eager:
                 self._blocked.append(node)
@@ -175,26 +100,25 @@ class Graph:
         return node
 
     def _hook(self) -> None:
-        """Have what is still pending when the program ends run then, so that a hang is reported."""
+        """Drain the graph when the program ends too, so that a hang is reported."""
         self._hooked = True
-        everyone = _world()
-        if everyone is not None:
+        world = find_world()
+        if world is not None:
             from emu.comm.world.details import add_provider
-            from emu.pypto.hangs import pending_lines
 
-            everyone.on_finish(self.drain)
-            add_provider(lambda: pending_lines(self))
+            world.on_finish(self.drain)
+            add_provider(lambda: pending_lines(*self.held_up()))
 
     # --- scopes ---------------------------------------------------------------------------------
 
     def enter(self, scope: Scope) -> Scope:
         """Make ``scope`` the one that new nodes belong to; return the one before."""
         before, self.scope = self.scope, scope
-        self.quiet = self._open == 0 and scope.rng is None
+        self.idle = self._open == 0 and scope.rng is None
         return before
 
     def leave(self, before: Scope, *, failed: bool) -> None:
-        """Drain the current scope, do what it left for the end, and go back to ``before``.
+        """Drain the current scope, run its functions for the end, and go back to ``before``.
 
         After a failure nothing is drained: the kernel's nodes are given up with it.
         """
@@ -208,7 +132,7 @@ class Graph:
             if scope.open:
                 self._give_up(scope)
             self.enter(before)
-            # What failed is what must be heard of, not that something could not be given back after it.
+            # The first error must be reported, not one that follows from it while memory is given back.
             with contextlib.nullcontext() if drained else contextlib.suppress(Exception):
                 for finish in scope.at_end:
                     finish()
@@ -216,12 +140,12 @@ class Graph:
     def drain(self) -> None:
         """Run until every node of the current scope is complete."""
         scope = self.scope
-        self._pump(lambda: scope.open == 0)
+        self._progress(lambda: scope.open == 0)
 
     def force(self, nodes: list[Node]) -> None:
         """Run until these nodes are complete, in an order the schedule allows."""
         if nodes:
-            self._pump(lambda: all(node.done for node in nodes))
+            self._progress(lambda: all(node.done for node in nodes))
 
     @property
     def pending(self) -> int:
@@ -244,23 +168,23 @@ class Graph:
     def _push(self, node: Node) -> None:
         heapq.heappush(self._ready, node)
 
-    def _pump(self, done: Callable[[], bool]) -> None:
-        if self._pumping:
-            raise GraphError("a value must not be demanded while an op runs")
-        self._pumping = True
+    def _progress(self, done: Callable[[], bool]) -> None:
+        if self._progressing:
+            raise GraphError("a tensor cannot be read from inside an op")
+        self._progressing = True
         try:
             while not done():
-                if self._ready and not self._look_first():
+                if self._ready and not self._polls_first():
                     self._run(self._draw())
                 elif not self._poll() and not self._ready:
                     self._sleep()
             while self._ready and self.scope.rng is None:
                 self._run(self._draw())
         finally:
-            self._pumping = False
+            self._progressing = False
 
-    def _look_first(self) -> bool:
-        """Under a random schedule, sometimes look at the waits before ready nodes are used up."""
+    def _polls_first(self) -> bool:
+        """Return whether to poll the waits before running ready nodes: a random schedule sometimes does."""
         rng = self.scope.rng
         return bool(self._blocked) and rng is not None and rng.random() < 0.25
 
@@ -282,15 +206,13 @@ class Graph:
                 node.action()
             except Exception as error:
                 self._drop(node)
-                from emu.pypto.hangs import name_of
-
-                error.add_note(f"in {name_of(node)} of this PE")
+                error.add_note(f"in {node.title} of this PE")
                 raise
         self._complete(node)
 
     def _complete(self, node: Node) -> None:
         node.done = True
-        node.action = node.wait = node.about = None
+        node.action = node.wait = node.detail = None
         node.scope.open -= 1
         self._open -= 1
         for dependent in node.dependents:
@@ -299,7 +221,7 @@ class Graph:
                 self._push(dependent)
         node.dependents = []
         if self._open == 0:
-            self.quiet = self.scope.rng is None
+            self.idle = self.scope.rng is None
 
     def _drop(self, failed: Node) -> None:
         """Forget an op that has raised, and all that depends on it: it must not raise again."""
@@ -312,10 +234,10 @@ class Graph:
                 self._open -= 1
                 at_hand += node.dependents
         if self._open == 0:
-            self.quiet = self.scope.rng is None
+            self.idle = self.scope.rng is None
 
     def _poll(self) -> bool:
-        """Look at every blocked wait once; return whether one completed."""
+        """Poll every blocked wait once; return whether one completed."""
         still: list[Node] = []
         progress = False
         for node in self._blocked:
@@ -351,116 +273,3 @@ class Graph:
             node.done = True
             at_hand += [dependent for dependent in node.dependents if not dependent.done]
         self._open -= scope.open
-
-
-class _Defaults:
-    """What a scope starts with unless its kernel says otherwise."""
-
-    __slots__ = ("allow_mixed_add", "schedule", "seed")
-
-    def __init__(self) -> None:
-        self.schedule: Schedule = "program"
-        self.seed = 0
-        self.allow_mixed_add = False
-
-
-GRAPH = Graph()
-DEFAULTS = _Defaults()
-
-
-def check_schedule(schedule: Any, seed: Any) -> None:
-    """Refuse what is no schedule, or no seed of one."""
-    if not isinstance(schedule, str) or schedule not in ("program", "random"):
-        raise ArgumentError(f'schedule must be "program" or "random", but got {show(schedule)}')
-    as_int(seed, "seed")
-
-
-def new_scope(
-    schedule: Schedule | None = None, seed: int | None = None, allow_mixed_add: bool | None = None
-) -> Scope:
-    """Return a scope; what is None comes from :func:`set_schedule` and :func:`set_options`."""
-    schedule = DEFAULTS.schedule if schedule is None else schedule
-    seed = DEFAULTS.seed if seed is None else seed
-    mixed = DEFAULTS.allow_mixed_add if allow_mixed_add is None else allow_mixed_add
-    check_schedule(schedule, seed)
-    if schedule == "program":
-        return Scope(None, mixed)
-    everyone = _world()
-    my_pe = 0 if everyone is None else everyone.my_pe
-    return Scope(random.Random(int(seed) * 65_537 + my_pe), mixed)
-
-
-def _world() -> World | None:
-    """Return the World, or None in a process that is no PE, where local ops work all the same."""
-    from emu.comm.errors import CommError
-    from emu.comm.world.current import world
-
-    try:
-        return world()
-    except CommError:
-        return None
-
-
-class Restore:
-    """What a setter returns: leaving it as a context manager undoes the setting."""
-
-    def __init__(self, undo: Callable[[], None]) -> None:
-        self._undo = undo
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        self._undo()
-
-
-def set_schedule(schedule: Schedule, seed: int = 0) -> Restore:
-    """Choose the order in which nodes run that nothing orders.
-
-    Args:
-        schedule: ``"program"`` (the default): as written, each as soon as it may. ``"random"``: a
-            legal order drawn with ``random.Random``, another one for every PE.
-        seed: Seed of the draw.
-
-    Returns:
-        A context manager that restores the schedule before; it may be ignored.
-    """
-    scope = new_scope(schedule, seed)
-    before = (DEFAULTS.schedule, DEFAULTS.seed, GRAPH.scope, GRAPH.scope.rng)
-
-    def apply(name: Schedule, number: int, on: Scope, rng: random.Random | None) -> None:
-        DEFAULTS.schedule, DEFAULTS.seed, on.rng = name, number, rng
-        GRAPH.quiet = GRAPH.pending == 0 and GRAPH.scope.rng is None
-
-    apply(schedule, seed, GRAPH.scope, scope.rng)
-    return Restore(lambda: apply(*before))
-
-
-def set_options(*, allow_mixed_add: bool) -> Restore:
-    """Set options of the emulator.
-
-    Args:
-        allow_mixed_add: Allow ADD of FP16 or BF16 into FP32 shared memory; each element is widened
-            before it is added. Default: False, where a store needs equal data types.
-
-    Returns:
-        A context manager that restores the options before; it may be ignored.
-    """
-    allow_mixed_add = as_flag(allow_mixed_add, "allow_mixed_add")
-    scope = GRAPH.scope
-    before = (DEFAULTS.allow_mixed_add, scope.allow_mixed_add)
-
-    def undo() -> None:
-        DEFAULTS.allow_mixed_add, scope.allow_mixed_add = before
-
-    DEFAULTS.allow_mixed_add = scope.allow_mixed_add = allow_mixed_add
-    return Restore(undo)
-
-
-def synchronize() -> None:
-    """Run until every op of this PE so far is complete.
-
-    Kernels do so at their end. Outside of kernels call it before anything that may block without
-    the graph's knowledge, as ``emu.world().barrier()`` does.
-    """
-    GRAPH.drain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emu.pypto.context import CONTEXT
 from emu.pypto.errors import ArgumentError, GroupError, show
 from emu.pypto.symbolic import SymbolicScalar, as_int
 
@@ -12,12 +13,9 @@ if TYPE_CHECKING:
 
 MAX_NAME = 128
 
-_groups: dict[str, Group] = {}
-_sizes: dict[str, int] = {}
-
 
 def check_name(group_name: Any) -> str:
-    """Refuse what is no name of 1 to 128 characters."""
+    """Check a name of 1 to 128 characters, and return it."""
     if not isinstance(group_name, str):
         raise ArgumentError(f"group_name must be a str, but got {show(group_name)}")
     if not 1 <= len(group_name) <= MAX_NAME:
@@ -44,10 +42,10 @@ def find_group(group_name: str) -> Group:
     """Return the group of this name; a name never given to a group means all PEs.
 
     Raises:
-        ArgumentError: If the name is none.
+        ArgumentError: If it is not a name.
         GroupError: If this PE is not a member.
     """
-    known = _groups.get(group_name) if isinstance(group_name, str) else None
+    known = CONTEXT.groups.get(group_name) if isinstance(group_name, str) else None
     if known is not None:
         return known
     name = check_name(group_name)
@@ -57,7 +55,7 @@ def find_group(group_name: str) -> Group:
 
     everyone = world()
     try:
-        group = _groups[name] = everyone.group(name)
+        group = CONTEXT.groups[name] = everyone.group(name)
     except UnknownGroupError:
         return everyone  # not remembered: the program may still give the name to a group
     except CommArgumentError as error:
@@ -77,7 +75,7 @@ def group_of(group_name: str, n_pes: Any) -> Group:
     name, count = check_name(group_name), as_int(n_pes, "n_pes")
     if count < 1:
         raise ArgumentError(f"n_pes must be at least 1, but got {count}")
-    before = _sizes.get(name)
+    before = CONTEXT.group_sizes.get(name)
     if before not in (None, count):
         raise ArgumentError(
             f"n_pes must be equal for every create of group {name!r}, {before} so far, but got {count}"
@@ -88,8 +86,8 @@ def group_of(group_name: str, n_pes: Any) -> Group:
             f"n_pes must be {group.n_pes}, the number of PEs of group {name!r}, but got {count}; "
             + _remedy(name, count)
         )
-    _sizes[name] = count
-    _groups[name] = group
+    CONTEXT.group_sizes[name] = count
+    CONTEXT.groups[name] = group
     return group
 
 
@@ -98,7 +96,7 @@ def _remedy(name: str, count: int) -> str:
 
     if count > world().n_pes:
         return f"start as many PEs as the program is written for, as in emu run -n {count}"
-    if name in _groups:
+    if name in CONTEXT.groups:
         return "that is what its members were given when it was made"
     return (
         "a name not yet given to a group means all PEs; its members make one beforehand, for "

@@ -1,88 +1,32 @@
-"""What a PE whose program hangs says of the cause: which ops, which tiles, what came instead.
+"""Likely causes of a hang: the tiles that are missing, and the signals that came instead.
 
-Nothing here runs before a wait has lasted a slice of sleep. All is read from the shared segment as it
-stands, without locks: PEs that sleep on may be looked at, and nothing they wait for is changed.
+Nothing here runs before a wait has lasted a slice of sleep. Everything is read from the shared segment as
+it stands, without locks, so that a report never changes or delays what other PEs wait for.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from emu.comm.ops import Cmp
-from emu.comm.watchdog.monitor import last_writer
+from emu.pypto.context import CONTEXT
+from emu.pypto.shmem import Memory
 from emu.pypto.symbolic import Shape
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
     from emu.comm.world.group import Group
-    from emu.pypto.graph import Graph, Node
-    from emu.pypto.shmem import Memory
-    from emu.pypto.waits import BarrierWait, TileWait
-
-MOST_WAITS = 3
-MOST_QUEUED = 6
-MOST_CLUES = 4
-
-
-def name_of(node: Node) -> str:
-    """Return an op's name, number and place in the program."""
-    return f"{node.label} (op {node.seq}{_place_of(node)})"
-
-
-def _place_of(node: Node) -> str:
-    if node.place is None:
-        return ""
-    code, instruction = node.place
-    line = code.co_firstlineno
-    for start, end, number in code.co_lines():
-        if start <= instruction < end and number is not None:
-            line = number
-    return f", {os.path.basename(code.co_filename)}:{line}"
-
-
-def pending_lines(graph: Graph) -> list[str]:
-    """Describe what is pending on this PE: waits, what came instead of their signals, what they hold up."""
-    blocked, others = graph.held_up()
-    lines = []
-    for node in blocked[:MOST_WAITS]:
-        if node.wait is not None:
-            first, *clues = node.wait.explain()
-            lines += [f"{name_of(node)}: {first}", *(f"  {clue}" for clue in clues[:MOST_CLUES])]
-    if len(blocked) > MOST_WAITS:
-        lines.append(f"… and {len(blocked) - MOST_WAITS} waits more")
-    return lines + _queued(others)
-
-
-def _queued(nodes: list[Node]) -> list[str]:
-    """Say which ops have not started: communication by name, for others wait for it, the rest counted."""
-    if not nodes:
-        return []
-    told = [node for node in nodes if node.about is not None]
-    lines = [f"not started: {len(nodes)} op{'s' * (len(nodes) > 1)} behind what is waited for"]
-    for node in told[:MOST_QUEUED]:
-        assert node.about is not None
-        lines.append(f"  {name_of(node)}: {node.about()}")
-    rest = [node for node in nodes if node.about is None]
-    if len(told) > MOST_QUEUED:
-        lines.append(f"  … and {len(told) - MOST_QUEUED} more that communicate")
-    if rest:
-        names = ", ".join(name_of(node) for node in rest[:4])
-        more = f" and {len(rest) - 4} more" if len(rest) > 4 else ""
-        lines.append(f"  {names}{more}")
-    return lines
-
 
 # --- slots in shared memory -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The words of a view and tile shape, as the allocation table has them."""
+    """Slots of a view and tile shape, as the allocation table of the segment lists them."""
 
     group: Group
     memory: str
@@ -94,7 +38,7 @@ class Slots:
     tile: Shape
 
     def rows(self, pe: int) -> Any:
-        """Return what member ``pe``'s words hold now, [src_pe][tile]."""
+        """Return the current values of member ``pe``'s words, [src_pe][tile]."""
         segment = self.group.segment
         start = segment.layout.heaps + self.group.members[pe] * segment.layout.stride + self.offset
         count = self.n_pes * self.n_tiles
@@ -102,19 +46,21 @@ class Slots:
         return words.reshape(self.n_pes, self.n_tiles)
 
     def writer(self, pe: int, row: int, tile: int) -> str:
-        """Say who last wrote a word of member ``pe``."""
+        """Name the last writer of a word of member ``pe``."""
+        from emu.comm.watchdog.monitor import last_writer  # needed by reports alone
+
         place = self.offset + 4 * (row * self.n_tiles + tile)
         return last_writer(self.group.segment, self.group.members[pe], place)
 
     @property
     def view(self) -> str:
-        """What the words stand for."""
+        """The view and the tile shape, in words."""
         if not self.shape:
             return f"{self.memory} (signals only)"
         return f"{self.memory} view {list(self.shape)} at {list(self.low)} in tiles of {list(self.tile)}"
 
     def show(self, pe: int, row: int) -> str:
-        """Say what a row holds, and who wrote it."""
+        """Describe the values of a row and their last writer."""
         words = self.rows(pe)[row]
         found = np.flatnonzero(words)
         held = ", ".join(str(int(words[t])) for t in found[:4]) + ", …" * (len(found) > 4)
@@ -122,7 +68,7 @@ class Slots:
         return f"{where}, last writer: {self.writer(pe, row, int(found[0]))}"
 
 
-def _families(group: Group) -> Iterator[Slots]:
+def _slot_sets(group: Group) -> Iterator[Slots]:
     """Yield all slots of a group's symmetric tensors, also those that only others have used."""
     table = group.segment.allocations
     for i in np.flatnonzero((table["used"] == 1) & (table["group"] == group.index)):
@@ -146,8 +92,8 @@ def _families(group: Group) -> Iterator[Slots]:
 
 
 def slots_of(memory: Memory, words: SymmetricArray) -> Slots:
-    """Return what a tensor's words are the slots of."""
-    keys = [key for key, (array, _) in memory.families.items() if array is words]
+    """Return the slots that an array of words of ``memory`` stands for."""
+    keys = [key for key, (array, _) in memory.slot_sets.items() if array is words]
     low, shape, tile = keys[0] if keys and keys[0] else ((), (), ())
     n_pes, n_tiles = words.shape
     return Slots(memory.group, memory.name, words.offset, n_pes, n_tiles, low, shape, tile)
@@ -156,16 +102,33 @@ def slots_of(memory: Memory, words: SymmetricArray) -> Slots:
 # --- waits ------------------------------------------------------------------------------------------
 
 
-def explain_wait(wait: TileWait) -> list[str]:
-    """Say which tiles are missing, then what speaks for one cause or another."""
-    slots = slots_of(wait.memory, wait.slots)
-    row, tiles = wait.left[0] // wait.n_tiles, [slot % wait.n_tiles for slot in wait.left]
-    me = wait.memory.group.my_pe
+class Expected(NamedTuple):
+    """Condition on the slots of a wait."""
+
+    cmp: Cmp
+    value: int
+
+
+def explain_wait(
+    memory: Memory, words: SymmetricArray, missing: list[int], expected: Expected
+) -> list[str]:
+    """Return lines that name the missing tiles and what points to one cause or another.
+
+    Args:
+        memory: The symmetric tensor.
+        words: The slots that are waited for, [src_pe][tile].
+        missing: Indices of those that have not matched; all of one row.
+        expected: Condition on them.
+    """
+    slots = slots_of(memory, words)
+    n_tiles = slots.n_tiles
+    row, tiles = missing[0] // n_tiles, [slot % n_tiles for slot in missing]
+    me = memory.group.my_pe
     lines = [
-        f"{slots.view}, src_pe {row}: {len(tiles)} of {wait.n_tiles} tiles missing{_corners(slots, tiles)}"
+        f"{slots.view}, src_pe {row}: {len(tiles)} of {n_tiles} tiles missing{_corners(slots, tiles)}"
     ]
-    lines += _values(wait, slots, row, tiles)
-    elsewhere = _unclaimed(wait, slots, row)
+    lines += _values(expected, slots, row, tiles)
+    elsewhere = _unclaimed(slots, row)
     lines += elsewhere
     if len(lines) == 1 or not elsewhere:
         lines += _other_pes(slots, row, me, has_value=len(lines) > 1)
@@ -184,20 +147,20 @@ def _corners(slots: Slots, tiles: list[int]) -> str:
     return ": " + ", ".join(places) + ", …" * (len(tiles) > 4)
 
 
-def _values(wait: TileWait, slots: Slots, row: int, tiles: list[int]) -> list[str]:
+def _values(expected: Expected, slots: Slots, row: int, tiles: list[int]) -> list[str]:
     """Explain what the slots waited for hold, one line for each kind."""
-    group = wait.memory.group
+    group = slots.group
     words = slots.rows(group.my_pe)[row]
     seen: dict[str, str] = {}
     for tile in tiles:
         held, writer = int(words[tile]), slots.writer(group.my_pe, row, tile)
-        text = _value(wait, held, writer)
+        text = _value(expected, held, writer)
         if text:
             seen.setdefault(text, f"tile {tile}: {text}")
     return list(seen.values())[:2]
 
 
-def _value(wait: TileWait, held: int, writer: str) -> str:
+def _value(expected: Expected, held: int, writer: str) -> str:
     if writer == "nobody" and not held:
         return ""
     if not held:
@@ -205,31 +168,27 @@ def _value(wait: TileWait, held: int, writer: str) -> str:
             f"its slot was written by {writer} and holds 0: an earlier wait with clear_signal or a "
             "shmem_clear_signal took the signal"
         )
-    if wait.cmp is Cmp.EQ and held > wait.value and "ADD" in writer:
+    if expected.cmp is Cmp.EQ and held > expected.value and "ADD" in writer:
         return (
-            f"its slot holds {held} and has passed {wait.value}, which EQ never matches again; {writer} "
+            f"its slot holds {held} and has passed {expected.value}, which EQ never matches again; {writer} "
             f"came last: wait for the sum of all ADDs, or clear the slot before it is used again"
         )
-    if "SET" in writer and 0 < held < wait.value:
+    if "SET" in writer and 0 < held < expected.value:
         return (
-            f"its slot holds {held} where {wait.value} is wanted, and {writer} came last: SET replaces what "
+            f"its slot holds {held} where {expected.value} is wanted, and {writer} came last: SET replaces what "
             "others have signalled, sig_op=ADD counts them"
         )
-    if "ADD" in writer and 0 < held < wait.value:
-        return (
-            f"its slot holds {held} of {wait.value}, {writer} came last: signals are still missing"
-        )
-    return f"its slot holds {held}, which is not {wait.cmp.name} {wait.value}; {writer} wrote it"
+    if "ADD" in writer and 0 < held < expected.value:
+        return f"its slot holds {held} of {expected.value}, {writer} came last: signals are still missing"
+    return f"its slot holds {held}, which is not {expected.cmp.name} {expected.value}; {writer} wrote it"
 
 
-def _unclaimed(wait: TileWait, mine: Slots, row: int) -> list[str]:
-    """Name signals that are here and that no wait of this PE has asked for: likely the missing ones."""
-    from emu.pypto.shmem import claims
-
-    group = wait.memory.group
-    me, claimed = group.my_pe, claims(group)
+def _unclaimed(mine: Slots, row: int) -> list[str]:
+    """Name signals that are here and that no wait of this PE is for: likely the missing ones."""
+    group = mine.group
+    me, claimed = group.my_pe, CONTEXT.lifetimes[group.name].claimed
     found: list[tuple[int, str]] = []
-    for slots in _families(group):
+    for slots in _slot_sets(group):
         for other in np.flatnonzero(slots.rows(me).any(axis=1)).tolist():
             if (slots.offset, other) in claimed:
                 continue
@@ -240,7 +199,7 @@ def _unclaimed(wait: TileWait, mine: Slots, row: int) -> list[str]:
 
 
 def _difference(mine: Slots, row: int, slots: Slots, other: int) -> tuple[int, str]:
-    """Say in what signals found here differ from those waited for; the smaller number, the nearer."""
+    """Return how near the signals found are to those waited for (0: nearest), and the difference."""
     if slots.memory != mine.memory:
         return 5 if (slots.low, slots.shape) != (
             mine.low,
@@ -259,7 +218,7 @@ def _difference(mine: Slots, row: int, slots: Slots, other: int) -> tuple[int, s
 
 
 def _other_pes(slots: Slots, row: int, me: int, *, has_value: bool) -> list[str]:
-    """Say where else the same slots have been signalled: on other PEs, or nowhere."""
+    """Name the other PEs, if any, on which the same slots have been signalled."""
     group = slots.group
     there = [pe for pe in range(group.n_pes) if pe != me and slots.rows(pe)[row].any()]
     if there:
@@ -271,20 +230,16 @@ def _other_pes(slots: Slots, row: int, me: int, *, has_value: bool) -> list[str]
     return ["no PE has signalled these slots, neither here nor on another PE"]
 
 
-def explain_barrier(wait: BarrierWait) -> list[str]:
-    """Say how many have arrived, and at which other barriers somebody waits."""
-    memory = wait.memory
+def explain_barrier(memory: Memory, word: SymmetricArray) -> list[str]:
+    """Return lines that give the number of arrivals, here and at other barriers."""
     group = memory.group
-    count = int(wait.word.local[0])
+    count = int(word.local[0])
     lines = [f"{memory.name}: {count} of {memory.n_pes} PEs of group {group.name!r} have arrived"]
     table = group.segment.allocations
     for i in np.flatnonzero((table["used"] == 1) & (table["group"] == group.index)):
         key = bytes(table["key"][i]).decode(errors="replace")
         offset = int(table["offset"][i])
-        if (
-            not (key.startswith("=pypto") and key.endswith(".barrier"))
-            or offset == wait.word.offset
-        ):
+        if not (key.startswith("=pypto") and key.endswith(".barrier")) or offset == word.offset:
             continue
         name = f"shmem{key[len('=pypto') : -len('.barrier')]}"
         start = (

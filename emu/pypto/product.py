@@ -11,7 +11,7 @@ from emu.pypto.dtypes import DT_BF16, DT_BOOL, DT_FP16, DT_FP32, FP32, Array, as
 from emu.pypto.elementwise import compute
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.symbolic import Shape, as_flag
-from emu.pypto.tensor import Tensor, check_tensor, fresh
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 _ROUNDED_BY_KERNEL = (DT_FP32, DT_FP16, DT_BF16)
 """Data types that the kernel multiplies as they are, and rounds its results to."""
@@ -35,7 +35,8 @@ def matmul(
         b_trans: Exchange the last two axes of ``b`` first.
 
     It accumulates in FP32 and then casts once. Integers, too, are exact only while sums stay within
-    2^24. What is not valid counts as 0; valid are the valid rows of ``a`` and columns of ``b``.
+    2^24. Elements that are not valid count as 0; the result is valid in
+    the valid rows of ``a`` and columns of ``b``.
 
     Raises:
         ArgumentError: If ranks or extents do not fit.
@@ -66,7 +67,7 @@ def matmul(
             f"matmul: batch axes must broadcast, but got {list(a.shape)} and {list(b.shape)}"
         ) from None
     dtype = a.dtype if out_dtype is None else as_dtype(out_dtype, "out_dtype")
-    out = fresh((*batch, m, n), dtype, (*batch, m_valid, n_valid))
+    out = new_tensor((*batch, m, n), dtype, (*batch, m_valid, n_valid))
 
     def action() -> None:
         left, right = _matrix(a, a_trans)[..., :m_valid, :], _matrix(b, b_trans)[..., :n_valid]

@@ -31,7 +31,7 @@ def allgather_matmul(x: Tensor, w: Tensor, out: Tensor, group_name: str = "tp") 
         out: [n_pes · m, n_local], in the same data type.
         group_name: Group of the PEs.
 
-    The products of one PE's rows start when they have arrived, in whatever order that is.
+    The products of one PE's rows start when they have arrived, in any order.
     """
     _check_matrices(x=x, w=w, out=out)
     rows, depth = x.shape

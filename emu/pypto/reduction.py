@@ -1,7 +1,7 @@
 """Ops along an axis: reductions, softmax, cumulative sum, top-k.
 
 They see the valid part only: the largest of a row is the largest of its valid elements, not the 0 that
-reads outside. Over nothing, a sum is 0 and so is a largest or smallest value.
+other elements read as. The sum, the largest and the smallest value of nothing are 0.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
-from emu.pypto.elementwise import compute, wide
+from emu.pypto.elementwise import compute, widen
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.symbolic import Shape, as_flag, as_int
-from emu.pypto.tensor import Tensor, check_tensor, fresh
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 
 def axis_of(t: Tensor, dim: Any, argument: str = "dim") -> int:
@@ -37,13 +37,15 @@ def _reduce(op: str, function: Callable[..., Any], a: Tensor, dim: Any, keepdim:
     if a.dtype is DT_BOOL:
         raise DTypeError(f"{op} needs a number tensor, but got {a.dtype!r}; cast it first")
     axis, keepdim = axis_of(a, dim), as_flag(keepdim, "keepdim")
-    out = fresh(_without(a.shape, axis, keepdim), a.dtype, _without(a.valid_shape, axis, keepdim))
+    out = new_tensor(
+        _without(a.shape, axis, keepdim), a.dtype, _without(a.valid_shape, axis, keepdim)
+    )
 
     def action() -> None:
         if 0 in a.array.shape:
             out.array[...] = 0
         else:
-            out.array[...] = function(wide(a.array), axis=axis, keepdims=keepdim)
+            out.array[...] = function(widen(a.array), axis=axis, keepdims=keepdim)
 
     return compute(op, action, [a], out)
 
@@ -73,11 +75,11 @@ def softmax(a: Tensor, dim: int = -1) -> Tensor:
     if a.dtype not in FLOATS:
         raise DTypeError(f"softmax needs a float tensor, but got {a.dtype!r}; cast it first")
     axis = axis_of(a, dim)
-    out = fresh(a.shape, a.dtype, a.valid_shape)
+    out = new_tensor(a.shape, a.dtype, a.valid_shape)
 
     def action() -> None:
         if out.array.size:
-            x = wide(a.array)
+            x = widen(a.array)
             e = np.exp(x - x.max(axis=axis, keepdims=True))
             out.array[...] = e / e.sum(axis=axis, keepdims=True)
 
@@ -88,19 +90,19 @@ def cumsum(a: Tensor, dim: int = -1) -> Tensor:
     """Return the running sum along an axis, accumulated in FP32; integers wrap."""
     check_tensor(a, "a")
     axis = axis_of(a, dim)
-    out = fresh(a.shape, a.dtype, a.valid_shape)
+    out = new_tensor(a.shape, a.dtype, a.valid_shape)
 
     def action() -> None:
-        x = wide(a.array)
+        x = widen(a.array)
         out.array[...] = np.cumsum(x, axis=axis, dtype=x.dtype)
 
     return compute("cumsum", action, [a], out)
 
 
 def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` largest (or smallest) values along an axis and where they stand (DT_INT32).
+    """Return the ``k`` largest (or smallest) values along an axis and their indices (DT_INT32).
 
-    In order; of equal values the first comes first; NaN counts as the largest.
+    They are sorted; of equal values the first comes first; NaN counts as the largest.
 
     Raises:
         ArgumentError: If the axis has fewer than ``k`` valid elements, or ``k`` is below 1.
@@ -114,11 +116,11 @@ def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor
         )
     shape = (*a.shape[:axis], count, *a.shape[axis + 1 :])
     valid = (*a.valid_shape[:axis], count, *a.valid_shape[axis + 1 :])
-    values, places = fresh(shape, a.dtype, valid), fresh(shape, DT_INT32, valid)
-    ordered = fresh(valid, DT_INT32)
+    values, places = new_tensor(shape, a.dtype, valid), new_tensor(shape, DT_INT32, valid)
+    ordered = new_tensor(valid, DT_INT32)
 
     def sort() -> None:
-        keys = wide(a.array)
+        keys = widen(a.array)
         if largest:
             # Sorted backwards, on reversed data: a stable sort then keeps the first of equals first.
             order = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")

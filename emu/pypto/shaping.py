@@ -20,7 +20,7 @@ from emu.pypto.symbolic import (
     check_rank,
     product,
 )
-from emu.pypto.tensor import Tensor, check_tensor, fresh, too_large, wrap
+from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, new_tensor, too_large, wrap
 
 
 def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
@@ -105,7 +105,7 @@ def reshape(a: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int] | Non
     for axis, (v, n) in enumerate(zip(valid, extents, strict=True)):
         if v > n:
             raise ArgumentError(f"valid_shape[{axis}] must be at most {n}, but got {v}")
-    out = fresh(extents, a.dtype, valid)
+    out = new_tensor(extents, a.dtype, valid)
 
     def action() -> None:
         out.array[...] = a.dense().reshape(extents)[tuple(slice(v) for v in valid)]
@@ -130,7 +130,9 @@ def transpose(a: Tensor, dim0: int, dim1: int) -> Tensor:
     order = list(range(a.ndim))
     first, second = axis_of(a, dim0, "dim0"), axis_of(a, dim1, "dim1")
     order[first], order[second] = second, first
-    out = fresh(tuple(a.shape[i] for i in order), a.dtype, tuple(a.valid_shape[i] for i in order))
+    out = new_tensor(
+        tuple(a.shape[i] for i in order), a.dtype, tuple(a.valid_shape[i] for i in order)
+    )
 
     def action() -> None:
         out.array[...] = a.array.transpose(order)
@@ -160,7 +162,7 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"{axis}; but got {list(t.shape)}"
             )
     total = sum(t.shape[axis] for t in parts)
-    out = fresh((*head.shape[:axis], total, *head.shape[axis + 1 :]), head.dtype)
+    out = new_tensor((*head.shape[:axis], total, *head.shape[axis + 1 :]), head.dtype)
 
     def action() -> None:
         np.concatenate([t.dense() for t in parts], axis=axis, out=out.array)
@@ -185,7 +187,8 @@ def gather(a: Tensor, dim: int, index: Tensor) -> Tensor:
     for j, (n, m) in enumerate(zip(index.shape, a.shape, strict=True)):
         if j != axis and n > m:
             raise ArgumentError(f"index.shape[{j}] must be at most {m}, but got {n}")
-    out = fresh(index.shape, a.dtype, index.valid_shape)
+    # Indices are checked when the op runs: their values may not be there yet.
+    out = new_tensor(index.shape, a.dtype, index.valid_shape)
 
     def action() -> None:
         at, limit = index.array.astype(np.intp), a.shape[axis]
@@ -193,8 +196,8 @@ def gather(a: Tensor, dim: int, index: Tensor) -> Tensor:
             raise ArgumentError(
                 f"index must be at least 0 and below {limit}, but got {at.min()} to {at.max()}"
             )
-        cut = tuple(slice(None) if j == axis else slice(n) for j, n in enumerate(at.shape))
-        out.array[...] = np.take_along_axis(a.dense()[cut], at, axis)
+        slices = tuple(slice(None) if j == axis else slice(n) for j, n in enumerate(at.shape))
+        out.array[...] = np.take_along_axis(a.dense()[slices], at, axis)
 
     return compute("gather", action, [a, index], out)
 
@@ -210,9 +213,12 @@ def one_hot(a: Tensor, num_classes: int) -> Tensor:
     count = as_int(num_classes, "num_classes")
     if count < 1:
         raise ArgumentError(f"num_classes must be at least 1, but got {count}")
-    out = fresh((*a.shape, count), DT_INT64, (*a.valid_shape, count))
+    out = new_tensor((*a.shape, count), DT_INT64, (*a.valid_shape, count))
 
     def action() -> None:
         out.array[...] = a.array[..., None] == np.arange(count)
 
     return compute("one_hot", action, [a], out)
+
+
+OPERATORS.update(reshape=reshape, transpose=transpose)

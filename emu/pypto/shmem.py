@@ -2,28 +2,29 @@
 
 *Slots.* A signal is one int32 per tile on the target PE, at ``[src_pe][tile]``. Which word that is
 depends on the view and the tile shape that signal and wait see: each combination has words of its own, a
-*family*, made by whoever uses it first. So a signal and a wait that see different views or tiles never
+*slot set*, made by whoever uses it first. So a signal and a wait that see different views or tiles never
 meet, here as on the device.
 
-*Lifetime.* What a kernel creates goes back at its end: data at once, since the heap counts members. Slots
-go later. A family may have been made by PEs that this one never dealt with, and a slow PE may make more;
+*Lifetime.* Memory that a kernel creates is freed at its end: data at once, since the heap counts members.
+Slots are freed later. A set may have been made by PEs that this one never dealt with, and a slow PE may make more,
 so each PE publishes how far it has drained, and slots are given back at a later create, when everyone has
 drained the kernel that used them.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emu.comm.errors import SymmetricMemoryError
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError, show
-from emu.pypto.graph import GRAPH, Node
 from emu.pypto.groups import group_of
+from emu.pypto.lifetimes import Lifetimes
+from emu.pypto.node import Node
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
 
@@ -33,44 +34,12 @@ if TYPE_CHECKING:
 
 MAX_ELEMENTS = 2**31 - 1
 INT32 = np.dtype(np.int32)
-Family = tuple["SymmetricArray", int]
-"""The words of a family, [n_pes, n_tiles], and n_tiles."""
-
-
-class _Ledger:
-    """What this PE knows of the creates in one group, in order."""
-
-    __slots__ = ("claimed", "created", "drained", "group", "retired")
-
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        self.created = 0
-        self.drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
-        self.retired: deque[Memory] = deque()
-        self.claimed: set[tuple[int, int]] = set()
-        """Rows of slots, (offset in the heap, src_pe), that a wait of this PE has asked for."""
-
-    def retire(self, memory: Memory) -> None:
-        """Publish that this PE has drained the kernel that made ``memory``."""
-        self.retired.append(memory)
-        self.group.signal_op(self.drained, memory.number, self.group.my_pe)
-
-    def collect(self) -> None:
-        """Give back the slots that no PE can use any more."""
-        while self.retired:
-            number = self.retired[0].number
-            if any(self.group.fetch(self.drained, pe) < number for pe in range(self.group.n_pes)):
-                return
-            for words in self.group.find_allocs(self.retired.popleft().prefix):
-                self.claimed -= {(words.offset, pe) for pe in range(self.group.n_pes)}
-                words.free()
-
-
-_ledgers: dict[str, _Ledger] = {}
+SlotSet = tuple["SymmetricArray", int]
+"""The words of a slot set, [n_pes, n_tiles], and n_tiles."""
 
 
 class Memory:
-    """What one create made: data (none for signals only), slots, and the barrier's word."""
+    """Memory of one create: data (none for signals only), slots, and the barrier's word."""
 
     __slots__ = (
         "_barrier",
@@ -78,29 +47,29 @@ class Memory:
         "alive",
         "claimed",
         "dtype",
-        "families",
         "group",
         "last_barrier",
         "n_pes",
         "name",
         "number",
         "prefix",
+        "slot_sets",
     )
 
     def __init__(self, group: Group, shape: Shape | None, dtype: DataType) -> None:
-        ledger = _ledgers.get(group.name)
-        if ledger is None:
-            ledger = _ledgers[group.name] = _Ledger(group)
-        ledger.collect()
+        lifetimes = CONTEXT.lifetimes.get(group.name)
+        if lifetimes is None:
+            lifetimes = CONTEXT.lifetimes[group.name] = Lifetimes(group)
+        lifetimes.collect()
         self.group = group
-        self.number = ledger.created + 1
+        self.number = lifetimes.created + 1
         self.alive = True
-        self.claimed = ledger.claimed
+        self.claimed = lifetimes.claimed
         self.n_pes = group.n_pes
         self.dtype = dtype
         self.name = f"shmem{self.number}"
         self.prefix = f"pypto{self.number}."
-        self.families: dict[tuple[Shape, ...], Family] = {}
+        self.slot_sets: dict[tuple[Shape, ...], SlotSet] = {}
         self.last_barrier: Node | None = None
         self._barrier: SymmetricArray | None = None
         self._data: SymmetricArray | None = None
@@ -108,7 +77,7 @@ class Memory:
             if shape is None:
                 name = f"{self.name}.signals"
                 slots = group.alloc((self.n_pes, 1), INT32, name=name, poison=False)
-                self.families[()] = (slots, 1)
+                self.slot_sets[()] = (slots, 1)
             else:
                 self._data = group.alloc(shape, dtype.np_dtype, name=self.name)
         except SymmetricMemoryError as error:
@@ -117,20 +86,20 @@ class Memory:
                 f"create {self.number} of group {group.name!r} must be the same on every PE, and shape and "
                 f"dtype must fit the symmetric heap, but got {what}: {error}"
             ) from None
-        ledger.created += 1
+        lifetimes.created += 1
 
     @property
     def data(self) -> SymmetricArray:
-        """The data; only what :func:`check_data` let pass has any."""
+        """The data; those of a tensor that passed :func:`check_data`."""
         if self._data is None:
             raise ArgumentError(f"{self.name} must have data, but it has signals only")
         return self._data
 
-    def family(self, low: Shape, shape: Shape, tile: Shape) -> Family:
+    def slot_set(self, low: Shape, shape: Shape, tile: Shape) -> SlotSet:
         """Return the slots of a view walked in these tiles."""
         key = (low, shape, tile)
-        family = self.families.get(key)
-        if family is None:
+        found = self.slot_sets.get(key)
+        if found is None:
             n_tiles = count_tiles(shape, tile)
             text = "/".join(",".join(map(str, part)) for part in key)
             try:
@@ -146,8 +115,8 @@ class Memory:
                     f"the tile shape must leave room for the slots of {n_tiles} tiles on each of "
                     f"{self.n_pes} PEs, but got {list(tile)} for {list(shape)}: {error}"
                 ) from None
-            family = self.families[key] = (words, n_tiles)
-        return family
+            found = self.slot_sets[key] = (words, n_tiles)
+        return found
 
     def barrier_word(self) -> SymmetricArray:
         """Return the word that barriers on this tensor count in."""
@@ -162,41 +131,37 @@ class Memory:
         return self._barrier
 
     def all_slots(self) -> list[SymmetricArray]:
-        """Return the words of every family, also of those that only other PEs have used so far."""
-        own = [words for key, (words, _) in self.families.items() if not key]
+        """Return the words of every slot set, also of those that only other PEs have used so far."""
+        own = [words for key, (words, _) in self.slot_sets.items() if not key]
         return own + self.group.find_allocs(f"{self.prefix}slots/")
 
     def check_alive(self, argument: str) -> None:
-        """Refuse the use of what went with its kernel."""
+        """Check that the memory was not freed at the end of its kernel."""
         if not self.alive:
             raise ArgumentError(
                 f"{argument} must be alive, but {self.name} was freed at the end of the kernel that made it"
             )
 
     def free(self) -> None:
-        """Give this PE's share of the memory back, slots when all PEs can do without."""
+        """Free this PE's part of the memory; slots go once no PE needs them."""
         self.alive = False
-        for key, (words, _) in self.families.items():
+        for key, (words, _) in self.slot_sets.items():
+            # A tensor of signals has one slot set, allocated by every member like data: it goes at once.
             if not key:
                 self.claimed -= {(words.offset, pe) for pe in range(self.n_pes)}
                 words.free()
-        self.families.clear()
+        self.slot_sets.clear()
         self._barrier = None
         if self._data is not None:
             self._data.free()
-        _ledgers[self.group.name].retire(self)
-
-
-def claims(group: Group) -> set[tuple[int, int]]:
-    """Return the rows of slots that waits of this PE have asked for, as (offset, src_pe)."""
-    return _ledgers[group.name].claimed
+        CONTEXT.lifetimes[self.group.name].retire(self.number, self.prefix)
 
 
 class ShmemTensor:
     """A view of symmetric data and its slots; made by the creates and :func:`shmem_view`.
 
     Attributes:
-        memory: What it is a view of.
+        memory: Memory that it is a view of.
         low: Corner of the view.
         shape: Extents of the view; () for signals only.
         valid_shape: Its valid part, which may be smaller.
@@ -230,7 +195,7 @@ class ShmemTensor:
         at = f" at {list(self.low)}" if any(self.low) else ""
         return f"<pypto {self.memory.name} {what}{at} of group {self.group_name!r}>"
 
-    def slots(self, shape: Any, offsets: Any, op: str) -> Family:
+    def slots(self, shape: Any, offsets: Any, op: str) -> SlotSet:
         """Return the slots of a rectangle of this view under the tile shape in force."""
         if not self.shape:
             if shape is not None or offsets is not None:
@@ -238,15 +203,15 @@ class ShmemTensor:
                     f"{op}: shape and offsets must not be given when src is a tensor of signals; "
                     f"but got {show(shape)} and {show(offsets)}"
                 )
-            return self.memory.families[()]
+            return self.memory.slot_sets[()]
         if shape is None and offsets is None:
-            return self.memory.family(self.low, self.shape, vec_tile(self.shape, op, "src"))
-        part = cut(self, shape, offsets, None)
-        return self.memory.family(part.low, part.shape, vec_tile(part.shape, op, "src"))
+            return self.memory.slot_set(self.low, self.shape, vec_tile(self.shape, op, "src"))
+        part = subview(self, shape, offsets, None)
+        return self.memory.slot_set(part.low, part.shape, vec_tile(part.shape, op, "src"))
 
 
 def check_shmem(value: Any, argument: str) -> ShmemTensor:
-    """Refuse what is no symmetric tensor."""
+    """Check that a value is a symmetric tensor in use, and return it."""
     if not isinstance(value, ShmemTensor):
         raise ArgumentError(f"{argument} must be a ShmemTensor, but got {type(value).__name__}")
     if not value.memory.alive:
@@ -255,15 +220,15 @@ def check_shmem(value: Any, argument: str) -> ShmemTensor:
 
 
 def check_data(value: Any, argument: str) -> ShmemTensor:
-    """Refuse what is no symmetric tensor with data."""
+    """Check that a value is a symmetric tensor with data, and return it."""
     if not check_shmem(value, argument).shape:
         raise ArgumentError(
             f"{argument} must have data, but got a tensor of signals only (create_shmem_signal)"
         )
-    return value  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]  # narrowed by the check
 
 
-def cut(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
+def subview(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
     """Return a rectangle of a view; shape and offsets default to the whole and the origin."""
     extents = src.shape if shape is None else as_shape(shape, "shape")
     low = (0,) * len(src.shape) if offsets is None else as_ints(offsets, "offsets")
@@ -321,7 +286,7 @@ def create_shmem_tensor(
     extents = as_shape(shape, "shape")
     check_extent(extents, "shape")
     memory = Memory(group_of(group_name, n_pes), extents, kind)
-    GRAPH.scope.at_end.append(memory.free)
+    CONTEXT.graph.scope.at_end.append(memory.free)
     return ShmemTensor(memory, (0,) * len(extents), extents, extents)
 
 
@@ -331,7 +296,7 @@ def create_shmem_signal(group_name: str, n_pes: int) -> ShmemTensor:
     Arguments, lifetime and errors as :func:`create_shmem_tensor`.
     """
     memory = Memory(group_of(group_name, n_pes), None, DataType.DT_INT32)
-    GRAPH.scope.at_end.append(memory.free)
+    CONTEXT.graph.scope.at_end.append(memory.free)
     return ShmemTensor(memory, (), (), ())
 
 
@@ -354,11 +319,11 @@ def shmem_view(
     Raises:
         ArgumentError: If the rectangle reaches beyond ``src``, or ``src`` has no data.
     """
-    return cut(check_data(src, "src"), shape, offsets, valid_shape)
+    return subview(check_data(src, "src"), shape, offsets, valid_shape)
 
 
 def check_extent(shape: Shape, argument: str) -> None:
-    """Refuse ranks other than 2 to 4, empty tensors, and more than 2^31 - 1 elements."""
+    """Check that a shape has 2 to 4 axes, and 1 to 2^31 - 1 elements."""
     if not 2 <= len(shape) <= 4:
         raise ArgumentError(
             f"{argument} must have 2 to 4 axes, but got {len(shape)}: {list(shape)}"

@@ -11,6 +11,12 @@ import numpy as np
 from emu.pypto.errors import ArgumentError, show
 
 
+class ArithmeticOperand:
+    """Base of types that define arithmetic with symbolic scalars themselves, as tensors do."""
+
+    __slots__ = ()
+
+
 class SymbolicScalar(int):
     """An integer that PyPTO knows only when the kernel runs; here it is an ``int`` with a value.
 
@@ -94,7 +100,7 @@ class SymbolicScalar(int):
         except (TypeError, ZeroDivisionError):
             return _refuse("/", self, other, other)
 
-    def __rtruediv__(self, other: int) -> SymbolicScalar:  # type: ignore[misc]
+    def __rtruediv__(self, other: int) -> SymbolicScalar:  # type: ignore[misc]  # int has true division of floats
         try:
             return _exact(index(other), int(self))
         except (TypeError, ZeroDivisionError):
@@ -121,12 +127,10 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
 
 
 def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
-    """Leave arithmetic to a tensor, array or sequence on the other side; refuse all other operands."""
-    from emu.pypto.tensor import Tensor
-
+    """Leave arithmetic to a tensor, array or sequence on the other side; raise for all other operands."""
     repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
-    if repeated or isinstance(other, Tensor | np.ndarray):
-        return NotImplemented  # type: ignore[no-any-return]
+    if repeated or isinstance(other, ArithmeticOperand | np.ndarray):
+        return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
     if hasattr(type(other), "__index__"):
         raise ArgumentError(
             f"the divisor of a symbolic scalar must not be 0, but got {show(left)} {operator} {show(right)}"
@@ -141,11 +145,11 @@ SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the sur
 Shape = tuple[int, ...]
 
 
-_UNORDERED = frozenset((set, frozenset, dict))
+_UNORDERED = frozenset((set, frozenset, dict))  # iterable, but their order means nothing
 
 
 def as_int(value: Any, argument: str) -> int:
-    """Return ``value`` as an ``int``, or say which argument is none."""
+    """Return ``value`` as an ``int``, or raise an error that names the argument."""
     try:
         return index(value)
     except TypeError:
@@ -155,7 +159,7 @@ def as_int(value: Any, argument: str) -> int:
 
 
 def as_ints(values: Any, argument: str) -> Shape:
-    """Return ``values`` as a tuple of ``int``, or say which argument is none."""
+    """Return ``values`` as a tuple of ``int``, or raise an error that names the argument."""
     try:
         if type(values) not in _UNORDERED:
             return tuple(map(index, values))
@@ -192,7 +196,7 @@ def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
 
 
 def check_rank(values: Sequence[int], rank: int, argument: str, of: str) -> None:
-    """Refuse a list that has not one entry an axis."""
+    """Check that a list has one entry per axis."""
     if len(values) != rank:
         raise ArgumentError(
             f"{argument} must have one entry for each of the {rank} axes of {of}, "

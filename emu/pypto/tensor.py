@@ -1,21 +1,25 @@
 """Tensors: rectangles of buffers, of which a part may be valid.
 
 A *buffer* is memory and the ops pending on it. A *tensor* is a rectangle of one, so a view shares
-memory with what it was taken from. Its ``shape`` may reach beyond its ``valid_shape``: elements outside
+memory with the tensor it was taken from. Its ``shape`` may reach beyond its ``valid_shape``: elements outside
 read as 0 and are never written. Only the valid part needs memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError, show
-from emu.pypto.graph import GRAPH, Node
+from emu.pypto.foreign import as_array
+from emu.pypto.node import Node
+from emu.pypto.spec import TensorSpec
 from emu.pypto.symbolic import (
+    ArithmeticOperand,
     Shape,
     SymbolicScalar,
     as_int,
@@ -26,13 +30,14 @@ from emu.pypto.symbolic import (
     product,
 )
 
-if TYPE_CHECKING:
-    from emu.pypto.annotations import TensorSpec
-
-T = TypeVar("T")
-
-MOST_AXES = 64
+MAX_AXES = 64
 """NumPy's bound."""
+
+OPERATORS: dict[str, Callable[..., Tensor]] = {}
+"""Ops behind a tensor's operators and methods, by name; the modules of the ops fill it in.
+
+The ops are made of tensors, so this module cannot import them.
+"""
 
 
 class Buffer:
@@ -55,7 +60,7 @@ class Buffer:
                 into.add(node)
 
 
-class Tensor:
+class Tensor(ArithmeticOperand):
     """A tensor of a kernel: an argument, the result of an op, or a view.
 
     ``pypto.Tensor([16, pypto.DYNAMIC], pypto.DT_FP32)`` does not make one but describes one, for the
@@ -80,10 +85,8 @@ class Tensor:
     shape: Shape
     valid_shape: Shape
 
-    def __new__(cls, shape: Any = None, dtype: Any = None, name: str = "") -> TensorSpec:  # type: ignore[misc]
+    def __new__(cls, shape: Any = None, dtype: Any = None, name: str = "") -> TensorSpec:  # type: ignore[misc]  # the class describes tensors when it is called
         """Describe a tensor for an annotation."""
-        from emu.pypto.annotations import TensorSpec
-
         return TensorSpec(shape, dtype, name)
 
     @property
@@ -185,7 +188,7 @@ class Tensor:
         at = self._element(entries)
         if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
             return SymbolicScalar(0)
-        if not GRAPH.quiet:
+        if not CONTEXT.graph.idle:
             force(_part(self, at, (1,) * self.ndim))
         return SymbolicScalar(self.array[at])
 
@@ -209,49 +212,49 @@ class Tensor:
     # --- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Tensor:
-        return _elementwise("add", self, other)
+        return OPERATORS["add"](self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return _elementwise("add", other, self)
+        return OPERATORS["add"](other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return _elementwise("sub", self, other)
+        return OPERATORS["sub"](self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return _elementwise("sub", other, self)
+        return OPERATORS["sub"](other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return _elementwise("mul", self, other)
+        return OPERATORS["mul"](self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return _elementwise("mul", other, self)
+        return OPERATORS["mul"](other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
-        return _elementwise("div", self, other)
+        return OPERATORS["div"](self, other)
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return _elementwise("div", other, self)
+        return OPERATORS["div"](other, self)
 
     def __gt__(self, other: Any) -> Tensor:
-        return _elementwise("gt", self, other)
+        return OPERATORS["gt"](self, other)
 
     def __ge__(self, other: Any) -> Tensor:
-        return _elementwise("ge", self, other)
+        return OPERATORS["ge"](self, other)
 
     def __lt__(self, other: Any) -> Tensor:
-        return _elementwise("lt", self, other)
+        return OPERATORS["lt"](self, other)
 
     def __le__(self, other: Any) -> Tensor:
-        return _elementwise("le", self, other)
+        return OPERATORS["le"](self, other)
 
     def __bool__(self) -> bool:
         raise ArgumentError(f"a condition must be a scalar, as t[i, j] is, but got {self!r}")
 
     def __neg__(self) -> Tensor:
-        return _elementwise("neg", self)
+        return OPERATORS["neg"](self)
 
     def __abs__(self) -> Tensor:
-        return _elementwise("abs", self)
+        return OPERATORS["abs"](self)
 
     def view(
         self,
@@ -265,23 +268,12 @@ class Tensor:
 
     def reshape(self, *shape: Any) -> Tensor:
         """Return :func:`pypto.reshape` of this tensor."""
-        from emu.pypto import shaping
-
         whole = len(shape) == 1 and not isinstance(shape[0], int | np.integer)
-        return shaping.reshape(self, shape[0] if whole else shape)
+        return OPERATORS["reshape"](self, shape[0] if whole else shape)
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Return :func:`pypto.transpose` of this tensor."""
-        from emu.pypto import shaping
-
-        return shaping.transpose(self, dim0, dim1)
-
-
-def _elementwise(op: str, *operands: Any) -> Tensor:
-    from emu.pypto import elementwise
-
-    result: Tensor = getattr(elementwise, op)(*operands)
-    return result
+        return OPERATORS["transpose"](self, dim0, dim1)
 
 
 def _entries(key: Any, rank: int) -> list[Any]:
@@ -315,7 +307,7 @@ def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
     return t
 
 
-def fresh(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
+def new_tensor(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
     """Return a tensor on new memory, for an op to write its valid part."""
     valid = shape if valid_shape is None else valid_shape
     try:
@@ -328,10 +320,10 @@ def fresh(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Te
 
 
 def too_large(shape: Shape, dtype: DataType, argument: str) -> ArgumentError:
-    """Make the error of a tensor that memory or NumPy has no room for."""
-    if len(shape) > MOST_AXES:
+    """Return the error of a tensor that memory or NumPy has no room for."""
+    if len(shape) > MAX_AXES:
         return ArgumentError(
-            f"{argument} must have at most {MOST_AXES} axes, but got {len(shape)}: {show(list(shape))}"
+            f"{argument} must have at most {MAX_AXES} axes, but got {len(shape)}: {show(list(shape))}"
         )
     return ArgumentError(
         f"{argument} must fit into memory, but got {show(list(shape))} {dtype!r}, "
@@ -349,12 +341,6 @@ def _part(t: Tensor, offsets: Shape, extent: Shape) -> Tensor:
     return part
 
 
-class _Done:
-    """The one buffer that all tokens share; nothing is ever written there."""
-
-    buffer = Buffer(np.zeros((1, 1), np.int32))
-
-
 def token(node: Node | None) -> Tensor:
     """Return the tensor [1, 1] that stands for the completion of an op (None: complete)."""
     if node is None:
@@ -365,14 +351,13 @@ def token(node: Node | None) -> Tensor:
 
 
 def _complete() -> Tensor:
-    t: Tensor = object.__new__(Tensor)
-    _Done.buffer.array.flags.writeable = False
-    t.buffer, t.array, t.dtype = _Done.buffer, _Done.buffer.array, DataType.DT_INT32
-    t.low, t.shape, t.valid_shape, t.name, t.node = (0, 0), (1, 1), (1, 1), "token", None
-    return t
+    array = np.zeros((1, 1), np.int32)
+    array.flags.writeable = False
+    return wrap(array, DataType.DT_INT32, "token")
 
 
 COMPLETE = _complete()
+"""Token of every complete op; all tokens share its buffer, which is never written."""
 
 
 def nodes_of(t: Tensor) -> set[Node]:
@@ -387,8 +372,8 @@ def nodes_of(t: Tensor) -> set[Node]:
 
 def force(t: Tensor) -> None:
     """Wait until a tensor's values are there."""
-    if not GRAPH.quiet:
-        GRAPH.force(list(nodes_of(t)))
+    if not CONTEXT.graph.idle:
+        CONTEXT.graph.force(list(nodes_of(t)))
 
 
 def run_op(
@@ -400,7 +385,7 @@ def run_op(
     pred: set[Node] | None = None,
 ) -> Node | None:
     """Submit an op that reads and writes local tensors; return its node if it is pending."""
-    if GRAPH.quiet:
+    if CONTEXT.graph.idle:
         action()
         return None
     deps = set() if pred is None else pred
@@ -408,7 +393,7 @@ def run_op(
         deps |= nodes_of(t)
     for t in writes:
         t.buffer.collect(t.low, t.valid_shape, True, deps)
-    node = GRAPH.submit(label, deps, action=action)
+    node = CONTEXT.graph.submit(label, deps, action=action)
     if node is not None:
         for t in reads:
             t.buffer.pending.append((node, t.low, t.valid_shape, False))
@@ -418,7 +403,7 @@ def run_op(
 
 
 def check_tensor(value: Any, argument: str) -> Tensor:
-    """Refuse what is no tensor of this front end."""
+    """Check that a value is a tensor of this front end, and return it."""
     if not isinstance(value, Tensor):
         raise ArgumentError(
             f"{argument} must be a pypto tensor, but got {type(value).__name__}: {show(value)}"
@@ -427,7 +412,7 @@ def check_tensor(value: Any, argument: str) -> Tensor:
 
 
 def check_writable(t: Tensor, argument: str) -> None:
-    """Refuse to write to a token, or to an array of the program that NumPy does not let be written."""
+    """Check that a tensor can be written: it is no token, and its array is not read-only."""
     if t.buffer is COMPLETE.buffer:
         raise ArgumentError(f"{argument} must not be a token: tokens hold no values")
     if not t.array.flags.writeable:
@@ -449,8 +434,6 @@ def tensor(shape: Sequence[int], dtype: Any, name: str = "") -> Tensor:
 
 def from_numpy(array: Any, name: str = "") -> Tensor:
     """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there."""
-    from emu.pypto.foreign import as_array
-
     as_text(name, "name")
     return wrap(as_array(array, name or "array"), None, name)
 
@@ -466,7 +449,7 @@ def view(
 
     Args:
         t: The tensor.
-        shape: Extents of the rectangle, as many as ``t`` has axes.
+        shape: Extents of the rectangle, one per axis of ``t``.
         offsets: Its corner in ``t``. Default: the origin.
         valid_shape: Its valid part, from the corner; the rest reads as 0 and may lie beyond the end
             of ``t``. Extents may be 0. Default: ``shape``; what is not valid in ``t`` stays so.

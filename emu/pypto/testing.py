@@ -11,6 +11,8 @@ from emu.pypto.errors import ArgumentError
 from emu.pypto.symbolic import as_int, as_shape
 from emu.pypto.tensor import too_large
 
+__all__ = ["assert_close", "random_array", "tolerance"]
+
 
 def random_array(seed: int, shape: Any, dtype: Any) -> Array:
     """Return reproducible values: small integers for integer types, normal ones for floats."""

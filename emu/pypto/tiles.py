@@ -7,24 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from emu.pypto.context import CONTEXT
 from emu.pypto.errors import TileShapeError, show
 from emu.pypto.symbolic import Shape
 
 Tile = tuple[Shape, tuple[slice, ...]]
-"""Where a tile starts, and the slices that cut it out."""
-
-
-class _Current:
-    """The tile shapes in force in this PE."""
-
-    __slots__ = ("cube", "vec")
-
-    def __init__(self) -> None:
-        self.vec: Shape = ()
-        self.cube: tuple[Any, ...] = ()
-
-
-CURRENT = _Current()
+"""Start of a tile, and the slices that cut it out."""
 
 
 def set_vec_tile_shapes(*tile: int) -> None:
@@ -47,12 +35,12 @@ def set_vec_tile_shapes(*tile: int) -> None:
                 f"set_vec_tile_shapes: extent {axis} must be an integer of at least 1, "
                 f"but got {show(extent)}"
             )
-    CURRENT.vec = tuple(int(extent) for extent in tile)
+    CONTEXT.vec_tile = tuple(int(extent) for extent in tile)
 
 
 def get_vec_tile_shapes() -> list[int]:
     """Return the tile shape of vector ops; empty if none is set."""
-    return list(CURRENT.vec)
+    return list(CONTEXT.vec_tile)
 
 
 def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__: Any) -> None:
@@ -73,22 +61,23 @@ def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__
             raise TileShapeError(
                 f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {show(pair)}"
             )
-    CURRENT.cube = tuple([int(extent) for extent in pair] for pair in (m, k, n))
+    CONTEXT.cube_tile = tuple([int(extent) for extent in pair] for pair in (m, k, n))
 
 
 def get_cube_tile_shapes() -> tuple[Any, ...]:
-    """Return what ``set_cube_tile_shapes`` was given; empty if it was not called."""
-    return tuple(list(pair) for pair in CURRENT.cube)
+    """Return the tile shapes of ``matmul``; empty if none are set."""
+    return tuple(list(pair) for pair in CONTEXT.cube_tile)
 
 
+# Cached: programs walk the same few shapes for every put, get and signal.
 @lru_cache(maxsize=4096)
 def tile_starts(shape: Shape, tile: Shape) -> tuple[Tile, ...]:
     """Return every tile of ``shape``, last axis fastest, tail tiles smaller."""
     walk: list[Tile] = [((), ())]
     for extent, step in zip(shape, tile, strict=True):
         walk = [
-            ((*start, at), (*cut, slice(at, min(at + step, extent))))
-            for start, cut in walk
+            ((*start, at), (*slices, slice(at, min(at + step, extent))))
+            for start, slices in walk
             for at in range(0, extent, step)
         ]
     return tuple(walk)
@@ -108,7 +97,7 @@ def vec_tile(shape: Shape, op: str, argument: str) -> Shape:
     Raises:
         TileShapeError: If none is set, or its rank is another.
     """
-    tile = CURRENT.vec
+    tile = CONTEXT.vec_tile
     if len(tile) == len(shape):
         return tile
     if not tile:

@@ -1,15 +1,16 @@
-"""Wait nodes: what they look at, when they are complete, and how they describe themselves."""
+"""Conditions of wait nodes: polling, completion and description."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from emu.comm.ops import Cmp
-from emu.pypto.graph import Word
+from emu.pypto.hangs import Expected, explain_barrier, explain_wait
+from emu.pypto.node import Word
+from emu.pypto.shmem import Memory
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
-    from emu.pypto.shmem import Memory
 
 _SIGNS = {Cmp.EQ: "==", Cmp.NE: "!=", Cmp.LT: "<", Cmp.LE: "<=", Cmp.GT: ">", Cmp.GE: ">="}
 
@@ -54,7 +55,7 @@ class TileWait:
         return not self.left
 
     def _take(self, slot: int) -> bool:
-        """Replace a matching value by 0; False if it changed meanwhile, so that no signal is lost."""
+        """Replace a matching value by 0; return whether it was still there, so that no signal is lost."""
         group, slots = self.memory.group, self.slots
         seen = self.value
         if self.cmp is not Cmp.EQ:
@@ -68,7 +69,7 @@ class TileWait:
         return [(self.slots, slot, self.cmp, self.value) for slot in self.left]
 
     def describe(self) -> str:
-        """Say which slots are waited for."""
+        """Describe the slots that are waited for."""
         places = [f"[{slot // self.n_tiles}][{slot % self.n_tiles}]" for slot in self.left[:4]]
         more = f" and {len(self.left) - 4} more" if len(self.left) > 4 else ""
         return (
@@ -77,13 +78,12 @@ class TileWait:
         )
 
     def explain(self) -> list[str]:
-        """Say which tiles are missing, and what is there instead."""
-        from emu.pypto.hangs import explain_wait
-
-        return explain_wait(self)
+        """Return lines that name the missing tiles and what was found instead."""
+        return explain_wait(self.memory, self.slots, self.left, Expected(self.cmp, self.value))
 
 
 def _holds(cmp: Cmp, seen: int, value: int) -> bool:
+    # In the order of Cmp's members.
     return (seen == value, seen != value, seen > value, seen >= value, seen < value, seen <= value)[
         cmp
     ]
@@ -113,11 +113,9 @@ class BarrierWait:
         return [(self.word, 0, Cmp.GE, self.memory.n_pes)]
 
     def describe(self) -> str:
-        """Say which barrier is waited for."""
+        """Describe the barrier that is waited for."""
         return f"shmem_barrier_all on {self.memory.name}: {self.memory.n_pes} arrivals"
 
     def explain(self) -> list[str]:
-        """Say how many have arrived."""
-        from emu.pypto.hangs import explain_barrier
-
-        return explain_barrier(self)
+        """Return lines that give the number of arrivals."""
+        return explain_barrier(self.memory, self.word)

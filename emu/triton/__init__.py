@@ -1,4 +1,8 @@
-"""Triton's language and runtime on a CPU: ``import emu.triton as triton``, ``import emu.triton.language as tl``."""
+"""Triton's language and runtime on a CPU: ``import emu.triton as triton``, ``import emu.triton.language as tl``.
+
+Public are the modules and names that Triton has too. All others are internal: names may change in any
+release.
+"""
 
 from emu.triton import knobs, language, runtime, testing
 from emu.triton.compiler import CompilationError, compile

@@ -5,7 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from emu.triton.runtime.source import constexpr_function
+from emu.triton.source import constexpr_function
+
+__all__ = ["cdiv", "next_power_of_2"]
 
 
 @constexpr_function

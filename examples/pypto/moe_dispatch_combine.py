@@ -20,7 +20,7 @@ ADD = pypto.AtomicType.ADD
 
 
 def share_counts(experts, n_pes, me):
-    """Return [n_pes, n_pes]: how many tokens each PE has for each expert."""
+    """Return [n_pes, n_pes]: the number of tokens that each PE has for each expert."""
     hot = pypto.one_hot(pypto.reshape(experts, [-1]), n_pes)
     mine = pypto.cast(pypto.sum(hot, 0, keepdim=True), pypto.DT_INT32)
     table = dist.create_shmem_tensor("ep", n_pes, pypto.DT_INT32, [n_pes, n_pes])

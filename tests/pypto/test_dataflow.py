@@ -250,7 +250,7 @@ def clear_unseen() -> None:
     me = emu.world().my_pe
     data = d.create_shmem_tensor("tp", 2, FP32, [8, 8])
     p.set_vec_tile_shapes(2, 8)
-    # PE 1 has never used this family itself.
+    # PE 1 has never used this slot set itself.
     told = d.shmem_signal(data, 0, 7, [4, 8], [4, 0], target_pe=1) if me == 0 else None
     met = d.shmem_barrier_all(data, pred=[] if told is None else [told])
     if me == 1:

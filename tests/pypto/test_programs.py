@@ -74,7 +74,7 @@ def test_examples_of_the_page_are_refused_as_printed():
         assert messages == ["src.dtype must be DT_FP16, the dtype of dst, but got DT_BF16"] * 2
 
 
-def test_examples_of_the_page_run_when_mended():
+def test_examples_of_the_page_run_when_fixed():
     emu.launch(run_plain, 8, args=("shmem_store_fixed",), timeout=20)
 
 

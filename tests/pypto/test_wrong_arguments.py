@@ -17,9 +17,8 @@ from fuzzing import Fuzzer, Report, Target
 import emu
 import emu.pypto as p
 from emu.pypto import distributed as d
-from emu.pypto import frontend, graph, groups, testing
-from emu.pypto.graph import GRAPH
-from emu.pypto.tiles import CURRENT
+from emu.pypto import testing
+from emu.pypto.context import CONTEXT
 
 N_PES = 3
 MEMORY = 6 << 30
@@ -78,14 +77,14 @@ class Kit:
 
     def reset(self) -> None:
         """Undo what good calls may have done."""
-        GRAPH._give_up(GRAPH.scope)
-        GRAPH.scope.open = 0
+        CONTEXT.graph._give_up(CONTEXT.graph.scope)
+        CONTEXT.graph.scope.open = 0
         self.data.memory.last_barrier = self.words.memory.last_barrier = None
         self.signals.memory.last_barrier = None
-        groups._sizes.clear()
-        groups._sizes["tp"] = N_PES
+        CONTEXT.group_sizes.clear()
+        CONTEXT.group_sizes["tp"] = N_PES
         p.set_vec_tile_shapes(4, 8)
-        CURRENT.cube = ()
+        CONTEXT.cube_tile = ()
         p.set_options(allow_mixed_add=False)
         p.set_schedule("random" if self.schedule == "random" else "program", 3)
         for memory in (self.data.memory.data, self.words.memory.data, self.slots, self.word):
@@ -108,11 +107,21 @@ class Kit:
             self.counts.array.tobytes(),
             int(ledger["used"].sum()),
             int(ledger["refs"].sum()),
-            (CURRENT.vec, CURRENT.cube, dict(groups._sizes)),
-            (GRAPH.pending, GRAPH.scope, GRAPH.scope.open, GRAPH.quiet, GRAPH.scope.rng is None),
-            (len(GRAPH.scope.at_end), GRAPH.scope.allow_mixed_add, frontend._State.depth),
-            (graph.DEFAULTS.schedule, graph.DEFAULTS.seed, graph.DEFAULTS.allow_mixed_add),
-            [memory.created for memory in p.shmem._ledgers.values()],
+            (CONTEXT.vec_tile, CONTEXT.cube_tile, dict(CONTEXT.group_sizes)),
+            (
+                CONTEXT.graph.pending,
+                CONTEXT.graph.scope,
+                CONTEXT.graph.scope.open,
+                CONTEXT.graph.idle,
+                CONTEXT.graph.scope.rng is None,
+            ),
+            (
+                len(CONTEXT.graph.scope.at_end),
+                CONTEXT.graph.scope.allow_mixed_add,
+                CONTEXT.kernel_depth,
+            ),
+            (CONTEXT.settings.schedule, CONTEXT.settings.seed, CONTEXT.settings.allow_mixed_add),
+            [memory.created for memory in CONTEXT.lifetimes.values()],
         )
 
     def x(self, shape=(4, 8), dtype=p.DT_FP32) -> p.Tensor:

@@ -1,1 +1,1 @@
-"""Where programs look for the names of devices: there is one back end, the CPU's."""
+"""Names of devices, where programs look for them; the one device is the CPU."""

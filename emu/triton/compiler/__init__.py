@@ -1,4 +1,4 @@
-"""Compiles the Python source of a kernel to the tile IR."""
+"""Compiling kernels: ``triton.compiler``."""
 
 from emu.triton.compiler.errors import (
     CompilationError,

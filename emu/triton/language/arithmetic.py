@@ -25,7 +25,7 @@ Pair = tuple[tensor, tensor]
 
 
 class PropagateNan(enum.IntEnum):
-    """What the smaller or larger of a NaN and a number is."""
+    """Choice between a NaN and a number, for minimum and maximum."""
 
     NONE = 0
     ALL = 0xFFFF
@@ -55,7 +55,7 @@ def _invalid(what: str, a: Any, b: Any) -> TypeError:
 
 
 def _computed(value: Any, to: dtype) -> tensor:
-    """An operand in the dtype in which is computed."""
+    """Return an operand in the dtype of the computation."""
     if isinstance(value, tensor):
         return cast_to(value, to)
     if to.is_int():
@@ -156,7 +156,7 @@ def _moved(what: str, pointer: tensor, offset: Any) -> tensor:
 
 @operation
 def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
-    """``x + y``; of a pointer and an integer the pointer moved by that many elements.
+    """Return ``x + y``; a pointer plus an integer is the pointer moved by that many elements.
 
     Args:
         x: A tensor or number.
@@ -175,7 +175,7 @@ def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
 
 @operation
 def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
-    """``x - y``; of a pointer and an integer the pointer moved back by that many elements."""
+    """Return ``x - y``; a pointer minus an integer is the pointer moved back by that many elements."""
     del sanitize_overflow
     if _is_pointer(x) and not _is_pointer(y):
         return _moved("subtract", x, minus(to_tensor(operand(y))))
@@ -184,14 +184,14 @@ def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
 
 @operation
 def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
-    """``x * y``."""
+    """Return ``x * y``."""
     del sanitize_overflow
     return _binary(Code.MUL, *promoted("multiply", x, y))
 
 
 @operation
 def truediv(x: Any, y: Any) -> tensor:
-    """``x / y``; of integers and of floats narrower than fp32 in fp32."""
+    """Return ``x / y``; of integers and of floats narrower than fp32 in fp32."""
     a, b = promoted("divide", x, y, division=True)
     if a.dtype.is_int():
         a, b = cast_to(a, float32), cast_to(b, float32)
@@ -200,7 +200,7 @@ def truediv(x: Any, y: Any) -> tensor:
 
 @operation
 def floordiv(x: Any, y: Any) -> tensor:
-    """``x // y`` of integers, rounded toward zero as in C."""
+    """Return ``x // y`` of integers, rounded toward zero as in C."""
     a, b = promoted("divide", x, y, division=True)
     if not a.dtype.is_int():
         raise TypeError(f"// must have integers, but got {a} and {b}; use / and tl.floor")
@@ -209,12 +209,12 @@ def floordiv(x: Any, y: Any) -> tensor:
 
 @operation
 def mod(x: Any, y: Any) -> tensor:
-    """``x % y`` with the sign of ``x``, as in C."""
+    """Return ``x % y`` with the sign of ``x``, as in C."""
     return _binary(Code.REM, *promoted("take the remainder of", x, y, division=True))
 
 
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> tensor:
-    """``x / y`` of floats, correctly rounded whatever the flags are.
+    """Return ``x / y`` of floats, correctly rounded whatever the flags are.
 
     Raises:
         TypeError: Both are integers.
@@ -231,7 +231,7 @@ def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> ten
 
 
 def div_rn(x: Any, y: Any) -> tensor:
-    """``x / y`` of fp32, rounded to nearest even."""
+    """Return ``x / y`` of fp32, rounded to nearest even."""
     for given in (x, y):
         if isinstance(given, tensor) and given.dtype != float32:
             raise ValueError(f"div_rn needs operands of float32, but got {given}")
@@ -249,32 +249,33 @@ def _nan(propagate_nan: Any) -> dict[str, bool]:
 
 
 def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
-    """The smaller of each two elements.
+    """Return the smaller of each two elements.
 
     Args:
         x: A tensor or number.
         y: A tensor or number.
-        propagate_nan: What is given where one is NaN: the other, or with ``PropagateNan.ALL`` NaN.
+        propagate_nan: ``PropagateNan.NONE`` returns the other element where one is NaN,
+            ``PropagateNan.ALL`` returns NaN. Default: NONE.
     """
     a, b = promoted("take the minimum of", x, y)
     return _binary(Code.MIN, a, b, **_nan(propagate_nan))
 
 
 def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
-    """The larger of each two elements; ``propagate_nan`` as in :func:`minimum`."""
+    """Return the larger of each two elements; ``propagate_nan`` as in :func:`minimum`."""
     a, b = promoted("take the maximum of", x, y)
     return _binary(Code.MAX, a, b, **_nan(propagate_nan))
 
 
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
-    """``x``, but at least ``min`` and at most ``max``; ``propagate_nan`` as in :func:`minimum`."""
+    """Return ``x``, but at least ``min`` and at most ``max``; ``propagate_nan`` as in :func:`minimum`."""
     value, low, high = promoted_all("clamp", x, min, max)
     nan = _nan(propagate_nan)
     return _binary(Code.MIN, _binary(Code.MAX, value, low, **nan), high, **nan)
 
 
 def fma(x: Any, y: Any, z: Any) -> tensor:
-    """``x * y + z`` with one rounding; of integers wrapped."""
+    """Return ``x * y + z`` with one rounding; of integers wrapped."""
     a, b, c = promoted_all("multiply and add", x, y, z)
     if not a.dtype.is_floating():
         raise TypeError(f"fma needs floating-point operands, but got {a}, {b} and {c}")
@@ -283,7 +284,7 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
 
 @operation
 def minus(x: tensor) -> tensor:
-    """``-x``; of integers wrapped.
+    """Return ``-x``; of integers wrapped.
 
     Raises:
         TypeError: It is a pointer.
@@ -297,7 +298,7 @@ def minus(x: tensor) -> tensor:
 
 @operation
 def invert(x: tensor) -> tensor:
-    """``~x``; of int1 the logical not.
+    """Return ``~x``; of int1 the logical not.
 
     Raises:
         TypeError: It is a float or a pointer.
@@ -316,19 +317,19 @@ def _bits(what: str, x: Any, y: Any) -> Pair:
 
 @operation
 def and_(x: Any, y: Any) -> tensor:
-    """``x & y``."""
+    """Return ``x & y``."""
     return _binary(Code.AND, *_bits("and", x, y))
 
 
 @operation
 def or_(x: Any, y: Any) -> tensor:
-    """``x | y``."""
+    """Return ``x | y``."""
     return _binary(Code.OR, *_bits("or", x, y))
 
 
 @operation
 def xor_(x: Any, y: Any) -> tensor:
-    """``x ^ y``."""
+    """Return ``x ^ y``."""
     return _binary(Code.XOR, *_bits("xor", x, y))
 
 
@@ -343,7 +344,7 @@ def _check_width(x: Any, by: Any) -> None:
 
 @operation
 def shl(x: Any, y: Any) -> tensor:
-    """``x << y``."""
+    """Return ``x << y``."""
     _check_width(x, y)
     a, b = _bits("shift", x, y)
     if a.dtype.is_bool():
@@ -353,7 +354,7 @@ def shl(x: Any, y: Any) -> tensor:
 
 @operation
 def shr(x: Any, y: Any, by: dtype) -> tensor:
-    """``x >> y``: sign bits come in if the dtype ``by`` is signed."""
+    """Return ``x >> y``: sign bits come in if the dtype ``by`` is signed."""
     _check_width(x, y)
     a, b = _bits("shift", x, y)
     if a.dtype.is_bool():
@@ -377,37 +378,37 @@ def _compared(code: Code, x: Any, y: Any) -> tensor:
 
 @operation
 def equal(x: Any, y: Any) -> tensor:
-    """``x == y``."""
+    """Return ``x == y``."""
     return _compared(Code.EQ, x, y)
 
 
 @operation
 def not_equal(x: Any, y: Any) -> tensor:
-    """``x != y``; true where one is NaN."""
+    """Return ``x != y``; true where one is NaN."""
     return _compared(Code.NE, x, y)
 
 
 @operation
 def less_than(x: Any, y: Any) -> tensor:
-    """``x < y``."""
+    """Return ``x < y``."""
     return _compared(Code.LT, x, y)
 
 
 @operation
 def less_equal(x: Any, y: Any) -> tensor:
-    """``x <= y``."""
+    """Return ``x <= y``."""
     return _compared(Code.LE, x, y)
 
 
 @operation
 def greater_than(x: Any, y: Any) -> tensor:
-    """``x > y``."""
+    """Return ``x > y``."""
     return _compared(Code.GT, x, y)
 
 
 @operation
 def greater_equal(x: Any, y: Any) -> tensor:
-    """``x >= y``."""
+    """Return ``x >= y``."""
     return _compared(Code.GE, x, y)
 
 
@@ -420,29 +421,29 @@ def _condition(x: Any, what: str) -> tensor:
 
 @operation
 def logical_and(x: Any, y: Any) -> tensor:
-    """``x and y`` of conditions; both are evaluated."""
+    """Return ``x and y`` of conditions; both are evaluated."""
     return and_(_condition(x, "and"), _condition(y, "and"))
 
 
 @operation
 def logical_or(x: Any, y: Any) -> tensor:
-    """``x or y`` of conditions; both are evaluated."""
+    """Return ``x or y`` of conditions; both are evaluated."""
     return or_(_condition(x, "or"), _condition(y, "or"))
 
 
 @operation
 def not_(x: Any) -> tensor:
-    """``not x`` of a condition."""
+    """Return ``not x`` of a condition."""
     return invert(_condition(x, "not"))
 
 
 def where(condition: Any, x: Any, y: Any) -> tensor:
-    """The elements of ``x`` where the condition is true, those of ``y`` elsewhere.
+    """Return the elements of ``x`` where the condition is true, those of ``y`` elsewhere.
 
     Both are evaluated everywhere; mask a load to keep it from reading.
 
     Args:
-        condition: A tensor of int1; of other numbers, true is what is not 0.
+        condition: A tensor of int1; other numbers are true if they are not 0.
         x: A tensor or number.
         y: A tensor or number; promoted with ``x``, or a pointer of the same type.
     """
@@ -461,7 +462,7 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
 
 
 def integer_operation(code: Code, x: Any, y: Any) -> tensor:
-    """MULHI: the upper half of an unsigned product."""
+    """Emit MULHI: the upper half of an unsigned product."""
     a, b = promoted("multiply", x, y)
     if a.dtype.is_bool() or not a.dtype.is_int():
         raise TypeError(f"umulhi needs integers of 32 or 64 bits, but got {a} and {b}")

@@ -17,7 +17,7 @@ from emu.triton.language.values import member, tensor, tuple
 def softmax(
     x: Any, dim: Any = None, *, keep_dims: Any = None, ieee_rounding: Any = False
 ) -> tensor:
-    """Exponentials along an axis, divided by their sum; fp32 or fp64 (fp16 and bf16 become fp32).
+    """Return exponentials along an axis, divided by their sum; fp32 or fp64 (fp16 and bf16 become fp32).
 
     Args:
         x: The tensor.

@@ -1,4 +1,4 @@
-"""Values that are known when a program is compiled, and the base of those that are not."""
+"""Values that are known when a kernel is compiled, and the base of those that are not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class base_value:
-    """Base of everything that a program's variables hold: tensors, tuples, constexprs."""
+    """Base of everything that a kernel's variables hold: tensors, tuples, constexprs."""
 
     type: Any
 
@@ -51,7 +51,7 @@ def _operation(function: Callable[[Any, Any], Any], reflected: bool = False) -> 
 
 
 class constexpr(base_value):
-    """A value that is known when a program is compiled.
+    """A value that is known when a kernel is compiled.
 
     Operators between constexprs and Python's values give constexprs by Python's rules; with a tensor
     the value takes part as a Python scalar.
@@ -124,15 +124,15 @@ class constexpr(base_value):
         return constexpr(abs(self.value))
 
     def __not__(self) -> constexpr:
-        """Python's ``not``."""
+        """Return ``not`` of the value."""
         return constexpr(not self.value)
 
     def logical_and(self, other: Any) -> constexpr:
-        """Python's ``and``."""
+        """Return the value ``and`` another, by Python's rules."""
         return constexpr(self.value and unwrap(other))
 
     def logical_or(self, other: Any) -> constexpr:
-        """Python's ``or``."""
+        """Return the value ``or`` another, by Python's rules."""
         return constexpr(self.value or unwrap(other))
 
     __add__ = _operation(operator.add)

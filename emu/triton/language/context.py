@@ -1,4 +1,4 @@
-"""What the functions of the language emit into while a program is being compiled."""
+"""The kernel that is being compiled, into which functions of the language emit operations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _call(function: Any, arguments: Sequence[Any]) -> Any:
 
 @dataclass(slots=True)
 class Context:
-    """Where operations go, and how functions of the program are called.
+    """Destination of operations, and the way to call functions of the kernel.
 
     Attributes:
         builder: Appends operations.
-        module: The functions of the program so far.
+        module: The functions of the kernel so far.
         call: Emits the body of a combine function in place. The default calls it as Python does.
         debug: Whether ``device_assert`` and ``assert`` have an effect.
-        print_: What ``static_print`` prints with; ``None`` for ``print``.
+        print_: Function that ``static_print`` prints with; ``None``: ``print``.
     """
 
     builder: ir.Builder
@@ -41,7 +41,7 @@ _current: contextvars.ContextVar[Context | None] = contextvars.ContextVar("conte
 
 
 def current() -> Context:
-    """Return the context of the program that is being compiled.
+    """Return the context of the kernel that is being compiled.
 
     Raises:
         RuntimeError: None is.
@@ -62,7 +62,7 @@ def builder() -> ir.Builder:
 
 @contextlib.contextmanager
 def building(context: Context) -> Iterator[Context]:
-    """Make a context the current one for the time being, in this thread."""
+    """Make a context the current one of this thread inside the block."""
     token = _current.set(context)
     try:
         yield context

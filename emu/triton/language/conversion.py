@@ -19,12 +19,12 @@ _ROUNDINGS = (None, "rtne", "rtz")
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a Python number: those do not promote tensors of their kind."""
+    """Return whether it is a Python number: those do not promote tensors of their kind."""
     return isinstance(value, numbers.Number)
 
 
 def _rounded(value: float, to: dtype) -> float:
-    """The value that a constant of a float dtype has, as a Python float."""
+    """Return the value that a constant has in a float dtype, as a Python float."""
     if to.name == "fp64":
         return value
     with np.errstate(over="ignore"):
@@ -65,7 +65,7 @@ def literal(value: Any, to: dtype) -> bool | int | float:
     low, high = to.get_int_min_value(), to.get_int_max_value()
     if not low <= number <= (1 << to.int_bitwidth) - 1:
         raise ValueError(f"a constant of {to} must be in [{low}, {high}], but got {number}")
-    # What only the unsigned dtype holds is taken as bits, as Triton does.
+    # A value that only the unsigned dtype holds is taken as its bits, as Triton does.
     return number - (1 << to.int_bitwidth) if number > high else number
 
 
@@ -75,7 +75,7 @@ def constant(value: Any, to: dtype) -> tensor:
 
 
 def to_tensor(x: Any) -> tensor:
-    """Return a tensor; of a number or a constexpr of one a scalar.
+    """Return a tensor as it is; a number, or a constexpr of one, as a scalar.
 
     A bool becomes ``int1``, an int the first of int32, uint32, int64, uint64 that holds it, a float fp32
     or, where that does not hold it, fp64.
@@ -177,7 +177,7 @@ def bitcast_to(x: tensor, to: dtype) -> tensor:
 
 
 def bytes_of_bools(pointer: tensor) -> tensor:
-    """Return pointers to int1 as pointers to the bytes that these take; others as they are."""
+    """Return pointers to int1 as pointers to bytes, which hold one each; others as they are."""
     element = pointer.dtype
     assert isinstance(element, pointer_type)
     if element.element_ty != int1:

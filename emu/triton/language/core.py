@@ -1,4 +1,10 @@
-"""The classes and functions that Triton keeps in ``tl.core``."""
+"""Classes and functions that Triton keeps in ``tl.core``.
+
+The imports are the list: a function of the language is added to them, and ``tl`` has it too.
+"""
+
+# mypy: implicit-reexport
+# ruff: noqa: F401 - ``__all__`` is made of the imports
 
 from __future__ import annotations
 
@@ -164,13 +170,13 @@ CONSTEXPR_0 = constexpr(0)
 
 
 def is_builtin(fn: Any) -> bool:
-    """Whether that is a function of the language, not one of a program."""
+    """Return whether it is a function of the language, not one of a program."""
     return getattr(fn, "__module__", "").startswith(__name__.rpartition(".")[0])
 
 
 def builtin(fn: F) -> F:
     """Mark a function as one of the language; programs decorate their own with it."""
-    fn.__triton_builtin__ = True  # type: ignore[attr-defined]
+    fn.__triton_builtin__ = True  # type: ignore[attr-defined]  # functions take any
     return fn
 
 
@@ -189,139 +195,15 @@ def _folded(name: str, function: Any, args: Any, propagate_nan: Any) -> Any:
 
 
 def builtin_max(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
+    """Return Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
     return _folded("max", maximum, args, propagate_nan)
 
 
 def builtin_min(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
+    """Return Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
     return _folded("min", minimum, args, propagate_nan)
 
 
-__all__ = [
-    "CONSTEXPR_0",
-    "PropagateNan",
-    "StaticAssertionError",
-    "abs",
-    "add",
-    "advance",
-    "arange",
-    "associative_scan",
-    "assume",
-    "atomic_add",
-    "atomic_and",
-    "atomic_cas",
-    "atomic_load",
-    "atomic_max",
-    "atomic_min",
-    "atomic_or",
-    "atomic_poll",
-    "atomic_store",
-    "atomic_xchg",
-    "atomic_xor",
-    "base_type",
-    "base_value",
-    "bfloat16",
-    "block_type",
-    "broadcast",
-    "broadcast_to",
-    "builtin",
-    "builtin_max",
-    "builtin_min",
-    "cast",
-    "cat",
-    "ceil",
-    "clamp",
-    "condition",
-    "const",
-    "constexpr",
-    "constexpr_type",
-    "cos",
-    "debug_barrier",
-    "device_assert",
-    "device_print",
-    "div_rn",
-    "dot",
-    "dot_scaled",
-    "dtype",
-    "erf",
-    "exp",
-    "exp2",
-    "expand_dims",
-    "expect_zero",
-    "fdiv",
-    "flatten",
-    "float8e4b8",
-    "float8e4b15",
-    "float8e4nv",
-    "float8e5",
-    "float8e5b16",
-    "float16",
-    "float32",
-    "float64",
-    "floor",
-    "fma",
-    "full",
-    "gather",
-    "get_int_dtype",
-    "histogram",
-    "inline_asm_elementwise",
-    "int1",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "is_builtin",
-    "item",
-    "join",
-    "load",
-    "load_tensor_descriptor",
-    "log",
-    "log2",
-    "make_block_ptr",
-    "make_tensor_descriptor",
-    "map_elementwise",
-    "max_constancy",
-    "max_contiguous",
-    "maximum",
-    "minimum",
-    "mul",
-    "multiple_of",
-    "num_programs",
-    "permute",
-    "pi32_t",
-    "pointer_type",
-    "program_id",
-    "range",
-    "reduce",
-    "reshape",
-    "rsqrt",
-    "sin",
-    "slice",
-    "slice_type",
-    "split",
-    "sqrt",
-    "sqrt_rn",
-    "static_assert",
-    "static_print",
-    "static_range",
-    "store",
-    "store_tensor_descriptor",
-    "str_to_ty",
-    "sub",
-    "tensor",
-    "to_tensor",
-    "trans",
-    "tuple",
-    "tuple_type",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "umulhi",
-    "unflatten",
-    "validate_block_shape",
-    "view",
-    "void",
-    "where",
-]
+_OTHERS = {"Any", "Callable", "F", "TypeVar", "annotations", "builtins", "unwrap"}
+# By way of globals(), as type checkers take a list that is computed for an empty one.
+globals()["__all__"] = sorted(name for name in globals() if name[0] != "_" and name not in _OTHERS)

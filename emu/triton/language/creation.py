@@ -21,7 +21,7 @@ def _grid_axis(axis: Any) -> int:
 
 
 def program_id(axis: Any) -> tensor:
-    """Number of this program along an axis of the grid, int32.
+    """Return the number of this program along an axis of the grid, int32.
 
     Raises:
         ValueError: The axis is not 0, 1 or 2.
@@ -30,7 +30,7 @@ def program_id(axis: Any) -> tensor:
 
 
 def num_programs(axis: Any) -> tensor:
-    """Extent of the grid along an axis, int32.
+    """Return the extent of the grid along an axis, int32.
 
     Raises:
         ValueError: The axis is not 0, 1 or 2.
@@ -39,11 +39,11 @@ def num_programs(axis: Any) -> tensor:
 
 
 def arange(start: Any, end: Any) -> tensor:
-    """The int32 numbers from ``start`` to before ``end``.
+    """Return the int32 numbers from ``start`` to before ``end``.
 
     Args:
         start: First, known at compile time.
-        end: One behind the last, known at compile time; the count is a power of two.
+        end: Exclusive end, known at compile time; the count must be a power of two.
 
     Raises:
         TypeError: One is not known at compile time.
@@ -67,7 +67,7 @@ def arange(start: Any, end: Any) -> tensor:
 
 
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
-    """A tensor all of whose elements have one value.
+    """Return a tensor with one value everywhere.
 
     Args:
         shape: Extents, powers of two; ``()`` gives a scalar.
@@ -90,10 +90,10 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
 
 
 def zeros(shape: Any, dtype: Any) -> tensor:
-    """A tensor of zeros."""
+    """Return a tensor of zeros."""
     return full(shape, 0, dtype)
 
 
 def zeros_like(input: Any) -> tensor:
-    """A tensor of zeros with the shape and dtype of another."""
+    """Return a tensor of zeros with the shape and dtype of another."""
     return full(input.type.shape, 0, input.dtype)

@@ -14,7 +14,7 @@ from emu.triton.language.values import tensor
 
 
 class StaticAssertionError(AssertionError):
-    """A ``static_assert`` does not hold."""
+    """Failure of a ``static_assert``."""
 
 
 def static_assert(cond: Any, msg: Any = "") -> None:
@@ -41,12 +41,12 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", **keywords: Any)
 def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     """Stop the program with an error unless every element of a condition is true.
 
-    It has an effect only where assertions are asked for (``debug=True`` or ``TRITON_DEBUG=1``).
+    It has an effect only where assertions are enabled (``debug=True`` or ``TRITON_DEBUG=1``).
 
     Args:
         cond: A condition, or a tensor of them.
         msg: Text of the error, known at compile time.
-        mask: Only where this is true the condition must be.
+        mask: The condition is checked only where this is true.
     """
     context = current()
     if not context.debug:
@@ -54,7 +54,7 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     condition = cast_to(to_tensor(cond), int1)
     if unwrap(mask) is not None:
         condition = logical_or(condition, not_(cast_to(to_tensor(mask), int1)))
-    context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009
+    context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009 - no test's assertion
 
 
 def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
@@ -74,6 +74,7 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
         raise TypeError(f"prefix must be a text known at compile time, but got {text!r}")
     if any(c not in string.printable for c in text):
         raise ValueError(f"prefix must be printable ASCII, but got {text!r}")
+    # The form of Triton's output, which programs' tests compare: " name: value".
     if args and not text.endswith(": "):
         text = text.rstrip(" ").removesuffix(":") + ": "
     if len(text) > 2 and not text.startswith(" "):
@@ -82,7 +83,7 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
 
 
 def debug_barrier() -> None:
-    """All memory operations of the program before it are done before those after it."""
+    """Order memory operations: those before it are done before those after it."""
     builder().barrier()
 
 
@@ -97,34 +98,34 @@ def _hint(name: str, input: Any, values: Any) -> Any:
 
 
 def multiple_of(input: Any, values: Any) -> Any:
-    """Promise that the first of each run is a multiple; gives ``input``, nothing is made of it."""
+    """Promise that the first of each run is a multiple; return ``input``. The promise is not used."""
     return _hint("multiple_of", input, values)
 
 
 def max_contiguous(input: Any, values: Any) -> Any:
-    """Promise that elements come in runs of consecutive numbers; gives ``input``."""
+    """Promise that elements come in runs of consecutive numbers; return ``input``."""
     return _hint("max_contiguous", input, values)
 
 
 def max_constancy(input: Any, values: Any) -> Any:
-    """Promise that elements come in runs of equal numbers; gives ``input``."""
+    """Promise that elements come in runs of equal numbers; return ``input``."""
     return _hint("max_constancy", input, values)
 
 
 def assume(cond: Any) -> None:
-    """Promise that a condition holds; nothing is made of it."""
+    """Promise that a condition holds; the promise is not used."""
     to_tensor(cond)
 
 
 def expect_zero(x: Any, mask: Any) -> Any:
-    """Promise that elements are 0 where the mask is true; checked where assertions are asked for."""
+    """Promise that elements are 0 where the mask is true; checked where assertions are enabled."""
     value = to_tensor(x)
     device_assert(value == 0, "expect_zero: x must be 0 where mask is true", mask)
     return value
 
 
 def inline_asm_elementwise(*arguments: Any, **keywords: Any) -> tensor:
-    """Refused: assembly of a GPU cannot run here.
+    """Refuse: assembly of a GPU cannot run here.
 
     Raises:
         NotImplementedError: Always.
@@ -135,7 +136,7 @@ def inline_asm_elementwise(*arguments: Any, **keywords: Any) -> tensor:
 
 
 def map_elementwise(*arguments: Any, **keywords: Any) -> Any:
-    """Refused: not in this version.
+    """Refuse: it is not in this version.
 
     Raises:
         NotImplementedError: Always.

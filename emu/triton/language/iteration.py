@@ -1,4 +1,4 @@
-"""What loops iterate over: the code generator reads their attributes."""
+"""Iterators of loops, whose attributes the code generator reads."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class range(_Range):
 
 
 class condition(base_value):
-    """The condition of a while loop, with a hint: ``while tl.condition(c)``.
+    """Condition of a while loop, with a hint: ``while tl.condition(c)``.
 
     Args:
         arg1: The condition.

@@ -35,7 +35,7 @@ def _checked_inputs(a: Any, b: Any) -> None:
 
 
 def _checked_shapes(a: tensor, b: tensor) -> tuple[int, ...]:
-    """The shape of the product."""
+    """Return the shape of the product."""
     if len(a.extents) != len(b.extents) or len(a.extents) < 2:
         raise ValueError(
             f"input and other of dot must have as many axes, at least 2, but got {a} and {b}"
@@ -67,7 +67,7 @@ def _result_dtype(a: tensor, out: dtype) -> dtype:
         if a.dtype.name != "int8":
             raise TypeError(f"dot of integers must have int8, but got {a}")
         return int32
-    if out.is_bf16():  # type: ignore[attr-defined]
+    if out.is_bf16():  # type: ignore[attr-defined]  # made by types._named
         raise ValueError(
             "out_dtype must be float32 or float16, but got bfloat16; cast the product instead"
         )
@@ -96,9 +96,9 @@ def dot(
     Args:
         input: Of shape (..., m, k), any number of batch axes.
         other: Of shape (..., k, n) and the same dtype; fp8 dtypes may differ.
-        acc: What is added, of shape (..., m, n) and the dtype of the result.
+        acc: Accumulator, of shape (..., m, n) and the dtype of the result.
         input_precision: ``"tf32"``, ``"tf32x3"``, ``"ieee"``, ``"bf16x3"`` or ``"bf16x6"``; all are exact here.
-        allow_tf32: The old form of it.
+        allow_tf32: The old form of ``input_precision``.
         max_num_imprecise_acc: Accepted for fp8; accumulation is always fp32.
         out_dtype: Dtype of the result for fp16 and fp8: fp32 (the default, or that of ``acc``) or fp16.
 
@@ -141,7 +141,7 @@ def _multiplied(a: tensor, b: tensor, c: tensor, shape: tuple[int, ...]) -> tens
 
 
 def dot_scaled(*arguments: Any, **keywords: Any) -> tensor:
-    """Refused: products of scaled (microscaling) formats are not in this version.
+    """Refuse: products of scaled (microscaling) formats are not in this version.
 
     Raises:
         NotImplementedError: Always.

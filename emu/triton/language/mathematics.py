@@ -14,7 +14,11 @@ SINGLE_DOUBLE = ("fp32", "fp64")
 
 
 def checked(what: str, x: Any, dtypes: tuple[str, ...] = SINGLE_DOUBLE) -> tensor:
-    """Return a tensor; ValueError unless its dtype is one of some."""
+    """Return a value as a tensor.
+
+    Raises:
+        ValueError: Its dtype is not one of those given.
+    """
     value = to_tensor(x)
     if value.dtype.name not in dtypes:
         raise ValueError(f"Expected dtype {' or '.join(dtypes)} for {what}, but got {value}")
@@ -28,87 +32,88 @@ def unary(code: Code, x: tensor) -> tensor:
 
 @member
 def exp(x: Any) -> tensor:
-    """Exponential; fp32 or fp64."""
+    """Return the exponential; fp32 or fp64."""
     return unary(Code.EXP, checked("exp", x))
 
 
 @member
 def exp2(x: Any) -> tensor:
-    """2 to the power of ``x``; fp32 or fp64."""
+    """Return 2 to the power of ``x``; fp32 or fp64."""
     return unary(Code.EXP2, checked("exp2", x))
 
 
 @member
 def log(x: Any) -> tensor:
-    """Natural logarithm; fp32 or fp64."""
+    """Return the natural logarithm; fp32 or fp64."""
     return unary(Code.LOG, checked("log", x))
 
 
 @member
 def log2(x: Any) -> tensor:
-    """Logarithm to the base 2; fp32 or fp64."""
+    """Return the logarithm to the base 2; fp32 or fp64."""
     return unary(Code.LOG2, checked("log2", x))
 
 
 @member
 def cos(x: Any) -> tensor:
-    """Cosine; fp32 or fp64."""
+    """Return the cosine; fp32 or fp64."""
     return unary(Code.COS, checked("cos", x))
 
 
 @member
 def sin(x: Any) -> tensor:
-    """Sine; fp32 or fp64."""
+    """Return the sine; fp32 or fp64."""
     return unary(Code.SIN, checked("sin", x))
 
 
 @member
 def sqrt(x: Any) -> tensor:
-    """Square root; fp32 or fp64."""
+    """Return the square root; fp32 or fp64."""
     return unary(Code.SQRT, checked("sqrt", x))
 
 
 @member
 def sqrt_rn(x: Any) -> tensor:
-    """Square root, rounded to nearest even; fp32."""
+    """Return the square root, rounded to nearest even; fp32."""
     return unary(Code.SQRT, checked("sqrt_rn", x, ("fp32",)))
 
 
 @member
 def rsqrt(x: Any) -> tensor:
-    """One by the square root; fp32 or fp64."""
+    """Return one over the square root; fp32 or fp64."""
     return unary(Code.RSQRT, checked("rsqrt", x))
 
 
 @member
 def erf(x: Any) -> tensor:
-    """Error function; fp32 or fp64."""
+    """Return the error function; fp32 or fp64."""
     return unary(Code.ERF, checked("erf", x))
 
 
 @member
 def floor(x: Any) -> tensor:
-    """Largest integer that is not above; fp32 or fp64."""
+    """Return the largest integer that is not above ``x``; fp32 or fp64."""
     return unary(Code.FLOOR, checked("floor", x))
 
 
 @member
 def ceil(x: Any) -> tensor:
-    """Smallest integer that is not below; fp32 or fp64."""
+    """Return the smallest integer that is not below ``x``; fp32 or fp64."""
     return unary(Code.CEIL, checked("ceil", x))
 
 
 @member
 def abs(x: Any) -> tensor:
-    """Absolute value; of the smallest signed integer itself."""
+    """Return the absolute value; the smallest signed integer stays as it is."""
     value = to_tensor(x)
     if value.dtype.is_ptr():
         raise TypeError(f"abs needs numbers, but got {value}")
+    # ABS would take the highest bit of an unsigned integer for a sign.
     return value if value.dtype.is_int_unsigned() else unary(Code.ABS, value)
 
 
 def umulhi(x: Any, y: Any) -> tensor:
-    """Upper half of the unsigned product; int32, int64, uint32 or uint64."""
+    """Return the upper half of the unsigned product; int32, int64, uint32 or uint64."""
     for operand in (x, y):
         if isinstance(operand, tensor):
             checked("umulhi", operand, ("int32", "int64", "uint32", "uint64"))
@@ -117,11 +122,11 @@ def umulhi(x: Any, y: Any) -> tensor:
 
 @member
 def sigmoid(x: Any) -> tensor:
-    """``1 / (1 + exp(-x))``; fp32 or fp64."""
+    """Return ``1 / (1 + exp(-x))``; fp32 or fp64."""
     return unary(Code.SIGMOID, checked("sigmoid", x))
 
 
 @member
 def cdiv(x: Any, div: Any) -> Any:
-    """``x // div`` rounded up, of positive integers; of numbers known at compile time a constexpr."""
+    """Return ``x / div`` rounded up, of positive integers; of numbers known at compile time a constexpr."""
     return (x + (div - 1)) // div

@@ -92,17 +92,17 @@ def load(
     eviction_policy: Any = "",
     volatile: Any = False,
 ) -> tensor:
-    """Read what a pointer, or each of a tensor of pointers, points to.
+    """Read the element that a pointer, or each of a tensor of pointers, points to.
 
     Args:
-        pointer: Where.
-        mask: Only where this is true memory is read; broadcast with the pointers.
-        other: What is given elsewhere, converted to the dtype; by default 0.
-        boundary_check: Of block pointers, which are no more: must be empty.
+        pointer: A pointer, or a tensor of pointers.
+        mask: Memory is read only where this is true; broadcast with the pointers.
+        other: Value of the elements that are not read, converted to the dtype. Default: 0.
+        boundary_check: Of block pointers, which no longer exist: must be empty.
         padding_option: The same.
         cache_modifier: Checked, without effect.
         eviction_policy: Checked, without effect.
-        volatile: Without effect: every load reads.
+        volatile: Without effect, as every load reads memory.
 
     Returns:
         The elements, under the shape of the pointers.
@@ -124,7 +124,8 @@ def load(
     at = bytes_of_bools(at)
     stored = _element(at)
     if instead is not None:
-        instead = cast_to(cast_to(instead, element), stored)  # while it is a scalar, perhaps
+        # Before the broadcast, while it may still be a scalar.
+        instead = cast_to(cast_to(instead, element), stored)
     given = [v for v in (where, instead) if v is not None]
     try:
         fits = broadcast_tensors(at, *given)
@@ -144,13 +145,13 @@ def store(
     cache_modifier: Any = "",
     eviction_policy: Any = "",
 ) -> tensor:
-    """Write to where a pointer, or each of a tensor of pointers, points.
+    """Write the element that a pointer, or each of a tensor of pointers, points to.
 
     Args:
-        pointer: Where.
+        pointer: A pointer, or a tensor of pointers.
         value: Converted to the dtype and broadcast to the shape of the pointers.
-        mask: Only where this is true memory is written.
-        boundary_check: Of block pointers, which are no more: must be empty.
+        mask: Memory is written only where this is true.
+        boundary_check: Of block pointers, which no longer exist: must be empty.
         cache_modifier: Checked, without effect.
         eviction_policy: Checked, without effect.
 
@@ -172,7 +173,7 @@ def store(
 def _prepared(
     what: str, pointer: Any, value: Any, mask: Any
 ) -> tuple[tensor, tensor, tensor | None]:
-    """Pointer, value (of the element's dtype) and mask under the pointer's shape."""
+    """Return pointer, value (of the element's dtype) and mask under the pointer's shape."""
     at, where = _pointer(pointer, what), _mask(mask, what)
     if at.dtype.is_const():
         raise TypeError(f"Cannot store to a constant pointer: {what} got {at}")
@@ -224,12 +225,12 @@ def _rmw(kind: Rmw, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> 
 def atomic_add(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Add to what is in memory, each element at once; gives what was there before.
+    """Add to memory, each element atomically; return what was there before.
 
     Args:
-        pointer: Where.
-        val: What to add, converted to the dtype and broadcast to the shape of the pointers.
-        mask: Only where this is true something is done; elsewhere 0 is given.
+        pointer: A pointer, or a tensor of pointers.
+        val: The addend, converted to the dtype and broadcast to the shape of the pointers.
+        mask: Memory changes only where this is true; elsewhere the result is 0.
         sem: ``"acquire"``, ``"release"``, ``"acq_rel"`` (the default) or ``"relaxed"``.
         scope: ``"gpu"`` (the default), ``"cta"`` or ``"sys"``.
 
@@ -244,7 +245,7 @@ def atomic_add(
 def atomic_max(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Leave the larger in memory; otherwise as :func:`atomic_add`."""
+    """Store the larger value atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.MAX, pointer, val, mask, sem, scope)
 
 
@@ -252,7 +253,7 @@ def atomic_max(
 def atomic_min(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Leave the smaller in memory; otherwise as :func:`atomic_add`."""
+    """Store the smaller value atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.MIN, pointer, val, mask, sem, scope)
 
 
@@ -260,7 +261,7 @@ def atomic_min(
 def atomic_and(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Leave the bitwise and in memory; otherwise as :func:`atomic_add`."""
+    """Store the bitwise and atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.AND, pointer, val, mask, sem, scope)
 
 
@@ -268,7 +269,7 @@ def atomic_and(
 def atomic_or(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Leave the bitwise or in memory; otherwise as :func:`atomic_add`."""
+    """Store the bitwise or atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.OR, pointer, val, mask, sem, scope)
 
 
@@ -276,7 +277,7 @@ def atomic_or(
 def atomic_xor(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Leave the bitwise exclusive or in memory; otherwise as :func:`atomic_add`."""
+    """Store the bitwise exclusive or atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.XOR, pointer, val, mask, sem, scope)
 
 
@@ -284,20 +285,20 @@ def atomic_xor(
 def atomic_xchg(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Leave the value in memory; otherwise as :func:`atomic_add`."""
+    """Store the value atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.EXCHANGE, pointer, val, mask, sem, scope)
 
 
 @member
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
-    """Write ``val`` where there is ``cmp``, each element at once; gives what was there before.
+    """Write ``val`` where memory holds ``cmp``, each element atomically; return what was there before.
 
     Elements are compared as bits: of floats, NaN equals itself and -0 differs from 0.
 
     Args:
-        pointer: Where; elements of 16, 32 or 64 bits.
-        cmp: What is expected, converted to the dtype and broadcast to the shape of the pointers.
-        val: What to write, likewise. If it is an integer tensor as wide as the elements, the result has
+        pointer: A pointer, or a tensor of pointers; elements of 16, 32 or 64 bits.
+        cmp: The expected value, converted to the dtype and broadcast to the shape of the pointers.
+        val: The value to write, likewise. If it is an integer tensor as wide as the elements, the result has
             its signedness.
         sem: As of :func:`atomic_add`.
         scope: As of :func:`atomic_add`.
@@ -316,7 +317,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
 
 @member
 def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Read, each element at once; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
+    """Read, each element atomically; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
     _checked_order(sem, scope, ("acquire", "relaxed"))
     _number(_pointer(pointer, "atomic_load"), "atomic_load")
     return load(pointer, mask)
@@ -326,7 +327,7 @@ def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = No
 def atomic_store(
     pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
 ) -> tensor:
-    """Write, each element at once; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
+    """Write, each element atomically; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
     _checked_order(sem, scope, ("release", "relaxed"))
     _number(_pointer(pointer, "atomic_store"), "atomic_store")
     return store(pointer, val, mask)
@@ -341,7 +342,7 @@ def _number(pointer: tensor, what: str) -> None:
 def atomic_poll(
     pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
 ) -> tensor:
-    """Refused: waiting in a program for another is not in this version.
+    """Refuse: polling memory inside of one operation is not in this version.
 
     Raises:
         NotImplementedError: Always.
@@ -350,7 +351,7 @@ def atomic_poll(
 
 
 def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
-    """Refused, as in Triton 3.9.
+    """Refuse, as in Triton 3.9.
 
     Raises:
         NotImplementedError: Always.
@@ -359,7 +360,7 @@ def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
 
 
 def advance(*arguments: Any, **keywords: Any) -> tensor:
-    """Refused, as in Triton 3.9.
+    """Refuse, as in Triton 3.9.
 
     Raises:
         NotImplementedError: Always.
@@ -368,7 +369,7 @@ def advance(*arguments: Any, **keywords: Any) -> tensor:
 
 
 def make_tensor_descriptor(*arguments: Any, **keywords: Any) -> Any:
-    """Refused: tensor descriptors are not in this version.
+    """Refuse: tensor descriptors are not in this version.
 
     Raises:
         NotImplementedError: Always.

@@ -1,4 +1,4 @@
-"""Which dtype an operation between two dtypes computes in."""
+"""Promotion: the dtype that an operation between two dtypes computes in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
 
 
 def scalar_dtype(value: Any) -> dtype:
-    """Return the dtype that a Python number has: the smallest of 32 or 64 bits that holds it.
+    """Return the dtype of a Python number: the smallest of 32 or 64 bits that holds it.
 
     Raises:
         ValueError: It is an integer that no dtype holds.

@@ -13,7 +13,7 @@ from emu.triton.language.types import dtype, int32, int64, uint32, uint64
 from emu.triton.language.values import tensor, tuple
 
 N_ROUNDS_DEFAULT = constexpr(10)
-"""Rounds of Philox where none are asked for."""
+"""Default number of rounds of Philox."""
 
 # By the width of a word: increments of the two keys, multipliers of the two products.
 _CONSTANTS = {
@@ -39,7 +39,7 @@ def philox_impl(
         c3: Fourth word.
         k0: First word of the key.
         k1: Second word of the key.
-        n_rounds: How many, known at compile time.
+        n_rounds: Number of rounds, known at compile time.
 
     Returns:
         Four words.
@@ -72,7 +72,7 @@ def philox(
         c1: Second word.
         c2: Third word.
         c3: Fourth word.
-        n_rounds: How many, known at compile time.
+        n_rounds: Number of rounds, known at compile time.
 
     Returns:
         Four words, uint32 or uint64.
@@ -97,11 +97,11 @@ def philox(
 
 
 def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
-    """Four tensors of random uint32.
+    """Return four tensors of random uint32.
 
     Args:
         seed: An integer.
-        offset: A tensor of integers: a number of the sequence for each element.
+        offset: A tensor of integers: the position in the sequence for each element.
         n_rounds: Rounds of Philox, known at compile time.
     """
     places = to_tensor(offset)
@@ -114,8 +114,9 @@ def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple
 
 
 def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
-    """Random uint32; arguments as of :func:`randint4x`."""
-    return randint4x(seed, offset, n_rounds).values[0]  # type: ignore[no-any-return]
+    """Return random uint32; arguments as of :func:`randint4x`."""
+    result: tensor = randint4x(seed, offset, n_rounds).values[0]
+    return result
 
 
 def uint_to_uniform_float(x: Any) -> tensor:
@@ -135,12 +136,12 @@ def uint_to_uniform_float(x: Any) -> tensor:
 
 
 def rand(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
-    """Random fp32, uniform in [0, 1); arguments as of :func:`randint4x`."""
+    """Return random fp32, uniform in [0, 1); arguments as of :func:`randint4x`."""
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
 def rand4x(seed: Any, offsets: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
-    """Four tensors of random fp32, uniform in [0, 1); arguments as of :func:`randint4x`."""
+    """Return four tensors of random fp32, uniform in [0, 1); arguments as of :func:`randint4x`."""
     return tuple([uint_to_uniform_float(i) for i in randint4x(seed, offsets, n_rounds)])
 
 
@@ -152,13 +153,28 @@ def pair_uniform_to_normal(u1: Any, u2: Any) -> tuple:
 
 
 def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
-    """Random fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
+    """Return random fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
     first, second, *_ = randint4x(seed, offset, n_rounds)
     uniform = uint_to_uniform_float(first), uint_to_uniform_float(second)
-    return pair_uniform_to_normal(*uniform).values[0]  # type: ignore[no-any-return]
+    result: tensor = pair_uniform_to_normal(*uniform).values[0]
+    return result
 
 
 def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
-    """Four tensors of random fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
+    """Return four tensors of fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
     u1, u2, u3, u4 = rand4x(seed, offset, n_rounds)
     return pair_uniform_to_normal(u1, u2) + pair_uniform_to_normal(u3, u4)
+
+
+__all__ = [
+    "pair_uniform_to_normal",
+    "philox",
+    "philox_impl",
+    "rand",
+    "rand4x",
+    "randint",
+    "randint4x",
+    "randn",
+    "randn4x",
+    "uint_to_uniform_float",
+]

@@ -29,7 +29,7 @@ _OWN = __name__.rpartition(".")[0]
 
 
 def body_of(function: Any) -> Combine:
-    """Return what emits a combine function's body: the language's own are plain functions.
+    """Return a function that emits a combine function's body: the language's own are plain functions.
 
     Python's ``max`` and ``min`` stand for ``tl.maximum`` and ``tl.minimum``.
     """
@@ -39,7 +39,8 @@ def body_of(function: Any) -> Combine:
     if function is builtins.min:
         return minimum
     if getattr(function, "__module__", "").startswith(_OWN):
-        return function  # type: ignore[no-any-return]
+        result: Combine = function
+        return result
     call = current().call
     return lambda *arguments: call(function, list(arguments))
 
@@ -50,7 +51,7 @@ def combining(elements: Sequence[_dtype], combine: Combine, what: str) -> Callab
     Args:
         elements: Dtypes of the tensors that are combined.
         combine: Takes those of one side, then those of the other; returns one or a tuple.
-        what: The operation, for the text of errors.
+        what: Name of the operation, for errors.
     """
 
     def build(*values: ir.Value) -> list[ir.Value]:
@@ -69,7 +70,7 @@ def combining(elements: Sequence[_dtype], combine: Combine, what: str) -> Callab
 
 
 def inputs_of(input: Any, what: str) -> builtins.tuple[list[tensor], bool]:
-    """The tensors of an input, and whether it is a single one; they have one shape."""
+    """Return the tensors of an input, which have one shape, and whether it is a single one."""
     single = isinstance(input, tensor)
     tensors = [to_tensor(t) for t in ([input] if single else unwrap(input))]
     if not tensors or any(t.extents != tensors[0].extents for t in tensors):
@@ -104,7 +105,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
     Args:
         input: A tensor, or a tuple of tensors of one shape that are reduced together.
         axis: The axis, or ``None`` for all.
-        combine_fn: A jit function of the scalars of one side, then those of the other, that gives as
+        combine_fn: A jit function of the scalars of one side, then those of the other, that returns as
             many of the same dtypes. It must be associative and commutative.
         keep_dims: Whether the reduced axes stay, with extent 1.
 
@@ -119,10 +120,11 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
 
 
 def sum_dtype(of: _dtype, wanted: Any) -> _dtype:
-    """The dtype of a sum: integers narrower than 32 bits add up in 32."""
+    """Return the dtype of a sum: integers narrower than 32 bits add up in 32."""
     wanted = unwrap(wanted)
     if wanted is not None:
-        return wanted  # type: ignore[no-any-return]
+        result: _dtype = wanted
+        return result
     if of.is_int() and of.int_bitwidth < 32:
         return int32 if of.is_int_signed() else uint32
     return of
@@ -136,12 +138,13 @@ def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None)
         input: The tensor.
         axis: The axis, or ``None`` for all.
         keep_dims: Whether the reduced axes stay, with extent 1.
-        dtype: What is added and given. By default integers narrower than 32 bits become int32 or, if
+        dtype: Dtype of the sum. By default integers narrower than 32 bits become int32 or, if
             unsigned or int1, uint32; other dtypes are kept.
     """
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    return _reduced(x, axis, add, keep_dims)  # type: ignore[no-any-return]
+    result: tensor = _reduced(x, axis, add, keep_dims)
+    return result
 
 
 def _widened(x: tensor) -> tensor:
@@ -204,14 +207,14 @@ def max(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """Largest element along an axis, or of all; NaNs are left out where there is a number.
+    """Return the largest element along an axis, or of all; NaNs are ignored where there is a number.
 
     Args:
         input: The tensor. Dtypes narrower than 32 bits are compared and given as fp32 or int32, unless
-            indices are asked for.
+            indices are returned.
         axis: The axis, or ``None`` for all.
-        return_indices: Whether to give a tuple of it and its place along the axis, int32.
-        return_indices_tie_break_left: Whether the first of equal ones is given.
+        return_indices: Whether to return a tuple of it and its index along the axis, int32.
+        return_indices_tie_break_left: Whether ties give the first index.
         keep_dims: Whether the reduced axes stay, with extent 1.
     """
     return _extreme(input, axis, return_indices, return_indices_tie_break_left, keep_dims, True)
@@ -225,18 +228,18 @@ def min(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """Smallest element along an axis, or of all; otherwise as :func:`max`."""
+    """Return the smallest element along an axis, or of all; otherwise as :func:`max`."""
     return _extreme(input, axis, return_indices, return_indices_tie_break_left, keep_dims, False)
 
 
 @member
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
-    """Place of the largest element along an axis, int32; NaNs are left out where there is a number.
+    """Return the index of the largest element along an axis, int32; NaNs are ignored where there is a number.
 
     Args:
         input: The tensor.
         axis: The axis.
-        tie_break_left: Whether the first of equal ones is given.
+        tie_break_left: Whether ties give the first index.
         keep_dims: Whether the reduced axis stays, with extent 1.
     """
     return _indexed(input, axis, keep_dims, True, tie_break_left)[1]
@@ -244,7 +247,7 @@ def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
 
 @member
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
-    """Place of the smallest element along an axis, int32; otherwise as :func:`argmax`."""
+    """Return the index of the smallest element along an axis, int32; otherwise as :func:`argmax`."""
     return _indexed(input, axis, keep_dims, False, tie_break_left)[1]
 
 
@@ -265,11 +268,13 @@ def _inclusive(a: tensor, b: tensor) -> tensor:
 
 @member
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
-    """Bitwise exclusive or of the integers along an axis, or of all."""
-    return _reduced(_integers("xor_sum", input), axis, _exclusive, keep_dims)  # type: ignore[no-any-return]
+    """Return the bitwise exclusive or of the integers along an axis, or of all."""
+    result: tensor = _reduced(_integers("xor_sum", input), axis, _exclusive, keep_dims)
+    return result
 
 
 @member
 def reduce_or(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
-    """Bitwise or of the integers along an axis, or of all."""
-    return _reduced(_integers("reduce_or", input), axis, _inclusive, keep_dims)  # type: ignore[no-any-return]
+    """Return the bitwise or of the integers along an axis, or of all."""
+    result: tensor = _reduced(_integers("reduce_or", input), axis, _inclusive, keep_dims)
+    return result

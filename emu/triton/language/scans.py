@@ -62,7 +62,7 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
 
 @member
 def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
-    """Sums of each element and all before it along an axis.
+    """Return the sum of each element and all before it along an axis.
 
     Args:
         input: The tensor.
@@ -72,25 +72,27 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
     """
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    return _scanned(x, axis, add, reverse)  # type: ignore[no-any-return]
+    result: tensor = _scanned(x, axis, add, reverse)
+    return result
 
 
 @member
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
-    """Products of each element and all before it along an axis; otherwise as :func:`cumsum`."""
+    """Return the product of each element and all before it along an axis; otherwise as :func:`cumsum`."""
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    return _scanned(x, axis, mul, reverse)  # type: ignore[no-any-return]
+    result: tensor = _scanned(x, axis, mul, reverse)
+    return result
 
 
 @member
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
-    """How many elements equal 0, 1, ... ``num_bins - 1``, int32; others are not counted.
+    """Count the elements equal to 0, 1, ... ``num_bins - 1``, int32; others are not counted.
 
     Args:
         input: A tensor of one axis, int32 or uint32.
         num_bins: A power of two.
-        mask: Only where this is true elements are counted.
+        mask: Elements are counted only where this is true.
 
     Raises:
         ValueError: The dtype is another, there are more axes, or the number is no power of two.
@@ -112,23 +114,25 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
 
 
 def _bit(numel: int, bit: int) -> tensor:
-    """Whether a bit of each element's number is set."""
+    """Return whether a bit of each element's index is set."""
     number = arange(0, numel)
     return cast_to(and_(shr(number, bit, int32), 1), int1)
 
 
 def _exchanged(x: tensor, stride_bit: int, descending: tensor | bool) -> tensor:
-    """Compare each element with the one whose number differs in a bit, and swap what is out of order."""
+    """Compare each element with the one whose index differs in a bit; swap those out of order."""
     (numel,) = x.extents
     halves: Shape = (numel >> (stride_bit + 1), 2, 1 << stride_bit)
     partner = reshape(flip(reshape(x, halves), 1), x.extents)
     upper = _bit(numel, stride_bit)
     wrong_way = xor_(upper, descending)
+    # Both elements of a pair decide alike, as ``upper`` differs between them: they swap or both stay. Of
+    # equal ones both take the partner, which changes nothing.
     return where(not_equal(x > partner, wrong_way), partner, x)
 
 
 def _merged(x: tensor, stage: int, order: bool | None) -> tensor:
-    """Make bitonic runs of ``2**stage`` sorted ones; order None alternates from run to run."""
+    """Sort bitonic runs of ``2**stage`` elements; order None alternates from run to run."""
     (numel,) = x.extents
     descending = _bit(numel, stage) if order is None else order
     for i in range(stage):
@@ -137,7 +141,7 @@ def _merged(x: tensor, stage: int, order: bool | None) -> tensor:
 
 
 def _log2(n: Any) -> int:
-    """Kernels of other libraries import this one, too, and call it with constexprs."""
+    """Return the logarithm of a power of two; kernels of other libraries import it, too."""
     length: int = unwrap(n).bit_length()
     return length - 1
 
@@ -153,8 +157,10 @@ def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:
     log_n = _log2(extent)
     log_k = log_n if k is None else _log2(k)
     if log_k == 0:
+        # There is nothing to merge: the largest, or smallest, element is the result.
         reduced = max if down else min
-        return reduced(x, axis=axis, keep_dims=True)  # type: ignore[no-any-return]
+        result: tensor = reduced(x, axis=axis, keep_dims=True)
+        return result
     flat = reshape(x, x.type.numel)
     for i in range(1, log_k + 1):
         flat = _merged(flat, i, None if i < log_n else down)
@@ -182,7 +188,7 @@ def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
 
 
 def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
-    """The ``k`` largest elements along the last axis, sorted.
+    """Return the ``k`` largest elements along the last axis, sorted.
 
     Args:
         x: The tensor.

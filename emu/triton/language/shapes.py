@@ -18,20 +18,29 @@ Shape = builtins.tuple[int, ...]
 
 
 def wrapped(handle: ir.Value, element: dtype) -> tensor:
-    """Return the tensor of an IR value, whose shape says whether it is a block."""
+    """Return an IR value as a tensor; one with a shape is a block."""
     shape = handle.shape
     return tensor(handle, block_type(element, shape) if shape else element)
 
 
 def checked_shape(shape: Any) -> Shape:
-    """Return a shape as Python's integers; TypeError or ValueError if it cannot be a tensor's."""
+    """Return a shape as Python's integers.
+
+    Raises:
+        TypeError: An extent is no int.
+        ValueError: It cannot be a tensor's.
+    """
     extents = builtins.tuple(unwrap_sequence(shape))
     validate_block_shape(extents)
     return extents
 
 
 def checked_axis(axis: Any, rank: int, name: str = "axis") -> int:
-    """Return an axis counted from 0; ValueError unless it is in ``[-rank, rank)``."""
+    """Return an axis counted from 0.
+
+    Raises:
+        ValueError: It is not in ``[-rank, rank)``.
+    """
     axis = unwrap(axis)
     if not isinstance(axis, int):
         raise TypeError(f"{name} must be an int known at compile time, but got {axis!r}")
@@ -62,7 +71,7 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast_handle(handle: ir.Value, shape: Shape) -> ir.Value:
-    """Return the value under a shape to which it can be broadcast; axes are added in front."""
+    """Broadcast an IR value to a shape; axes are added in front."""
     emit = builder()
     if handle.shape == shape:
         return handle
@@ -132,10 +141,10 @@ def expand_dims(input: Any, axis: Any) -> tensor:
 
     Args:
         input: The tensor.
-        axis: Where, or a sequence of places; they count in the result.
+        axis: Position of the new axis in the result, or a sequence of them.
 
     Raises:
-        ValueError: A place is out of range or twice there.
+        ValueError: A position is out of range or given twice.
     """
     x = to_tensor(input)
     places = unwrap_sequence(axis)
@@ -198,7 +207,7 @@ def _reshape(x: tensor, target: Shape) -> tensor:
 
 @member
 def view(input: Any, *shape: Any) -> tensor:
-    """``reshape``, by its old name."""
+    """Return :func:`reshape`, under its old name."""
     return reshape(input, *shape)
 
 
@@ -261,7 +270,7 @@ def _one_dtype(a: Any, b: Any, what: str) -> builtins.tuple[tensor, tensor]:
     first, second = to_tensor(a), to_tensor(b)
     wanted, given = first.dtype, second.dtype
     if wanted.is_int() and given.is_int() and wanted.int_bitwidth == given.int_bitwidth:
-        return first, cast_to(second, wanted)  # signedness is the first one's, as in Triton
+        return first, cast_to(second, wanted)  # the signedness is that of the first, as in Triton
     if wanted != given:
         raise TypeError(f"{what} needs tensors of one dtype, but got {first} and {second}")
     return first, second
@@ -300,7 +309,7 @@ def interleave(a: Any, b: Any) -> tensor:
 
 
 def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:
-    """Put one tensor behind the other along an axis.
+    """Concatenate two tensors along an axis.
 
     Args:
         input: The first.
@@ -338,7 +347,7 @@ def gather(src: Any, index: Any, axis: Any) -> tensor:
 
     Args:
         src: The tensor.
-        index: Integers; of the same shape but along the axis.
+        index: Integers; of the same shape except along the axis.
         axis: The axis.
 
     Raises:
@@ -361,7 +370,7 @@ def gather(src: Any, index: Any, axis: Any) -> tensor:
 
 @operation
 def index(x: tensor, at: Any) -> tensor:
-    """``x[:, None]``: insert axes where there is ``None``; whole axes are kept.
+    """Return ``x[:, None]``: insert axes where there is ``None``; whole axes are kept.
 
     Raises:
         TypeError: Something else is there.

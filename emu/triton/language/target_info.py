@@ -1,4 +1,4 @@
-"""Questions to the device that a program is compiled for: an emulated one is none of NVIDIA's or AMD's."""
+"""Queries about the target: an emulated device is none of NVIDIA's or AMD's."""
 
 from __future__ import annotations
 
@@ -6,38 +6,48 @@ from typing import Any
 
 from emu.triton.language.constants import constexpr
 
+__all__ = [
+    "cuda_capability_geq",
+    "current_target",
+    "is_cuda",
+    "is_hip",
+    "is_hip_cdna3",
+    "is_hip_cdna4",
+    "is_hip_gfx1250",
+]
+
 
 def current_target() -> Any:
-    """Return nothing: there is no GPU."""
+    """Return None: there is no GPU."""
     return constexpr(None)
 
 
 def is_cuda() -> constexpr:
-    """Whether it is NVIDIA's: no."""
+    """Return False: the target is not NVIDIA's."""
     return constexpr(False)
 
 
 def cuda_capability_geq(major: Any, minor: Any = 0) -> constexpr:
-    """Whether it is NVIDIA's of at least that compute capability: no."""
+    """Return False: the target is not NVIDIA's."""
     del major, minor
     return constexpr(False)
 
 
 def is_hip() -> constexpr:
-    """Whether it is AMD's: no."""
+    """Return False: the target is not AMD's."""
     return constexpr(False)
 
 
 def is_hip_cdna3() -> constexpr:
-    """Whether it is AMD's of that kind: no."""
+    """Return False: the target is not AMD's."""
     return constexpr(False)
 
 
 def is_hip_cdna4() -> constexpr:
-    """Whether it is AMD's of that kind: no."""
+    """Return False: the target is not AMD's."""
     return constexpr(False)
 
 
 def is_hip_gfx1250() -> constexpr:
-    """Whether it is AMD's of that kind: no."""
+    """Return False: the target is not AMD's."""
     return constexpr(False)

@@ -12,8 +12,10 @@ from emu.tile import types as tile
 from emu.triton.language.constants import base_type, constexpr_type, unwrap
 
 MAX_NUMEL = 1 << 20
-"""The most elements that Triton lets a tensor have."""
+"""Maximum number of elements of a tensor, as in Triton."""
 
+# Programs read the widths and biases below from dtypes, those of all of Triton's formats; _TO_TILE has only
+# the formats that are computed with.
 _MANTISSA = {"fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2}
 _MANTISSA |= {"fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
 _BIAS = {"fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16}
@@ -48,6 +50,7 @@ class dtype(base_type):
     """
 
     SINT_TYPES = ("int8", "int16", "int32", "int64")
+    # int1 counts as unsigned, as in Triton: comparisons and shifts of it must not extend a sign.
     UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
     FP_TYPES = tuple(_MANTISSA)
     STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
@@ -60,7 +63,7 @@ class dtype(base_type):
         UNSIGNED = 1
 
     class KIND(enum.Enum):
-        """The order of promotion."""
+        """Kinds of dtypes, in the order of promotion."""
 
         BOOLEAN = 0
         INTEGRAL = 1
@@ -84,7 +87,7 @@ class dtype(base_type):
 
     @staticmethod
     def is_dtype(name: Any) -> bool:
-        """Whether that is the short name of a dtype."""
+        """Return whether that is the short name of a dtype."""
         return name in (
             *dtype.SINT_TYPES,
             *dtype.UINT_TYPES,
@@ -93,61 +96,61 @@ class dtype(base_type):
         )
 
     def is_fp8(self) -> bool:
-        """Whether it is one of the 8-bit floats."""
+        """Return whether it is one of the 8-bit floats."""
         return self.name.startswith("fp8")
 
     def is_floating(self) -> bool:
-        """Whether it is a float."""
+        """Return whether it is a float."""
         return self.name in dtype.FP_TYPES
 
     def is_standard_floating(self) -> bool:
-        """Whether it is a float of 16 bits or more."""
+        """Return whether it is a float of 16 bits or more."""
         return self.name in dtype.STANDARD_FP_TYPES
 
     def is_int_signed(self) -> bool:
-        """Whether it is a signed integer."""
+        """Return whether it is a signed integer."""
         return self.name in dtype.SINT_TYPES
 
     def is_int_unsigned(self) -> bool:
-        """Whether it is an unsigned integer or ``int1``."""
+        """Return whether it is an unsigned integer or ``int1``."""
         return self.name in dtype.UINT_TYPES
 
     def is_int(self) -> bool:
-        """Whether it is an integer; ``int1`` is one."""
+        """Return whether it is an integer; ``int1`` is one."""
         return self.is_int_signed() or self.is_int_unsigned()
 
     def is_bool(self) -> bool:
-        """Whether it is ``int1``."""
+        """Return whether it is ``int1``."""
         return self.name == "int1"
 
     def kind(self) -> KIND:
-        """Boolean, integral or floating."""
+        """Return boolean, integral or floating."""
         if self.is_bool():
             return dtype.KIND.BOOLEAN
         return dtype.KIND.INTEGRAL if self.is_int() else dtype.KIND.FLOATING
 
     def get_int_max_value(self) -> int:
-        """Largest value of an integer dtype."""
+        """Return the largest value of an integer dtype."""
         return (1 << (self.int_bitwidth - self.is_int_signed())) - 1
 
     def get_int_min_value(self) -> int:
-        """Smallest value of an integer dtype."""
+        """Return the smallest value of an integer dtype."""
         return -(1 << (self.int_bitwidth - 1)) if self.is_int_signed() else 0
 
     def is_void(self) -> bool:
-        """Whether it is what a store gives."""
+        """Return whether it is the type of no value, as stores have."""
         return self.name == "void"
 
     def is_block(self) -> bool:
-        """Whether it has a shape."""
+        """Return whether it has a shape."""
         return False
 
     def is_ptr(self) -> bool:
-        """Whether it is a pointer."""
+        """Return whether it is a pointer."""
         return False
 
     def is_const(self) -> bool:
-        """Whether it is a pointer through which may not be stored."""
+        """Return whether it is a pointer that must not be stored through."""
         return False
 
     @property
@@ -192,7 +195,7 @@ class dtype(base_type):
 
     @property
     def cache_key_part(self) -> str:
-        """What stands for the type in a key of a cache."""
+        """The type's part of a cache key."""
         return self.name
 
     def mangle(self) -> str:
@@ -202,6 +205,7 @@ class dtype(base_type):
         return "V" if self.is_void() else self.name
 
     def __eq__(self, other: object) -> bool:
+        # By exact class: a pointer or block could have the name of a dtype, but is none.
         other = unwrap(other)
         return type(other) is type(self) and other.name == self.name
 
@@ -216,7 +220,7 @@ class dtype(base_type):
 
 
 def _named(names: Sequence[str]) -> None:
-    """Give ``dtype`` a method ``is_<name>`` for each name."""
+    """Give ``dtype`` a method ``is_<name>`` for each dtype, as Triton's has."""
     for name in names:
 
         def check(self: dtype, name: str = name) -> bool:
@@ -241,7 +245,7 @@ class pointer_type(dtype):
     """Type of a pointer.
 
     Attributes:
-        element_ty: What it points to.
+        element_ty: Type of the elements that it points to.
         address_space: Always ``"global"`` here.
         const: Whether storing through it is refused.
     """
@@ -258,15 +262,15 @@ class pointer_type(dtype):
         self.itemsize = 8
 
     def is_ptr(self) -> bool:
-        """Whether it is a pointer."""
+        """Return whether it is a pointer."""
         return True
 
     def is_const(self) -> bool:
-        """Whether storing through it is refused."""
+        """Return whether storing through it is refused."""
         return self.const
 
     def to_ir(self, builder: Any = None) -> tile.Type:
-        """Return the tile IR's type; what is marked const differs only here."""
+        """Return the tile IR's type, in which const pointers are pointers like others."""
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
         return tile.Pointer(element)
@@ -299,7 +303,7 @@ class block_type(dtype):
         self.itemsize = element_ty.itemsize
 
     def is_block(self) -> bool:
-        """Whether it has a shape."""
+        """Return whether it has a shape."""
         return True
 
     @property
@@ -314,7 +318,7 @@ class block_type(dtype):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return self._numel * (self.element_ty.primitive_bitwidth // 8)
 
     @property
@@ -358,7 +362,7 @@ class tuple_type(base_type):
 
     @property
     def name(self) -> str:
-        """The names of the items' types, in brackets."""
+        """Names of the items' types, in brackets."""
         if self.fields is None:
             return "[" + ",".join(str(t) for t in self.types) + "]"
         named = zip(self.fields, self.types, strict=True)
@@ -400,7 +404,7 @@ class slice_type(dtype):
 
 
 def validate_block_shape(shape: Sequence[Any]) -> int:
-    """Return how many elements a tensor of that shape has.
+    """Return the number of elements of a tensor of that shape.
 
     Raises:
         TypeError: An extent is no int.
@@ -445,6 +449,7 @@ float32 = dtype("fp32")
 float64 = dtype("fp64")
 pi32_t = pointer_type(int32)
 
+# As signatures spell them; "i1", "u1" and "B" are all int1.
 _SHORT: dict[str, dtype] = {
     "fp8e4nv": float8e4nv,
     "fp8e4b8": float8e4b8,
@@ -469,7 +474,7 @@ _SHORT: dict[str, dtype] = {
 }
 
 FROM_TILE: dict[tile.DType, dtype] = {d: dtype(n) for n, d in _TO_TILE.items()}
-"""The dtype of each of the tile IR's."""
+"""Dtypes by those of the tile IR."""
 
 
 def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
@@ -488,7 +493,7 @@ def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
 
 
 def str_to_ty(name: Any, constant: Any = None) -> Any:
-    """Return the type that a signature's text says: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
+    """Return the type that the text of a signature stands for: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
 
     Args:
         name: The text, or a (named) tuple of texts.
@@ -511,4 +516,4 @@ def str_to_ty(name: Any, constant: Any = None) -> Any:
 
 
 class const:
-    """Annotation of a pointer through which is not stored."""
+    """Annotation of a pointer that is not stored through."""

@@ -13,11 +13,14 @@ from emu.triton.language.types import dtype, slice_type, tuple_type
 F = TypeVar("F", bound=Callable[..., Any])
 
 _functions: dict[str, Callable[..., tensor]] = {}
-"""What operators do, by name: the modules that define the functions need the classes first."""
+"""Functions behind the operators, by name.
+
+The modules that define them need the classes of this module first, and fill the table in.
+"""
 
 
 class tensor(base_value):
-    """A value of the program: a scalar, or elements under a shape.
+    """A value of the running program: a scalar, or elements under a shape.
 
     Most functions of the language are methods, too: ``x.sum(axis=0)`` is ``tl.sum(x, axis=0)``.
 
@@ -118,7 +121,7 @@ class tensor(base_value):
         return _functions["invert"](self)
 
     def __not__(self) -> tensor:
-        """``not`` of a condition."""
+        """Return ``not`` of a condition."""
         return _functions["not_"](self)
 
     def __and__(self, other: Any) -> tensor:
@@ -163,25 +166,26 @@ class tensor(base_value):
     def __ge__(self, other: Any) -> tensor:
         return _functions["greater_equal"](self, other)
 
-    def __eq__(self, other: object) -> tensor:  # type: ignore[override]
+    # Comparisons give tensors, so tensors must never be looked up or compared by ``==`` in the compiler.
+    def __eq__(self, other: object) -> tensor:  # type: ignore[override]  # element by element
         return _functions["equal"](self, other)
 
-    def __ne__(self, other: object) -> tensor:  # type: ignore[override]
+    def __ne__(self, other: object) -> tensor:  # type: ignore[override]  # element by element
         return _functions["not_equal"](self, other)
 
     def logical_and(self, other: Any) -> tensor:
-        """``and`` of two conditions; both are evaluated."""
+        """Return ``and`` of two conditions; both are evaluated."""
         return _functions["logical_and"](self, other)
 
     def logical_or(self, other: Any) -> tensor:
-        """``or`` of two conditions; both are evaluated."""
+        """Return ``or`` of two conditions; both are evaluated."""
         return _functions["logical_or"](self, other)
 
     def __getitem__(self, index: Any) -> tensor:
         return _functions["index"](self, index)
 
     def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
-        """``tl.cast``: the values in another dtype, or the same bits read as another."""
+        """Return ``tl.cast``: the values in another dtype, or the same bits read as another."""
         return _functions["cast"](self, dtype, fp_downcast_rounding, bitcast)
 
 
@@ -252,13 +256,13 @@ class tuple(base_value):
     def __rmul__(self, times: Any) -> tuple:
         return self.__mul__(times)
 
-    def __eq__(self, other: object) -> constexpr:  # type: ignore[override]
+    def __eq__(self, other: object) -> constexpr:  # type: ignore[override]  # element by element
         theirs = unwrap(other)
         if not hasattr(theirs, "__iter__"):
             return constexpr(False)
         return constexpr([unwrap(v) for v in self.values] == [unwrap(v) for v in theirs])
 
-    def __ne__(self, other: object) -> constexpr:  # type: ignore[override]
+    def __ne__(self, other: object) -> constexpr:  # type: ignore[override]  # element by element
         return constexpr(not (self == other))
 
     def __hash__(self) -> int:
@@ -288,7 +292,7 @@ def _type_of(value: Any) -> Any:
 
 
 def operation(function: F) -> F:
-    """Let operators of tensors find a function by its name."""
+    """Register a function as the one behind an operator of tensors."""
     _functions[function.__name__] = function
     return function
 
@@ -300,7 +304,7 @@ def member(function: F) -> F:
 
 
 def _items(value: Any) -> Sequence[Any] | None:
-    """The items of a tuple of any kind, ``None`` for what is none."""
+    """Return the items of a tuple of any kind; ``None`` for anything else."""
     value = unwrap(value) if isinstance(value, constexpr) else value
     if isinstance(value, tuple):
         return value.values
@@ -308,8 +312,9 @@ def _items(value: Any) -> Sequence[Any] | None:
 
 
 def flatten(value: Any) -> list[ir.Value]:
-    """Return the IR's values that a value consists of, in order; those of constexprs are none."""
+    """Return the IR values that a value consists of, in order; a constexpr has none."""
     if isinstance(value, tensor):
+        # The result of a store has a type but no value; the same holds in _take.
         return [] if value.type.is_void() else [value.handle]
     flat: list[ir.Value] = []
     for item in _items(value) or ():
@@ -317,39 +322,43 @@ def flatten(value: Any) -> list[ir.Value]:
     return flat
 
 
-def unflatten(like: Any, values: Sequence[ir.Value]) -> Any:
-    """Return a value of the same form as ``like`` that consists of other IR values.
+def unflatten(template: Any, values: Sequence[ir.Value]) -> Any:
+    """Return a value of the same form as ``template`` that consists of other IR values.
 
     Args:
         like: A tensor, constexpr, or (nested) tuple of these.
-        values: As many as ``flatten(like)`` has, of the same types.
+        values: IR values, in number and type like ``flatten(like)``.
 
     Raises:
         ValueError: There are more or fewer values.
     """
     rest = iter(values)
-    made = _take(like, rest)
+    made = _take(template, rest)
     if next(rest, None) is not None:
-        raise ValueError(f"values must be {len(flatten(like))}, but got {len(values)}")
+        raise ValueError(f"values must be {len(flatten(template))}, but got {len(values)}")
     return made
 
 
-def _take(like: Any, rest: Iterator[ir.Value]) -> Any:
-    if isinstance(like, tensor):
-        if like.type.is_void():
-            return like
+def _take(template: Any, rest: Iterator[ir.Value]) -> Any:
+    if isinstance(template, tensor):
+        if template.type.is_void():
+            return template
         handle = next(rest, None)
         if handle is None:
             raise ValueError("values must be as many as flatten gives, but got fewer")
-        return tensor(handle, like.type)
-    if isinstance(like, tuple):
-        fields = like._type if like._type is not None and like._type.fields is not None else None
-        return tuple([_take(v, rest) for v in like.values], fields)
-    items = _items(like)
+        return tensor(handle, template.type)
+    if isinstance(template, tuple):
+        fields = (
+            template._type
+            if template._type is not None and template._type.fields is not None
+            else None
+        )
+        return tuple([_take(v, rest) for v in template.values], fields)
+    items = _items(template)
     if items is None or not any(flatten(v) for v in items):
-        return like
+        return template
     made = [_take(v, rest) for v in items]
-    kind = type(like)
+    kind = type(template)
     if hasattr(kind, "_fields"):
         return kind(*made)
-    return tuple(made) if isinstance(like, constexpr) else kind(made)
+    return tuple(made) if isinstance(template, constexpr) else kind(made)

@@ -1,4 +1,4 @@
-"""What runs a kernel: its source, its arguments, its launch."""
+"""Launching kernels: arguments, compiled kernels, the device, autotuning."""
 
 from emu.triton.runtime.allocation import set_allocator
 from emu.triton.runtime.autotuner import Autotuner, Config, Heuristics, autotune, heuristics

@@ -8,10 +8,10 @@ from emu.triton import knobs
 from emu.triton.runtime import checks
 from emu.triton.runtime import options as launch_options
 from emu.triton.runtime.arguments import CONSTANT
+from emu.triton.runtime.build import Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.jit import JITFunction
-from emu.triton.runtime.program import Request, build
-from emu.triton.runtime.source import plain_value
+from emu.triton.source import plain_value
 
 
 class ASTSource:
@@ -21,7 +21,7 @@ class ASTSource:
         fn: The kernel.
         signature: Spelling of the type of each parameter: ``*fp32``, ``i32``, ``constexpr``.
         constexprs: Values of the constants, by name or position (or a tuple of one position).
-        attrs: Not looked at.
+        attrs: Ignored.
 
     Raises:
         TypeError: ``fn`` is no kernel.
@@ -79,7 +79,7 @@ def compile(
 
     Args:
         src: The kernel and its types.
-        target: Not looked at: there is one CPU.
+        target: Ignored: there is one CPU.
         options: As at a launch.
 
     Raises:

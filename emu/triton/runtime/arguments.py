@@ -1,4 +1,4 @@
-"""What a kernel is called with: which type each argument has, and the number that is passed for it.
+"""Arguments of a launch: the type of each, and the number that is passed for it.
 
 An argument becomes a *key* and a *packed* value. The key is anything hashable that says the type (for
 tensors simply their dtype object, which costs least), and the same key always means the same type; the
@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.triton.runtime.source import JITCallable, KernelParam, plain_value
+from emu.triton.source import JITCallable, KernelParam, plain_value
 
 _I32 = range(-(2**31), 2**31)
 _I64 = range(-(2**63), 2**63)
@@ -44,18 +44,18 @@ DTYPES: dict[Any, str] = {
         (np.float64, "fp64"),
     )
 }
-"""How a signature spells each dtype; those of torch come in when torch is met."""
+"""Spelling of each dtype in a signature; those of torch are added once torch is loaded."""
 
 _NAMES = {d.name: n for d, n in DTYPES.items()} | {n: n for n in DTYPES.values()}
 SCALARS = frozenset(("i1", "u1", *DTYPES.values()))
 
 tensors: set[type] = set()
-"""Classes of torch tensors that a launch takes without a further look; empty while torch is not loaded."""
+"""Classes of torch tensors that a launch reads inline; empty while torch is not loaded."""
 
 guard: Callable[[], Any] = contextlib.nullcontext  # torch's, which switches its function modes off
 
 
-def meet_torch() -> Any:
+def load_torch() -> Any:
     """Learn torch's classes and dtypes, if it is loaded; returns it, or None. Never imports it."""
     global guard
     torch: Any = sys.modules.get("torch")
@@ -71,16 +71,16 @@ def meet_torch() -> Any:
     return torch
 
 
-def own_look() -> Any:
-    """Return a context in which a look at a tensor is no call of the program."""
+def torch_guard() -> Any:
+    """Return a context in which reading a tensor's facts is no call that torch could catch or record."""
     if not tensors and "torch" in sys.modules:
-        meet_torch()
+        load_torch()
     return guard()
 
 
-def modes() -> Callable[[], Any]:
-    """Return what says whether functions of torch may be caught, so that a look needs :func:`own_look`."""
-    torch = meet_torch()
+def torch_modes() -> Callable[[], Any]:
+    """Return a function that says whether torch's calls may be caught, so that :func:`torch_guard` is needed."""
+    torch = load_torch()
     return _always if torch is None else torch._C._len_torch_function_stack
 
 
@@ -97,7 +97,7 @@ def describe(value: Any) -> tuple[Any, Any]:
     found = _PLAIN.get(type(value))
     if found is not None:
         return found(value)
-    torch = meet_torch()
+    torch = load_torch()
     if torch is not None and isinstance(value, torch.Tensor):
         with guard():
             if not value.is_cpu:
@@ -115,7 +115,7 @@ def describe(value: Any) -> tuple[Any, Any]:
 
 
 def refuse_device(tensor: Any) -> Any:
-    """Say that a tensor's memory is not the host's.
+    """Refuse a tensor whose memory is not the host's.
 
     Raises:
         ValueError: Always.
@@ -145,9 +145,8 @@ def _integer(value: int) -> tuple[Any, Any]:
     return (1, 1) if value == 1 else (integer_key(value), value)
 
 
-_DATA = (
-    object.__basicsize__
-)  # of an ndarray object: its data pointer, as NumPy's C API publishes it
+# Of an ndarray object: the data pointer follows the object's head, as in NumPy's C API.
+_DATA = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address
 
 
@@ -269,7 +268,7 @@ def constant_key(value: Any) -> Any:
     """Return a hashable key of a compile-time value: equal keys mean the same code.
 
     Raises:
-        TypeError: It cannot be told whether two such values are the same.
+        TypeError: It is not hashable, so equal values cannot be found.
     """
     kind = type(value)
     if kind is int or kind is str or kind is bool or value is None:
@@ -291,7 +290,7 @@ def constant_key(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Specialised:
-    """What one argument means for the kernel that is built.
+    """Meaning of one argument for the kernel that is built.
 
     Attributes:
         type: Its spelling in a signature (``*fp32``, ``i32``, ``constexpr``), or a tuple of these.
@@ -308,7 +307,7 @@ CONSTANT = "constexpr"
 
 
 def specialise(param: KernelParam, value: Any) -> Specialised:
-    """Return what an argument of a parameter means.
+    """Return the meaning of an argument for a parameter.
 
     Args:
         param: The parameter.
@@ -365,7 +364,7 @@ def check_annotated(name: str, type_: str, value: Any) -> None:
 
 
 def bounds(type_: str) -> tuple[int, int]:
-    """Return the least and the greatest integer that a type holds; for floats, those that fp32 has exactly."""
+    """Return the least and the greatest integer of a type; of floats, those that fp32 holds exactly."""
     if type_.startswith(("fp", "bf")):
         return -(1 << 24), 1 << 24
     bits = int(type_[1:])
@@ -406,9 +405,9 @@ __all__ = [
     "describe",
     "dtype_name",
     "integer_key",
-    "meet_torch",
-    "own_look",
+    "load_torch",
     "refuse_device",
     "specialise",
     "tensors",
+    "torch_guard",
 ]

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from emu.triton import knobs
-from emu.triton.runtime import cache, checks
-from emu.triton.runtime.arguments import own_look
+from emu.triton.codegen.errors import CompileTimeAssertionFailure
+from emu.triton.runtime import cache, checks, timing
+from emu.triton.runtime.arguments import torch_guard
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
 from emu.triton.runtime.jit import JITFunction, KernelInterface
@@ -73,7 +74,7 @@ class Config:
         }
 
     def all_kwargs(self) -> dict[str, Any]:
-        """Return everything that a launch with these settings is given by name."""
+        """Return everything that a launch with these settings passes by name."""
         options = {n: v for n, v in self._launch_options().items() if v is not None}
         return {**self.kwargs, **options}
 
@@ -169,7 +170,7 @@ class Autotuner(KernelInterface[Any]):
 
     @functools.cached_property
     def do_bench(self) -> Callable[..., Any]:
-        """What measures a launch: ``do_bench(launch, quantiles=...)``."""
+        """Function that measures a launch: ``do_bench(launch, quantiles=...)``."""
         return self._do_bench or driver.active.get_benchmarker()
 
     # ---- memory between measurements
@@ -191,7 +192,7 @@ class Autotuner(KernelInterface[Any]):
     # ---- choice
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Launch with the settings for these arguments; the first time, measure which these are.
+        """Launch with the best settings for these arguments, which are measured the first time.
 
         Args:
             *args: The kernel's arguments.
@@ -201,6 +202,7 @@ class Autotuner(KernelInterface[Any]):
             ValueError: An argument is one that the settings give.
             AutotunerError: Pruning left no settings.
         """
+        # Kept in an attribute, as programs' hooks and pruning functions read it while this runs.
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         try:
             config = self.configs[0] if len(self.configs) == 1 else self._choose(args, kwargs)
@@ -215,7 +217,7 @@ class Autotuner(KernelInterface[Any]):
         assert self.nargs is not None
         given = {n: v for n, v in {**self.nargs, **kwargs}.items() if n in self.arg_names}
         key = tuple(given[n] for n in self.keys if n in given)
-        with own_look():
+        with torch_guard():
             dtypes = [getattr(value, "dtype", None) for value in given.values()]
         key += tuple(_text(dtype) for dtype in dtypes if dtype is not None)
         known = self.cache.get(key)
@@ -228,6 +230,7 @@ class Autotuner(KernelInterface[Any]):
         hit = self._measure_or_load(key, configs, args, kwargs)
         best = self.cache[key] = min(self.configs_timings, key=self.configs_timings.__getitem__)
         if not hit:
+            # The measured runs have written to the tensors; the launch must find them as they were.
             self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
         if knobs.autotuning.listener is not None:
             knobs.autotuning.listener(
@@ -284,6 +287,7 @@ class Autotuner(KernelInterface[Any]):
         timings = {}
         for config in configs:
             same = self._code_of(config)
+            # Most settings differ in num_warps and its like alone, which change nothing on a CPU.
             if same is None or same not in found:
                 times = self._bench(*args, config=config, **kwargs)
                 found[same if same is not None else object()] = times
@@ -293,15 +297,13 @@ class Autotuner(KernelInterface[Any]):
         return timings
 
     def _code_of(self, config: Config) -> Any:
-        """Return what makes the code of these settings; None if they are not told apart by that."""
+        """Return a key of the code that these settings make; None if the code does not identify them."""
         if config.pre_hook is not None or self._do_bench is not None:
             return None
         given = {n: v for n, v in config.all_kwargs().items() if n in self.arg_names}
         return repr(sorted(given.items()))
 
     def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
-        from emu.triton.compiler.errors import CompileTimeAssertionFailure
-
         twice = meta.keys() & config.kwargs.keys()
         if twice:
             raise ValueError(
@@ -374,7 +376,7 @@ class Autotuner(KernelInterface[Any]):
 def _bench_of(
     warmup: float | None, rep: float | None, use_cuda_graph: bool
 ) -> Callable[..., Any] | None:
-    """Return what measures as the outdated parameters ask for; None without them."""
+    """Return the measuring function that the deprecated parameters describe; None without them."""
     if warmup is None and rep is None and not use_cuda_graph:
         return None
     warnings.warn(
@@ -382,10 +384,8 @@ def _bench_of(
         DeprecationWarning,
         stacklevel=4,
     )
-    from emu.triton.testing import do_bench
-
     return functools.partial(
-        do_bench,
+        timing.do_bench,
         warmup=25 if warmup is None else warmup,
         rep=100 if rep is None else rep,
     )
@@ -426,9 +426,9 @@ def autotune(
     do_bench: Callable[..., Any] | None = None,
     cache_results: bool = False,
 ) -> Callable[[Any], Autotuner]:
-    """Return a decorator that has a kernel's settings chosen by measuring.
+    """Return a decorator that chooses a kernel's settings by measuring.
 
-    Measured is at the first launch with each combination of the values of ``key`` and the arguments'
+    Times are measured at the first launch with each combination of the values of ``key`` and the arguments'
     dtypes. Settings that differ only in what has no effect on a CPU (``num_warps`` and its like) are
     measured once.
 
@@ -507,7 +507,7 @@ class Heuristics(KernelInterface[Any]):
 def heuristics(
     values: dict[str, Callable[[dict[str, Any]], Any]],
 ) -> Callable[[Any], Heuristics]:
-    """Return a decorator that has some of a kernel's arguments computed.
+    """Return a decorator that computes some of a kernel's arguments.
 
     Args:
         values: By parameter: a function of all arguments by name, which gives the value.

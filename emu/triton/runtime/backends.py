@@ -1,4 +1,4 @@
-"""What executes a kernel: native code for the CPU, or the reference interpreter of the tile IR."""
+"""Backends: native code for the CPU, and the reference interpreter of the tile IR."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class Executable(Protocol):
     """A kernel that can run."""
 
     def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
-        """Return what runs it for a grid, x, y and z, with the values of its arguments."""
+        """Return a function that runs it for a grid, x, y and z, with the values of its arguments."""
 
 
 class ReferenceKernel:
-    """Runs a module in the reference interpreter, one program after the other; exact and slow."""
+    """A module that the reference interpreter runs, one instance after the other; exact and slow."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._slots = struct.Struct("".join(slot(a.type) for a in module.kernel.body.arguments))
 
     def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
-        """Return what runs it; ``threads`` is not looked at."""
+        """Return a function that runs it, on one thread."""
 
         def launch(x: int, y: int, z: int, values: Sequence[Any]) -> None:
             from emu.tile.reference import run
@@ -40,7 +40,7 @@ def compile_module(module: Module, backend: str, contract: bool = False) -> Exec
     """Make a module executable; it may be changed.
 
     Args:
-        module: Of a kernel.
+        module: The module of a kernel.
         backend: ``"cpu"`` or ``"reference"``.
         contract: Whether native code may round ``a * b + c`` once.
     """
@@ -52,7 +52,7 @@ def compile_module(module: Module, backend: str, contract: bool = False) -> Exec
 
 
 def load(code: bytes) -> Executable:
-    """Load what ``to_bytes`` of a kernel for the CPU gave."""
+    """Load a kernel for the CPU from the bytes that its ``to_bytes`` returned."""
     from emu.tile import cpu
 
     return cpu.Kernel.from_bytes(code)

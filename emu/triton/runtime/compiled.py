@@ -1,4 +1,4 @@
-"""What a launch returns: the kernel as it was compiled, with its figures and texts."""
+"""Compiled kernels, as a launch returns them: figures, texts, and a way to launch again."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 from emu.triton import knobs
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, describe, own_look
+from emu.triton.runtime.arguments import CONSTANT, describe, torch_guard
+from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
-from emu.triton.runtime.program import Program
 
 REGISTERS = 32
 SHARED_BYTES = 1024
 
 
 class CompiledKernel:
-    """A kernel for certain types of arguments and certain constants.
+    """A kernel compiled for certain types of arguments, constants and options.
 
     Attributes:
         name: The function's name.
         metadata: ``name``, ``shared``, ``num_warps``, ``num_stages``, ``num_ctas``, ``target``, and
             the options as given or by default.
-        asm: Forms to read: ``"ttir"`` (the tile IR), ``"llir"``, ``"s"``; made when asked for.
+        asm: Readable forms: ``"ttir"`` (the tile IR), ``"llir"``, ``"s"``; each made on first use.
         n_regs: 32. This and the next are for programs that choose a grid by them: a host's core has
             neither the registers nor the memory that they are about.
         n_spills: 0.
@@ -40,10 +40,10 @@ class CompiledKernel:
     n_max_threads = 1024
     module = function = None
 
-    def __init__(self, program: Program, given: dict[str, Any]) -> None:
-        request = program.request
+    def __init__(self, build: Build, given: dict[str, Any]) -> None:
+        request = build.request
         threads = options.threads_of(given)
-        self._program = program
+        self._build = build
         self.name = request.fn.__name__
         self.src = SimpleNamespace(
             fn=request.fn,
@@ -72,32 +72,32 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
-        self.run: Callable[[int, int, int, Sequence[Any]], None] = make_run(program, self, threads)
+        self.run: Callable[[int, int, int, Sequence[Any]], None] = _make_run(build, self, threads)
 
     @property
     def asm(self) -> Any:
         """Forms of the kernel to read, by name."""
-        return self._program.texts
+        return self._build.texts
 
     @functools.cached_property
     def hash(self) -> str:
         """Digest of all that the code depends on."""
-        return self._program.request.digest() or self._program.request.fn.cache_key
+        return self._build.request.digest() or self._build.request.fn.cache_key
 
     @property
     def from_disk(self) -> bool:
         """Whether the code was compiled by another process."""
-        return self._program.from_disk
+        return self._build.from_disk
 
     def _init_handles(self) -> None:
         """Return: the code is loaded."""
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
-        """Return what hooks of a launch are told."""
+        """Return the argument of launch hooks."""
         return LaunchMetadata({"name": self.name, "function": self, "stream": stream})
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        """Return what launches the kernel with all its arguments, or those that are not constant."""
+        """Return a function that launches the kernel, given all arguments or those that are not constant."""
 
         def launch(*args: Any, stream: Any = None) -> None:
             signature = self.src.signature
@@ -112,7 +112,7 @@ class CompiledKernel:
                     f"{self.name} must be given {len(signature)} arguments, or the {len(wanted)} that "
                     f"are not constexpr, but got {len(args)}"
                 )
-            with own_look():
+            with torch_guard():
                 packed = tuple(describe(value)[1] for value in values)
             x, y, z = extents(grid)
             if x:
@@ -125,26 +125,26 @@ class CompiledKernel:
 
 
 class LaunchMetadata:
-    """What a hook of a launch gets; ``get()`` gives the dictionary."""
+    """Argument of a launch hook; ``get()`` returns the facts of the launch."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
 
     def get(self) -> dict[str, Any]:
-        """Return what is known of the launch."""
+        """Return the facts of the launch by name."""
         return self.data
 
 
 def _paths(type_: Any, at: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return where in the packed values the kernel's arguments are."""
+    """Return the paths to the kernel's arguments in the packed values."""
     if isinstance(type_, tuple):
         return [path for i, t in enumerate(type_) for path in _paths(t, (*at, i))]
     return [] if type_ == CONSTANT else [at]
 
 
-def _selection(program: Program) -> Callable[[Sequence[Any]], list[Any]] | None:
-    """Return what takes the kernel's arguments out of the packed values; None if all are these."""
-    request = program.request
+def _selection(build: Build) -> Callable[[Sequence[Any]], list[Any]] | None:
+    """Return a function that picks the kernel's arguments out of the packed values; None: all of them."""
+    request = build.request
     passed = [p.name for p in request.fn.params if not p.is_constexpr]
     types = [request.signature[name] for name in passed]
     paths = [path for i, type_ in enumerate(types) for path in _paths(type_, (i,))]
@@ -163,32 +163,32 @@ def _selection(program: Program) -> Callable[[Sequence[Any]], list[Any]] | None:
     return select
 
 
-def make_run(
-    program: Program, kernel: CompiledKernel, threads: int
+def _make_run(
+    build: Build, kernel: CompiledKernel, threads: int
 ) -> Callable[[int, int, int, Sequence[Any]], None]:
-    """Return what runs a kernel for a grid with packed values."""
-    go = program.native.bind(threads)
-    select = _selection(program)
-    hooks = knobs.runtime
+    """Return the function that runs a kernel for a grid with packed values."""
+    launch = build.executable.bind(threads)
+    select = _selection(build)
+    hooks = knobs.runtime  # read at each launch: programs set hooks between launches
 
     def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
         if select is not None:
             values = select(values)
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
-            _run_with_hooks(kernel, go, (x, y, z, values))
+            _run_with_hooks(kernel, launch, (x, y, z, values))
         else:
-            go(x, y, z, values)
+            launch(x, y, z, values)
 
     return run
 
 
 def _run_with_hooks(
-    kernel: CompiledKernel, go: Callable[..., None], call: tuple[int, int, int, Sequence[Any]]
+    kernel: CompiledKernel, launch: Callable[..., None], call: tuple[int, int, int, Sequence[Any]]
 ) -> None:
     facts = kernel.launch_metadata(call[:3], 0)
     if knobs.runtime.launch_enter_hook:
         knobs.runtime.launch_enter_hook(facts)
-    go(*call)
+    launch(*call)
     if knobs.runtime.launch_exit_hook:
         knobs.runtime.launch_exit_hook(facts)
 

@@ -1,4 +1,4 @@
-"""The device that kernels run on, as programs ask for it: ``triton.runtime.driver.active``.
+"""The device that kernels run on, as programs query it: ``triton.runtime.driver.active``.
 
 Where torch has emulated devices the answers name one, as the program expects; else they name the CPU.
 Figures of the device are those of the host where it has them; the others (registers, shared memory) are
@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from emu.triton.runtime.active import DriverConfig, driver
+from emu.triton.runtime.timing import do_bench
+
 __all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
 
 REGISTERS_PER_CORE = 65536
@@ -25,7 +28,7 @@ _FLUSHED_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class GPUTarget:
-    """What kernels are compiled for.
+    """Target that kernels are compiled for.
 
     Attributes:
         backend: ``"cuda"`` or ``"npu"`` where torch emulates that device, else ``"cpu"``.
@@ -45,7 +48,7 @@ class Event:
         self._at: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Note the time."""
+        """Record the time."""
         self._at = time.perf_counter()
 
     def wait(self, stream: Any = None) -> None:
@@ -70,7 +73,7 @@ class Event:
 
 
 class HostInterface:
-    """What programs use of ``torch.cuda``, for the host: everything is done when a call returns."""
+    """Stand-in for ``torch.cuda`` on the host, where everything is done when a call returns."""
 
     Event = Event
 
@@ -99,7 +102,7 @@ class HostInterface:
 
 
 class Utilities:
-    """What programs reach as ``driver.active.utils``."""
+    """Figures that programs read from ``driver.active.utils``."""
 
     @staticmethod
     def get_device_properties(device: Any = None) -> dict[str, int]:
@@ -116,7 +119,7 @@ class Utilities:
 
 
 class Driver:
-    """Answers about the device; every method looks at the state of the moment."""
+    """Answers about the device, as things are when a method is called."""
 
     utils = Utilities()
 
@@ -133,7 +136,7 @@ class Driver:
         return "npu" if "torch_npu" in sys.modules else "cuda"
 
     def get_current_target(self) -> GPUTarget:
-        """Return what kernels are compiled for, as programs ask to choose their settings."""
+        """Return the target of kernels, which programs choose their settings by."""
         kind = self._emulated()
         if kind == "cuda":
             return GPUTarget(kind, ARCH, WARP_SIZE)
@@ -186,8 +189,6 @@ class Driver:
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """Return :func:`emu.triton.testing.do_bench`."""
-        from emu.triton.testing import do_bench
-
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
@@ -212,26 +213,4 @@ class Driver:
         return f"{'u' if ty.startswith('u') else ''}int{max(int(ty[1:]), 8)}_t"
 
 
-class DriverConfig:
-    """Holds the driver; programs may put their own in its place for what they ask it."""
-
-    def __init__(self) -> None:
-        self.default: Any = Driver()
-        self._active: Any = None
-
-    @property
-    def active(self) -> Any:
-        """The driver in use."""
-        return self.default if self._active is None else self._active
-
-    def set_active(self, driver: Any) -> None:
-        """Use another driver."""
-        self._active = driver
-
-    def reset_active(self) -> None:
-        """Use the default driver again."""
-        self._active = None
-
-
-driver = DriverConfig()
-"""The process's driver."""
+driver.default = Driver()

@@ -11,7 +11,7 @@ class InterpreterError(TritonError):
     """An operation failed while a kernel ran in the reference backend.
 
     Args:
-        error_message: What happened.
+        error_message: Description of the failure.
     """
 
     def __init__(self, error_message: str | None = None) -> None:
@@ -23,9 +23,9 @@ class OutOfResources(TritonError):
     """A kernel needs more of something than there is.
 
     Args:
-        required: How much it needs.
-        limit: How much there is.
-        name: Of what.
+        required: Amount that it needs.
+        limit: Amount that there is.
+        name: Name of the resource.
     """
 
     def __init__(self, required: int, limit: int, name: str) -> None:
@@ -49,7 +49,7 @@ class AutotunerError(TritonError):
     """No configuration is left to choose from.
 
     Args:
-        error_message: What happened.
+        error_message: Description of the failure.
     """
 
     def __init__(self, error_message: str | None = None) -> None:

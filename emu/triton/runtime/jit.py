@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
-from emu.triton.runtime.program import Program, Request, build
-from emu.triton.runtime.source import (
+from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
+from emu.triton.source import (
     ConstexprFunction,
     JITCallable,
     KernelParam,
@@ -21,13 +22,12 @@ from emu.triton.runtime.source import (
     constexpr_function,
     must_use_result,
 )
-from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 
 T = TypeVar("T")
 
 
 class KernelInterface(Generic[T]):
-    """What is launched as ``kernel[grid](...)``."""
+    """Base of what is launched as ``kernel[grid](...)``."""
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Launch it, or only compile it."""
@@ -43,23 +43,13 @@ class KernelInterface(Generic[T]):
         )
 
     def __getitem__(self, grid: Any) -> Any:
-        """Return what launches it on a grid."""
+        """Return a function that launches it on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
     def __reduce__(self) -> str:
         return self.__qualname__  # pickled as functions are: by name
 
     __qualname__: str
-
-
-class _Entry:
-    """What the table of a kernel holds for one key."""
-
-    __slots__ = ("kernel", "run")
-
-    def __init__(self, kernel: CompiledKernel) -> None:
-        self.kernel = kernel
-        self.run = kernel.run
 
 
 class JITFunction(JITCallable, KernelInterface[T]):
@@ -110,8 +100,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._repr = repr
-        self._table: dict[Any, _Entry] = {}
-        self._programs: dict[Any, Program] = {}
+        self._table: dict[Any, CompiledKernel] = {}
+        self._builds: dict[Any, Build] = {}
         self._watched: list[tuple[str, Any, dict[str, Any]]] = []
         self._lock = threading.RLock()
 
@@ -124,7 +114,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
 
     def __getitem__(self, grid: Any) -> Any:
-        """Return what launches it on a grid.
+        """Return a function that launches it on a grid.
 
         Args:
             grid: One to three integers, or a function of the arguments by name that gives them.
@@ -159,31 +149,32 @@ class JITFunction(JITCallable, KernelInterface[T]):
         return self._launch(grid, *args, **kwargs)
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
-        """Have a function called with the arguments before every launch."""
+        """Add a function that is called with the arguments before every launch."""
         self.pre_run_hooks.append(hook)
 
     # ---- compilation
 
-    def _miss(self, key: Any, bound: dict[str, Any], given: dict[str, Any]) -> _Entry:
-        """Make and store the entry for arguments that are met for the first time."""
+    def _miss(self, key: Any, bound: dict[str, Any], given: dict[str, Any]) -> CompiledKernel:
+        """Compile and store the kernel for arguments that are met for the first time."""
         options.check(self.__name__, given)
-        with self._lock, arguments.own_look():
-            try:
-                met = {p.name: arguments.specialise(p, bound[p.name]) for p in self.params}
-            except launcher.REFUSALS as error:
-                launcher.blame(self.__name__, self.params, bound, error)
-                raise
+        with self._lock, arguments.torch_guard():
+            specialised = {}
+            for param in self.params:
+                try:
+                    specialised[param.name] = arguments.specialise(param, bound[param.name])
+                except launcher.REFUSALS as error:
+                    launcher.raise_named(self.__name__, param.name, error)
         debug = given.get("debug")
         if debug is None:
             debug = bool(self.debug) or knobs.runtime.debug
         constants = {
             name: one.value
-            for name, one in met.items()
+            for name, one in specialised.items()
             if one.type == arguments.CONSTANT or isinstance(one.type, tuple)
         }
         request = Request(
             self,
-            {name: one.type for name, one in met.items()},
+            {name: one.type for name, one in specialised.items()},
             constants,
             debug,
             options.backend_of(given),
@@ -191,14 +182,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
         with self._lock:
             known = request.key()
-            program = self._programs.get(known)
-            if program is None:
-                program = self._programs[known] = self._build(known, request, given)
-            self._check_read_only(program, met)
-            entry = self._table[key] = _Entry(CompiledKernel(program, given))
-        return entry
+            made = self._builds.get(known)
+            if made is None:
+                made = self._builds[known] = self._build(known, request, given)
+            self._check_read_only(made, specialised)
+            kernel = self._table[key] = CompiledKernel(made, given)
+        return kernel
 
-    def _build(self, key: Any, request: Request, given: dict[str, Any]) -> Program:
+    def _build(self, key: Any, request: Request, given: dict[str, Any]) -> Build:
         names = ", ".join(f"{n}: {t}" for n, t in request.signature.items())
         facts = {
             "key": str(key),
@@ -216,21 +207,21 @@ class JITFunction(JITCallable, KernelInterface[T]):
         }
         if knobs.runtime.jit_cache_hook is not None:
             knobs.runtime.jit_cache_hook(**facts, already_compiled=False)
-        program = build(request)
+        made = build(request)
         _ = self.cache_key  # finds the globals that it depends on
         self._watched[:] = [
             (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
         ]
         if knobs.runtime.jit_post_compile_hook is not None:
-            knobs.runtime.jit_post_compile_hook(**facts, already_compiled=program.from_disk)
-        return program
+            knobs.runtime.jit_post_compile_hook(**facts, already_compiled=made.from_disk)
+        return made
 
-    def _check_read_only(self, program: Program, met: dict[str, arguments.Specialised]) -> None:
-        """Refuse memory that must not be written where the kernel may store to it."""
+    def _check_read_only(self, build: Build, specialised: dict[str, arguments.Specialised]) -> None:
+        """Check that the kernel stores to no memory that must not be written."""
         position = 0
-        for name, one in met.items():
+        for name, one in specialised.items():
             count = _width(one.type)
-            stored = any(program.stores[position : position + count])
+            stored = any(build.stores[position : position + count])
             if one.read_only and stored:
                 raise ValueError(
                     f"{name} of kernel {self.__name__} must be writable, as the kernel stores to it, "
@@ -239,10 +230,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
             position += count
 
     def _unsafe_update_src(self, new_src: str) -> None:
-        """Put another source in the place of this one; what was compiled is forgotten."""
+        """Replace the source, and forget what was compiled from it."""
         super()._unsafe_update_src(new_src)
         self._table.clear()
-        self._programs.clear()
+        self._builds.clear()
         self._watched.clear()
 
     def repr(self, specialization: Any) -> str:
@@ -266,7 +257,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
 
 def _width(type_: Any) -> int:
-    """Return how many arguments of the native kernel a type stands for."""
+    """Return the number of arguments of the executable that a type stands for."""
     if isinstance(type_, tuple):
         return sum(map(_width, type_))
     return int(type_ != arguments.CONSTANT)
@@ -285,7 +276,7 @@ def jit(fn: Any = None, **settings: Any) -> Any:
 
     Args:
         fn: The function; None to get a decorator.
-        **settings: What :class:`JITFunction` takes besides.
+        **settings: Further arguments of :class:`JITFunction`.
     """
     if fn is None:
         return functools.partial(jit, **settings)

@@ -1,23 +1,40 @@
-"""The generated function that a kernel is launched by.
+"""Generation of a kernel's launcher, the function behind ``kernel[grid](...)``.
 
 Python itself binds the arguments: the launcher of a kernel has the kernel's own parameters. Its body
-works out the key of each, looks the compiled kernel up, and runs it; what is rare is a call into code
-that is not generated.
+works out the key of each argument, looks the compiled kernel up, and runs it. A warm launch is meant to
+take a few microseconds, so the frequent cases are inline in the generated text, and only rare ones call
+functions.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from emu.triton.runtime import arguments
-from emu.triton.runtime.source import KernelParam, plain_value
+from emu.triton.source import KernelParam, plain_value
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 
+# The generated text. Names of parameters share its scope, hence the prefix ``_emu_``:
+#
+#   per argument    _emu_k{i} its key, _emu_v{i} its packed value, _emu_d{i} the parameter's default,
+#                   _emu_i the index of the argument in hand (errors name it), _emu_c its class
+#   of the launch   _emu_grid, then _emu_x, _emu_y, _emu_z; _emu_options (keywords that are no parameters);
+#                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel
+#   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
+#                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
+#                   in the loop _emu_n, _emu_value and _emu_space)
+#   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
+#                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
+#   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
+#                   arguments), _emu_constant, _emu_annotated, _emu_extents (of the grid),
+#                   _emu_options_key (options that cannot be hashed), _emu_miss (compiles),
+#                   _emu_changed (a watched global), _emu_refusals and _emu_raise_named (errors of an argument)
 _TENSOR = """\
+            _emu_i = {i}
             _emu_c = {name}.__class__
             if _emu_c in _emu_tensors:
                 _emu_k{i} = {name}.dtype
@@ -32,6 +49,7 @@ _TENSOR = """\
 """
 _ONE = "1 if {name} == 1 else "
 _CONSTANT = """\
+            _emu_i = {i}
             _emu_c = {name}.__class__
             if _emu_c is int or _emu_c is str or _emu_c is bool:
                 _emu_k{i} = _emu_c, {name}
@@ -39,6 +57,7 @@ _CONSTANT = """\
                 _emu_k{i} = _emu_constant({name})
 """
 _ANNOTATED = """\
+            _emu_i = {i}
             _emu_v{i} = {name}
             _emu_k{i} = 0
             if {name}.__class__ is not int or not {low} <= {name} <= {high}:
@@ -46,36 +65,36 @@ _ANNOTATED = """\
 """
 _BODY = """\
 def launcher({parameters}):
-    _emu_look = None
+    _emu_active = None
     if _emu_modes() or not _emu_tensors:
-        _emu_look = _emu_guard()
-        _emu_look.__enter__()
+        _emu_active = _emu_guard()
+        _emu_active.__enter__()
     try:
         try:
 {lookups}
         except _emu_refusals as _emu_error:
-            _emu_blame(_emu_error, {{{bound}}})
+            _emu_raise_named(_emu_error, _emu_i)
     finally:
-        if _emu_look is not None:
-            _emu_look.__exit__(None, None, None)
+        if _emu_active is not None:
+            _emu_active.__exit__(None, None, None)
     _emu_key = ({keys})
     if _emu_options:
         _emu_key = _emu_key, (*_emu_options.items(),)
     try:
-        _emu_entry = _emu_table.get(_emu_key)
+        _emu_kernel = _emu_table.get(_emu_key)
     except TypeError:
         if not _emu_options:
             raise
         _emu_key = _emu_key[0], _emu_options_key(_emu_options)
-        _emu_entry = _emu_table.get(_emu_key)
-    if _emu_entry is None:
-        _emu_entry = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
+        _emu_kernel = _emu_table.get(_emu_key)
+    if _emu_kernel is None:
+        _emu_kernel = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
     for _emu_n, _emu_value, _emu_space in _emu_watched:
         if _emu_space.get(_emu_n) is not _emu_value:
             _emu_changed(_emu_n, _emu_value, _emu_space)
     if _emu_grid.__class__ is not tuple:
         if _emu_grid is None:
-            return _emu_entry.kernel
+            return _emu_kernel
         if callable(_emu_grid):
             _emu_grid = _emu_grid({{{bound}}})
     if _emu_grid.__class__ is tuple and len(_emu_grid) == 1 and _emu_grid[0].__class__ is int:
@@ -85,13 +104,13 @@ def launcher({parameters}):
     else:
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
-        _emu_entry.run(_emu_x, _emu_y, _emu_z, ({values}))
-    return _emu_entry.kernel
+        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}))
+    return _emu_kernel
 """
 
 
 def extents(grid: Any) -> tuple[int, int, int]:
-    """Return the three extents of a grid; all 0 where it has no programs.
+    """Return the three extents of a grid; all 0 if one of them is.
 
     Args:
         grid: An integer, or one to three of them.
@@ -139,8 +158,8 @@ def make(
     Args:
         name: The kernel's, as errors about missing arguments say it.
         params: Its parameters.
-        table: Entries by key: what has ``kernel`` and ``run(x, y, z, packed values)``.
-        miss: Makes and stores the entry for a key that the table has not, of bound arguments and options.
+        table: Compiled kernels by key.
+        miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options.
         watched: Name, value and namespace of each global that became part of compiled kernels.
 
     Returns:
@@ -154,10 +173,10 @@ def make(
         "_emu_describe": arguments.describe,
         "_emu_constant": arguments.constant_key,
         "_emu_annotated": _annotated,
-        "_emu_guard": arguments.own_look,
-        "_emu_modes": arguments.modes(),
+        "_emu_guard": arguments.torch_guard,
+        "_emu_modes": arguments.torch_modes(),
         "_emu_refusals": REFUSALS,
-        "_emu_blame": lambda error, bound: blame(name, params, bound, error),
+        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
         "_emu_options_key": options_key,
         "_emu_table": table,
         "_emu_miss": miss,
@@ -186,10 +205,10 @@ def make(
 
 
 def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
-    """Refuse to launch what was compiled for another value of a global.
+    """Check that a global has the value that a kernel was compiled with.
 
     Raises:
-        RuntimeError: The value is another.
+        RuntimeError: It has another.
     """
     now = plain_value(space.get(name))
     before = plain_value(value)
@@ -208,29 +227,19 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
     return 0, value
 
 
-def blame(
-    kernel: str, params: Sequence[KernelParam], bound: dict[str, Any], error: Exception
-) -> None:
+def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:
     """Raise the error of an argument again with its name.
 
     Args:
         kernel: Name of the kernel.
-        params: Its parameters.
-        bound: Their arguments.
-        error: What was raised for one of them.
+        argument: Name of the argument.
+        error: The error that reading it raised.
     """
-    for param in params:
-        try:
-            arguments.specialise(param, bound[param.name])
-            if param.is_constexpr:
-                arguments.constant_key(bound[param.name])
-        except type(error) as found:
-            raise type(error)(f"{param.name} of kernel {kernel}: {found}") from None
-    raise error
+    raise type(error)(f"{argument} of kernel {kernel}: {error}") from None
 
 
 def options_key(options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what options of a launch are known by in the table of compiled kernels."""
+    """Return the part of a compiled kernel's key that stands for the options of the launch."""
     key = tuple(options.items())
     try:
         hash(key)

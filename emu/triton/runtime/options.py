@@ -1,9 +1,13 @@
-"""What may be said at a launch besides the kernel's own arguments."""
+"""Options of a launch, besides the kernel's own arguments.
+
+``debug``, ``num_threads``, ``backend`` and ``enable_fp_fusion`` have an effect; the others are accepted.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from emu.triton import knobs
 from emu import environment
 
 IGNORED: dict[str, Any] = {
@@ -53,9 +57,9 @@ IGNORED: dict[str, Any] = {
     "enable_auto_bind_sub_block": False,
     "grf_mode": "default",
 }
-"""Options for devices with warps, and what a compiled kernel's metadata says where they are not given.
+"""Options for devices with warps, and their defaults in a compiled kernel's metadata.
 
-They are accepted and change nothing, as a program of the grid runs on one thread of the host; but for
+They are accepted and change nothing, as an instance of the kernel runs on one thread of the host; except
 ``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
 """
 
@@ -100,8 +104,6 @@ def backend_of(options: dict[str, Any]) -> str:
     Raises:
         ValueError: The environment names another.
     """
-    from emu.triton import knobs
-
     given = options.get("backend")
     if given is not None:
         return str(given)
@@ -116,7 +118,7 @@ def backend_of(options: dict[str, Any]) -> str:
 
 
 def threads_of(options: dict[str, Any]) -> int:
-    """Return how many threads a launch may use.
+    """Return the number of threads that a launch may use.
 
     That is the option ``num_threads``, else the environment's ``EMU_THREADS``, else in a PE one (the
     other cores have PEs of their own), else as many as there are cores.

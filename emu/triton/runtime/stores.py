@@ -1,4 +1,4 @@
-"""Which arguments of a kernel it may write through."""
+"""Analysis of stores: the arguments that a kernel may write through."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NOTHING: frozenset[int] = frozenset()
 def stored_arguments(module: Module) -> list[bool]:
     """Return for each argument of the kernel whether a store's address may come from it.
 
-    What a pointer is made from counts, through every operation, loop and call; a pointer that was read
-    from memory comes from nothing.
+    A pointer's origins are followed through every operation, loop and call; a pointer that was read from
+    memory has none.
     """
     kernel = module.kernel
     flow = _Flow(module)
@@ -56,6 +56,7 @@ class _Flow:
         for region in operation.regions:
             inner = operands[-len(region.arguments) :] if region.arguments else ()
             if operation.code is Code.FOR:
+                # start, end, step, carried values; the body takes the index and the carried values
                 inner = (operands[0], *operands[3:])
             changed |= self._join(region.arguments, inner)
             changed |= self.visit(region)

@@ -11,7 +11,7 @@ from emu.triton.runtime.arguments import dtype_name
 
 
 class MockTensor:
-    """What stands for a tensor of a dtype where a kernel is only compiled.
+    """Stand-in for a tensor of a dtype where a kernel is only compiled.
 
     Attributes:
         dtype: The dtype.
@@ -59,6 +59,7 @@ class TensorWrapper:
     """
 
     def __init__(self, base: Any, dtype: Any) -> None:
+        # The attributes that programs read of a tensor, as it was when it was wrapped.
         self.base = base
         self.dtype = dtype
         self.data = base.data
@@ -74,27 +75,27 @@ class TensorWrapper:
         return self.base.stride(*args)
 
     def element_size(self) -> int:
-        """Return the bytes of an element of the tensor."""
+        """Return the size of an element of the tensor in bytes."""
         return int(self.base.element_size())
 
     def cpu(self) -> TensorWrapper:
-        """Return the same of the tensor in host memory."""
+        """Return a wrapper of the tensor in host memory."""
         return TensorWrapper(self.base.cpu(), self.dtype)
 
     def to(self, device: Any) -> TensorWrapper:
-        """Return the same of the tensor on a device."""
+        """Return a wrapper of the tensor on a device."""
         return TensorWrapper(self.base.to(device), self.dtype)
 
     def clone(self) -> TensorWrapper:
-        """Return the same of a copy."""
+        """Return a wrapper of a copy."""
         return TensorWrapper(self.base.clone(), self.dtype)
 
     def copy_(self, other: TensorWrapper) -> None:
-        """Copy the memory of another."""
+        """Copy the elements of another."""
         self.base.copy_(other.base)
 
     def new_empty(self, sizes: Sequence[int]) -> TensorWrapper:
-        """Return one of another shape."""
+        """Return an uninitialised wrapper of another shape."""
         return TensorWrapper(self.base.new_empty(sizes), self.dtype)
 
     def __str__(self) -> str:
@@ -102,10 +103,10 @@ class TensorWrapper:
 
 
 def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """Return what kernels take as a pointer to elements of a dtype, over the memory of a tensor.
+    """Return a tensor's memory as one that kernels take with elements of another dtype.
 
     Args:
-        tensor: A tensor, or what this returned before.
+        tensor: A tensor, or a result of this function.
         dtype: A dtype of torch or of ``triton.language``.
 
     Raises:

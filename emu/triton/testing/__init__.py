@@ -1,5 +1,6 @@
-"""What programs in Triton use to test and measure kernels: ``triton.testing``."""
+"""Tests and measurements of kernels: ``triton.testing``."""
 
+from emu.triton.runtime.timing import do_bench, do_bench_cudagraph, do_bench_proton
 from emu.triton.testing.comparison import assert_close
 from emu.triton.testing.limits import (
     get_dram_gbps,
@@ -7,7 +8,6 @@ from emu.triton.testing.limits import (
     get_max_tensorcore_tflops,
 )
 from emu.triton.testing.report import Benchmark, Mark, perf_report
-from emu.triton.testing.timing import do_bench, do_bench_cudagraph, do_bench_proton
 
 __all__ = [
     "Benchmark",

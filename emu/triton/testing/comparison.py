@@ -26,7 +26,7 @@ def assert_close(
         y: The same; ``rtol`` is relative to it.
         atol: Absolute tolerance, or a function of ``x``'s dtype that gives it. Default: 1e-2.
         rtol: Relative tolerance, or a function of ``x``'s dtype that gives it. Default: 0.
-        err_msg: What the error begins with.
+        err_msg: Beginning of the error's text.
 
     Raises:
         AssertionError: Shapes differ, or an element is further away.
@@ -51,7 +51,7 @@ def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
 
 
 def _tolerance(name: str, given: Any, dtype: Any, default: float) -> float:
-    """Return a tolerance, of a function what it gives for a dtype.
+    """Return a tolerance; a function is called with the dtype.
 
     Raises:
         TypeError: It is no number.

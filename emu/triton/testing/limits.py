@@ -1,4 +1,4 @@
-"""What this machine can do at best, measured: the rooflines that benchmarks compare with."""
+"""Measured limits of this machine: the rooflines that benchmarks compare with."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def _seconds(run: Any) -> float:
 
 
 def get_dram_gbps(device: Any = None) -> float:
-    """Return what one thread copies, reads and writes together, in GB/s; measured once per process.
+    """Return the copy bandwidth of one thread, reads and writes together, in GB/s; measured once per process.
 
     Args:
-        device: Not looked at: there is one memory.
+        device: Ignored: there is one memory.
     """
     return _gbps()
 
 
 def get_max_simd_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
-    """Return what NumPy's fp32 matrix product reaches in TFLOP/s; measured once per process.
+    """Return the rate of NumPy's fp32 matrix product in TFLOP/s; measured once per process.
 
     Args:
-        dtype: Not looked at: narrower dtypes are calculated in fp32.
-        clock_rate: Not looked at.
-        device: Not looked at.
+        dtype: Ignored: narrower dtypes are calculated in fp32.
+        clock_rate: Ignored.
+        device: Ignored.
     """
     return _tflops()
 

@@ -17,13 +17,13 @@ __all__ = ["Benchmark", "Mark", "perf_report"]
 
 
 class Benchmark:
-    """What is measured: one plot, with x values along its axis and some lines.
+    """Description of a measurement: one plot, with x values along its axis and some lines.
 
     Args:
         x_names: Arguments of the function that ``x_vals`` are given to.
         x_vals: The values, in order; a tuple or list gives one to each of ``x_names``, anything else is
             given to all of them.
-        line_arg: Argument of the function that says which line is measured.
+        line_arg: Argument of the function that selects the line.
         line_vals: Its values, one per line.
         line_names: Labels of the lines.
         plot_name: Title of the table, and name of the files. Empty: no plot.
@@ -92,14 +92,14 @@ class Benchmark:
 
 @dataclass
 class _Table:
-    """What was measured: a column per x name, then one per line."""
+    """Measured values: a column per x name, then one per line."""
 
     columns: list[str]
     rows: list[list[Any]] = field(default_factory=list)
     bounds: list[list[tuple[Any, Any]]] = field(default_factory=list)
 
     def text(self) -> str:
-        """The table with right-aligned columns and numbered rows."""
+        """Return the table with right-aligned columns and numbered rows."""
         cells = [["", *self.columns]]
         cells += [[str(i), *map(_cell, row)] for i, row in enumerate(self.rows)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
@@ -172,12 +172,13 @@ class Mark:
             ValueError: An x value does not have one item for each of ``x_names``.
             ModuleNotFoundError: ``return_df``, and there is no pandas.
         """
-        single = isinstance(self.benchmarks, Benchmark)
-        benchmarks: Sequence[Benchmark] = [self.benchmarks] if single else self.benchmarks  # type: ignore[list-item, assignment]
+        given = self.benchmarks
+        single = isinstance(given, Benchmark)
+        benchmarks: Sequence[Benchmark] = [given] if isinstance(given, Benchmark) else given
         for bench in benchmarks:
             _check_x_vals(bench)
         if return_df:
-            _Table([]).frame()  # says that pandas is missing before anything is measured
+            _Table([]).frame()  # raises its error for missing pandas before anything is measured
         folder = Path(save_path) if save_path else None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -251,7 +252,10 @@ def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> N
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ModuleNotFoundError as error:
-        if error.name not in ("matplotlib", "matplotlib.pyplot"):  # something that it needs
+        if error.name not in (
+            "matplotlib",
+            "matplotlib.pyplot",
+        ):  # a package that pyplot needs is missing
             raise
         sys.stderr.write(
             f"no plot of {bench.plot_name}: matplotlib is not installed "

@@ -1,1 +1,1 @@
-"""What programs import from ``triton.tools``."""
+"""Modules that programs import from ``triton.tools``."""

@@ -13,9 +13,9 @@ from emu.tile import reference
 from emu.tile.ir import Module
 from emu.tile.types import FROM_NUMPY
 from emu.triton import language as tl
-from emu.triton.compiler.code_generator import build_module
+from emu.triton.codegen.code_generator import build_module
 from emu.triton.language.types import FROM_TILE, pointer_type
-from emu.triton.runtime.source import JITCallable
+from emu.triton.source import JITCallable
 
 
 def type_of(value: Any) -> Any:

@@ -7,8 +7,8 @@ import emu.triton.language as tl
 from emu import triton
 from emu.triton.language import math as tl_math
 from emu.triton.language.extra import libdevice
-from emu.triton.runtime.source import JITCallable as jit
-from emu.triton.runtime.source import constexpr_function
+from emu.triton.source import JITCallable as jit
+from emu.triton.source import constexpr_function
 
 RNG = np.random.default_rng(1)
 

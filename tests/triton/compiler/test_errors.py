@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from emu.triton import language as tl
-from emu.triton.compiler.code_generator import build_module
+from emu.triton.codegen.code_generator import build_module
 from emu.triton.compiler.errors import (
     CompilationError,
     CompileTimeAssertionFailure,
     UnsupportedLanguageConstruct,
 )
 from emu.triton.errors import TritonError
-from emu.triton.runtime.source import JITCallable as jit
-from emu.triton.runtime.source import constexpr_function
+from emu.triton.source import JITCallable as jit
+from emu.triton.source import constexpr_function
 
 GLOBAL = 3
 TENSOR = np.zeros(3)
@@ -539,6 +539,11 @@ def test_endless_recursion_is_refused_in_few_lines():
         compile_(kernel)
     assert re.search(r"the same call \d+ more times", str(caught.value))
     assert len(str(caught.value).split("\n")) < 10
+
+
+def test_tracebacks_name_the_errors_as_triton_does():
+    for error in (CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct):
+        assert error.__module__ == "emu.triton.compiler.errors"
 
 
 def test_errors_can_be_pickled():

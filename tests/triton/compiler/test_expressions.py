@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from emu.triton import language as tl
-from emu.triton.runtime.source import JITCallable as jit
-from emu.triton.runtime.source import constexpr_function
+from emu.triton.source import JITCallable as jit
+from emu.triton.source import constexpr_function
 
 FACTOR = tl.constexpr(3)
 SHAPE = tl.constexpr((2, 4))

@@ -5,7 +5,7 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.triton.runtime.source import JITCallable as jit
+from emu.triton.source import JITCallable as jit
 
 RNG = np.random.default_rng(0)
 

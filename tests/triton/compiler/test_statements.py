@@ -5,7 +5,7 @@ import pytest
 
 from emu.tile.reference import ExecutionError
 from emu.triton import language as tl
-from emu.triton.runtime.source import JITCallable as jit
+from emu.triton.source import JITCallable as jit
 
 
 def ints(*values):

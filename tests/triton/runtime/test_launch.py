@@ -331,7 +331,7 @@ def test_options_are_accepted_and_do_not_compile_again():
     tuned = copy[(1,)](x, y, 4, num_warps=8, num_stages=2, waves_per_eu=1, maxnreg=None)
     assert tuned.metadata.num_warps == 8
     assert plain.metadata.num_warps == 4
-    assert tuned._program is plain._program
+    assert tuned._build is plain._build
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What Triton keeps under CUDA's name: ``libdevice``."""
+"""The part of Triton under CUDA's name: ``libdevice``."""
 
 from emu.triton.language.extra.cuda import libdevice
 

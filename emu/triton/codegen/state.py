@@ -1,44 +1,60 @@
-"""Visiting a function's tree: dispatch, places, errors, and what names mean."""
+"""State of one compilation: dispatch to the visitors, places in the source, errors, names."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import contextlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from emu.tile.ir import Builder, Region
-from emu.triton.compiler.builtins import BUILTINS
-from emu.triton.compiler.errors import (
+from emu.tile.ir import Builder
+from emu.triton import knobs
+from emu.triton.codegen.builtins import BUILTINS
+from emu.triton.codegen.errors import (
     CompilationError,
     UnsupportedLanguageConstruct,
 )
-from emu.triton.compiler.frame import Frame
-from emu.triton.compiler.values import constexpr, dtype, is_namedtuple, normalize, of_language
-from emu.triton.runtime.source import JITCallable
+from emu.triton.codegen.frame import Frame
+from emu.triton.codegen.values import (
+    constexpr,
+    dtype,
+    is_namedtuple,
+    is_of_language,
+    is_tensor,
+    normalize,
+)
+from emu.triton.source import JITCallable
 
 E = TypeVar("E", bound=CompilationError)
 
+Visitor: TypeAlias = Callable[["State", Any], Any]
+"""Visits a node of one type: returns the value of an expression; of a statement, nothing."""
+
 _MISSING = object()
-_QUIET = (ast.Name, ast.Constant, ast.Tuple, ast.List)
+_WITHOUT_LOCATION = (ast.Name, ast.Constant, ast.Tuple, ast.List)  # they emit nothing of their own
 _PLAIN_TEXT = (TypeError, ValueError, NotImplementedError, AssertionError)
 
 
-class Base:
-    """State of one compilation and the visit of nodes.
+class State:
+    """State of one compilation.
+
+    The functions that visit nodes take it as their first argument; it finds them by the type of the node.
 
     Attributes:
         builder: Appends operations.
         frame: The function whose body is being visited.
+        call_node: The innermost call that is being visited; None outside of calls.
     """
 
-    def __init__(self, builder: Builder, frame: Frame) -> None:
+    def __init__(
+        self, builder: Builder, frame: Frame, visitors: Mapping[type[ast.AST], Visitor]
+    ) -> None:
         self.builder = builder
         self.frame = frame
-        self._methods: dict[type[ast.AST], Callable[[Any], Any]] = {}
+        self.call_node: ast.AST | None = None
+        self._visitors = visitors
 
     # ---- dispatch
 
@@ -48,18 +64,15 @@ class Base:
         Raises:
             CompilationError: It cannot be; the innermost node is the one at fault.
         """
-        kind = type(node)
-        if kind not in self._methods:
-            name = f"_visit_{kind.__name__.lower()}"
-            self._methods[kind] = getattr(self, name, self._unknown)
         before = self.builder.location
-        if not isinstance(node, _QUIET) and hasattr(node, "lineno"):
+        if not isinstance(node, _WITHOUT_LOCATION) and hasattr(node, "lineno"):
             self.builder.location = self.frame.location(node)
         try:
-            return self._methods[kind](node)
-        except CompilationError:
-            raise
-        except RecursionError:
+            visitor = self._visitors.get(type(node))
+            if visitor is None:
+                raise self.unsupported(node, f"unsupported AST node type: {type(node).__name__}")
+            return visitor(self, node)
+        except (CompilationError, RecursionError):
             raise
         except Exception as error:
             raise self.error(CompilationError, node, message_of(error)) from error
@@ -68,7 +81,7 @@ class Base:
 
     @contextlib.contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
-        """Do something on behalf of a node: operations are placed there, and errors."""
+        """Place operations and errors of the block at a node."""
         before = self.builder.location
         self.builder.location = self.frame.location(node)
         try:
@@ -79,9 +92,6 @@ class Base:
             raise self.error(CompilationError, node, message_of(error)) from error
         finally:
             self.builder.location = before
-
-    def _unknown(self, node: ast.AST) -> Any:
-        raise self.unsupported(node, f"unsupported AST node type: {type(node).__name__}")
 
     def error(
         self,
@@ -106,18 +116,14 @@ class Base:
         )
 
     def unsupported(self, node: ast.AST, message: str) -> UnsupportedLanguageConstruct:
-        """Return the error for what is no part of the language."""
+        """Return an error about Python that is no part of the language."""
         return self.error(UnsupportedLanguageConstruct, node, message)
-
-    def region(self) -> Region:
-        """Return a new empty region."""
-        return Region()
 
     # ---- names
 
     @contextlib.contextmanager
     def inner_scope(self) -> Iterator[dict[str, Any]]:
-        """Let what is assigned meanwhile be forgotten afterwards."""
+        """Forget, at the end of the block, what was assigned inside."""
         outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
         self.frame.scope = inner = dict(outer)
         self.frame.annotated = set(annotated)
@@ -128,7 +134,7 @@ class Base:
             self.frame.scope, self.frame.annotated, self.frame.lost = outer, annotated, lost
 
     def lookup(self, name: str) -> Any:
-        """Return what a name means: a variable, a global that may be used, or a builtin.
+        """Return the value of a name: a variable, a global that may be used, or a builtin.
 
         Raises:
             NameError: It means nothing here, or a global that may not be used.
@@ -148,17 +154,24 @@ class Base:
             hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         raise NameError(f"{name} is not defined{hint}")
 
+    def set(self, name: str, value: Any) -> None:
+        """Give a variable a value."""
+        if is_tensor(value) and value.handle is not None and not value.handle.name:
+            value.handle.name = name
+        self.frame.scope[name] = value
+        self.frame.lost.pop(name, None)
+
     def _global(self, name: str, value: Any) -> Any:
         allowed = (
             isinstance(value, constexpr | ModuleType | JITCallable | dtype)
             or name in BUILTINS
-            or of_language(value)
+            or is_of_language(value)
             or is_namedtuple(value)
             or hasattr(value, "__triton_aggregate__")
         )
         if allowed:
             return value
-        if self.frame.defaults or os.environ.get("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS") == "1":
+        if self.frame.defaults or knobs.allows_plain_globals():
             return normalize(value)
         raise NameError(
             f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "

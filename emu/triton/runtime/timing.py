@@ -1,4 +1,4 @@
-"""How long a function takes, measured on the host, and what the machine could do at best."""
+"""Run times of functions, measured on the host."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from emu.triton.runtime import checks
+from emu.triton.runtime.active import driver
 
 __all__ = ["do_bench", "do_bench_cudagraph", "do_bench_proton"]
 
@@ -24,18 +25,18 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Measure the run time of a function in milliseconds of the host's clock.
+    """Measure the run time of a function in milliseconds on the host's clock.
 
     The function runs once, then five times for an estimate of its time, then as often as fits into
-    ``warmup``, then as often as fits into ``rep`` (at least once), each run timed by itself. Caches are
+    ``warmup``, then as often as fits into ``rep`` (at least once), each run timed alone. Caches are
     not emptied in between: on a CPU that would take far longer than what is measured.
 
     Args:
-        fn: What is measured; its result is dropped.
-        warmup: Milliseconds of runs before those that count.
-        rep: Milliseconds of runs that count.
+        fn: The function to measure; its result is dropped.
+        warmup: Milliseconds of runs before those that are measured.
+        rep: Milliseconds of runs that are measured.
         grad_to_none: Tensors whose ``grad`` is set to None before each run.
-        quantiles: Which quantiles to return, each in [0, 1]. Default: ``return_mode`` says.
+        quantiles: Quantiles to return, each in [0, 1]. Default: none; ``return_mode`` decides.
         return_mode: ``"min"``, ``"max"``, ``"mean"``, ``"median"`` or ``"all"``.
 
     Returns:
@@ -66,7 +67,7 @@ def do_bench(
     times = []
     for _ in range(max(1, int(rep / estimate))):
         for tensor in cleared:
-            tensor.grad = None
+            tensor.grad = None  # else a backward pass would add to it, and take longer
         start = clock()
         fn()
         synchronize()
@@ -98,8 +99,6 @@ def do_bench_proton(
 
 
 def _synchronize() -> Callable[[], None]:
-    from emu.triton.runtime.driver import driver
-
     synchronize: Callable[[], None] = driver.active.get_device_interface().synchronize
     return synchronize
 

@@ -1,4 +1,4 @@
-"""Annotations of kernel parameters: what an argument must look like."""
+"""Annotations of kernel parameters: rank, extents and data type of an argument."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from emu.pypto.dtypes import DataType, as_dtype
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
-from emu.pypto.symbolic import as_text
-from emu.pypto.tensor import Tensor
+from emu.pypto.symbolic import Shape, as_text
 
 
 class _Dynamic:
@@ -27,7 +26,7 @@ DYNAMIC = _Dynamic()
 
 
 class TensorSpec:
-    """What ``pypto.Tensor(shape, dtype)`` makes: rank, fixed extents and data type.
+    """Description of a tensor, as ``pypto.Tensor(shape, dtype)`` makes it.
 
     Args:
         shape: Extents: an integer is fixed, ``DYNAMIC`` (or None, or -1) is any. One ``...`` stands for
@@ -49,6 +48,7 @@ class TensorSpec:
         entries: list[int | _Dynamic | Any] = []
         for axis, entry in enumerate(shape):
             whole = isinstance(entry, int | np.integer)
+            # PyPTO's programs write a dynamic extent in all three ways.
             if entry is None or entry is DYNAMIC or (whole and entry == -1):
                 entries.append(DYNAMIC)
             elif entry is Ellipsis or (whole and entry >= 0):
@@ -67,29 +67,27 @@ class TensorSpec:
         dtype = f", {self.dtype!r}" if self.dtype is not None else ""
         return f"pypto.Tensor({shape}{dtype})"
 
-    def check(self, value: Any, argument: str) -> None:
-        """Refuse an argument that is not as annotated.
+    def check(self, shape: Shape, dtype: DataType, argument: str) -> None:
+        """Check the shape and data type of a tensor argument.
 
         Raises:
             KernelError: Naming the argument, the annotation and what was given.
         """
-        if not isinstance(value, Tensor):
-            raise KernelError(f"{argument} must be {self}, but got {type(value).__name__}")
-        if self.dtype is not None and value.dtype is not self.dtype:
-            raise KernelError(f"{argument} must have dtype {self.dtype!r}, but got {value.dtype!r}")
+        if self.dtype is not None and dtype is not self.dtype:
+            raise KernelError(f"{argument} must have dtype {self.dtype!r}, but got {dtype!r}")
         if self.shape is None:
             return
-        wanted = self._expand(len(value.shape))
-        if len(wanted) != len(value.shape):
+        wanted = self._expand(len(shape))
+        if len(wanted) != len(shape):
             raise KernelError(
                 f"{argument} must have {len(wanted)} axes as in {self}, "
-                f"but got {len(value.shape)}: {list(value.shape)}"
+                f"but got {len(shape)}: {list(shape)}"
             )
-        for axis, (want, have) in enumerate(zip(wanted, value.shape, strict=True)):
+        for axis, (want, have) in enumerate(zip(wanted, shape, strict=True)):
             if isinstance(want, int) and want != have:
                 raise KernelError(
                     f"{argument} must have extent {want} on axis {axis} as in {self}, "
-                    f"but got {have}: {list(value.shape)}"
+                    f"but got {have}: {list(shape)}"
                 )
 
     def _expand(self, rank: int) -> tuple[Any, ...]:

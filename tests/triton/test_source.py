@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from emu.triton import language as tl
-from emu.triton.runtime.source import ConstexprFunction, JITCallable, constexpr_function
+from emu.triton.source import ConstexprFunction, JITCallable, constexpr_function
 
 SOURCE = '''
 from emu.triton import language as tl
-from emu.triton.runtime.source import JITCallable, constexpr_function
+from emu.triton.source import JITCallable, constexpr_function
 
 WIDTH = tl.constexpr({width})
 PLAIN = {plain}

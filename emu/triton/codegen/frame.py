@@ -1,4 +1,4 @@
-"""The function that is being compiled: its names, its place in the file, how it is left."""
+"""Frames of functions that are being compiled: their names, their place in the file, how they are left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from emu.tile.ir import Location, Region, Value
-from emu.triton.runtime.source import JITCallable
+from emu.triton.source import JITCallable
 
 
 @dataclass(slots=True)
@@ -18,16 +18,16 @@ class Frame:
 
     Attributes:
         function: The function.
-        outer: What names mean outside it.
+        outer: Values of the names outside it.
         scope: Its variables.
-        line: What is added to a line of the tree to give that of the file.
-        column: What is added to a column of the tree to give that of the file, which counts from 1.
-        caller: Where it is called from.
-        depth: How many calls it is away from the kernel.
-        loops: How many loops of the running program its statements are in.
+        line: Offset from a line of the tree to that of the file.
+        column: Offset from a column of the tree to that of the file, which counts from 1.
+        caller: Location of the call.
+        depth: Number of calls between it and the kernel.
+        loops: Number of loops of the running program around its statements.
         declared: The statement that gave each constexpr variable its value.
         annotated: Variables that were declared ``name: constexpr`` and not yet assigned.
-        lost: Variables that had a value only inside a loop or branch, and what that was.
+        lost: Variables that had a value only inside a loop or branch, and which of these it was.
         defaults: Whether default values are visited, where any global may be used.
     """
 
@@ -48,8 +48,8 @@ class Frame:
         """Return where a node is in the file."""
         return Location(
             self.function.file_name,
-            self.line + node.lineno,  # type: ignore[attr-defined]
-            self.column + node.col_offset,  # type: ignore[attr-defined]
+            self.line + node.lineno,  # type: ignore[attr-defined]  # of an expression or statement
+            self.column + node.col_offset,  # type: ignore[attr-defined]  # the same
             self.function.__name__,
             self.caller,
         )
@@ -57,7 +57,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Leave:
-    """A function is left here with a value; the region is where what that needs is emitted."""
+    """Exit of a function with a value; what the value needs is emitted into the region."""
 
     region: Region
     value: Any
@@ -67,7 +67,7 @@ class Leave:
 
 @dataclass(slots=True)
 class Fork:
-    """A function is left on both sides of a condition."""
+    """Exit of a function on both sides of a condition."""
 
     region: Region
     condition: Value
@@ -107,18 +107,19 @@ class Tail:
     after: Tail | None
 
 
+# Trees are immutable here, and unrolled loops visit the same nodes again and again.
 @functools.lru_cache(maxsize=4096)
-def returns(node: ast.AST) -> bool:
-    """Whether a statement contains a ``return`` of the function it stands in."""
+def has_return(node: ast.AST) -> bool:
+    """Return whether a statement contains a ``return`` of the function it stands in."""
     if isinstance(node, ast.Return):
         return True
     if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):
         return False
-    return any(returns(child) for child in ast.iter_child_nodes(node))
+    return any(has_return(child) for child in ast.iter_child_nodes(node))
 
 
 @functools.lru_cache(maxsize=4096)
-def stored(node: ast.AST) -> frozenset[str]:
+def assigned_names(node: ast.AST) -> frozenset[str]:
     """Return the names that a statement can assign."""
     return frozenset(
         child.id

@@ -1,4 +1,4 @@
-"""Functions that a decorator handed over: their source, their parameters, what else they depend on."""
+"""Functions under ``@triton.jit``: their source, their parameters, and what else they depend on."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class KernelParam:
         name: Its name.
         default: Its default; ``inspect.Parameter.empty`` if it has none.
         do_not_specialize: Whether its value never becomes part of the kernel.
-        do_not_specialize_on_alignment: Whether divisibility by 16 is not looked at.
+        do_not_specialize_on_alignment: Kept: divisibility by 16 never makes another kernel here.
         annotation: Canonical spelling of its annotation, ``""`` without one.
         is_constexpr: Whether the annotation is ``constexpr``.
         is_const: Whether the annotation is of a pointer to what is only read.
@@ -107,7 +107,7 @@ class KernelParam:
 
     @property
     def has_default(self) -> bool:
-        """Whether it has a default."""
+        """Whether the parameter has a default."""
         return self.default is not _EMPTY
 
     @property
@@ -196,7 +196,7 @@ class JITCallable:
 
     @property
     def starting_line_number(self) -> int:
-        """Number in the file of the first line, a decorator's if there is one."""
+        """Line number in the file of the first line, a decorator's if there is one."""
         return self._lines[1]
 
     @functools.cached_property
@@ -208,12 +208,12 @@ class JITCallable:
 
     @property
     def def_file_line_number(self) -> int:
-        """Number in the file of the line with ``def``."""
+        """Line number in the file of the line with ``def``."""
         return self.starting_line_number + self._definition[0]
 
     @property
     def def_file_col_number(self) -> int:
-        """Blanks before ``def``."""
+        """Number of blanks before ``def``."""
         return self._definition[1]
 
     @property
@@ -232,7 +232,7 @@ class JITCallable:
         )
 
     def _unsafe_update_src(self, new_src: str) -> None:
-        """Put another source in the place of this one; keys of callers do not follow by themselves."""
+        """Replace the source; the keys of functions that call this one do not change with it."""
         self._src = new_src
         self._tree = None
         self._key = None
@@ -262,7 +262,7 @@ class JITCallable:
         return found
 
     def get_capture_scope(self) -> dict[str, Any]:
-        """Return what names outside the function mean."""
+        """Return the values of names outside the function."""
         nonlocals = self.nonlocals
         return self.__globals__ | nonlocals if nonlocals else self.__globals__
 
@@ -280,7 +280,7 @@ class JITCallable:
 
     @property
     def hash(self) -> str | None:
-        """:attr:`cache_key` if it was asked for; setting ``None`` forgets it."""
+        """:attr:`cache_key` if it has been computed; setting ``None`` forgets it."""
         return self._key
 
     @hash.setter
@@ -328,11 +328,11 @@ def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
 
 
 def must_use_result(fn: Any, hint: str | bool = True) -> Any:
-    """Make it an error in a kernel to call a function and not to use what it returns.
+    """Make it an error in a kernel to ignore the result of a function.
 
     Args:
         fn: The function, under its other decorators; or a text, to get a decorator.
-        hint: What the error says besides.
+        hint: Text that the error adds.
     """
     if isinstance(fn, str):
         return functools.partial(must_use_result, hint=fn)
@@ -341,7 +341,7 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
 
 
 def aggregate(cls: Any) -> NoReturn:
-    """Refuse to make a class one whose instances kernels can hold.
+    """Refuse: aggregates, classes whose instances kernels hold, are not in this version.
 
     Raises:
         NotImplementedError: Always.
@@ -353,7 +353,7 @@ def aggregate(cls: Any) -> NoReturn:
 
 
 def plain_value(value: Any) -> Any:
-    """Return what a constexpr holds, of tuples too; anything else as it is."""
+    """Return the value of a constexpr, inside tuples too; anything else as it is."""
     if type(value).__name__ == "constexpr":
         return plain_value(value.value)
     if type(value) in (list, tuple):
@@ -371,7 +371,7 @@ def _follow(value: Any, chain: tuple[str, ...]) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Return how a value that can become part of a kernel is spelled, or nothing for others."""
+    """Return the spelling of a value that can become part of a kernel; None for others."""
     value = plain_value(value)
     if isinstance(value, tuple):
         parts = [_text(v) for v in value]

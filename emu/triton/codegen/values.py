@@ -1,4 +1,4 @@
-"""What a program's variables hold: kinds of values, their types as text, how two of them become one."""
+"""Values of a kernel's variables: kinds, types as text, and unifying two of them."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, tuple_type
 from emu.triton.language.values import flatten, tensor, tuple
-from emu.triton.runtime.source import JITCallable
+from emu.triton.source import JITCallable
 
 LANGUAGE = ("emu.triton", "triton.language")
-"""Functions of these packages take constexprs as they are."""
+"""Packages whose functions take constexprs as they are."""
 
 
 class Mismatch(Exception):
-    """Two values cannot be those of one variable."""
+    """Raised when two values cannot be those of one variable."""
 
 
 def is_tensor(value: Any) -> TypeGuard[tensor]:
-    """Whether it is a value of the running program."""
+    """Return whether it is a value of the running program."""
     return isinstance(value, tensor)
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Whether it is a class of named tuples."""
+    """Return whether it is a class of named tuples."""
     return (
         isinstance(value, type) and issubclass(value, builtins.tuple) and hasattr(value, "_fields")
     )
 
 
-def of_language(function: Any) -> bool:
-    """Whether a function or class belongs to the language."""
+def is_of_language(function: Any) -> bool:
+    """Return whether a function or class belongs to the language."""
     module = getattr(function, "__module__", None) or ""
     return bool(getattr(function, "__triton_builtin__", False)) or module.startswith(LANGUAGE)
 
@@ -60,7 +60,7 @@ def parameter(value: Any) -> Any:
 
 
 def assignable(value: Any) -> Any:
-    """Return what a variable holds after an assignment: numbers become tensors."""
+    """Return the value of a variable after an assignment: numbers become tensors."""
     if isinstance(value, tuple):
         items = [assignable(v) for v in value.values]
         return tuple(items, tuple_type([type_of(v) for v in items], value.type.fields))
@@ -84,15 +84,15 @@ def describe(value: Any) -> str:
     return f"constexpr[{unwrap(value)}]"
 
 
-def same(first: Any, second: Any) -> bool:
-    """Whether two values are one and the same, down to the IR's values."""
+def is_same(first: Any, second: Any) -> bool:
+    """Return whether two values are one and the same, down to the IR's values."""
     if first is second:
         return True
     if isinstance(first, tensor) and isinstance(second, tensor):
         return first.handle is second.handle
     if isinstance(first, tuple) and isinstance(second, tuple):
         return len(first) == len(second) and all(
-            same(a, b) for a, b in zip(first.values, second.values, strict=True)
+            is_same(a, b) for a, b in zip(first.values, second.values, strict=True)
         )
     if isinstance(first, tensor | tuple) or isinstance(second, tensor | tuple):
         return False
@@ -100,11 +100,12 @@ def same(first: Any, second: Any) -> bool:
 
 
 def _equal(first: Any, second: Any) -> bool:
+    # By type, too: 1, 1.0 and True are equal, but become tensors of different dtypes.
     return type(first) is type(second) and bool(first == second)
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number known at compile time, which can become a tensor."""
+    """Return whether it is a number known at compile time, which can become a tensor."""
     return isinstance(unwrap(value), bool | int | float)
 
 
@@ -187,11 +188,11 @@ __all__ = [
     "flatten",
     "is_namedtuple",
     "is_number",
+    "is_of_language",
+    "is_same",
     "is_tensor",
     "normalize",
-    "of_language",
     "parameter",
-    "same",
     "tensor",
     "to_tensor",
     "truth",

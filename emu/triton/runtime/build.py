@@ -1,4 +1,11 @@
-"""A kernel built for one combination of argument types and constants."""
+"""Building a kernel for one combination of argument types and constants.
+
+The nouns, in the order in which one becomes the next: a :class:`Request` names a function, the types of
+its arguments and its constants; its ``module()`` is the tile IR; a backend makes an *executable* of that;
+a :class:`Build` is the executable with what a launch must know of it; a
+:class:`~emu.triton.runtime.compiled.CompiledKernel` is a build as programs see it, with the options of
+one launch. None of them is called a program: ``program_id`` numbers the instances of a kernel in its grid.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +18,14 @@ from typing import Any
 from emu.tile.ir import Module
 from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, constant_key
-from emu.triton.runtime.source import JITCallable
+from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.stores import stored_arguments
+from emu.triton.source import JITCallable
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be built.
+    """Description of a kernel to build: function, argument types and constants.
 
     Attributes:
         fn: The kernel.
@@ -36,12 +44,12 @@ class Request:
     contract: bool = False
 
     def key(self) -> Any:
-        """Return what it is known by in this process; the kernel itself does not count."""
+        """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
         return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
 
     def digest(self) -> str | None:
-        """Return what it is known by on disk; None if a constant has no lasting spelling."""
+        """Return the key of the request on disk; None if a constant has no lasting spelling."""
         from emu.tile.cpu.native import host
 
         spelled = []
@@ -60,7 +68,7 @@ class Request:
         Raises:
             CompilationError: The source breaks a rule of the language.
         """
-        from emu.triton.compiler.code_generator import build_module
+        from emu.triton.codegen.code_generator import build_module
 
         types = {
             name: _type(type_, self.constants.get(name))
@@ -95,31 +103,31 @@ def _spelling(value: Any) -> str | None:
     return None
 
 
-class Program:
-    """What was built.
+class Build:
+    """Executable of a request.
 
     Attributes:
-        request: What was asked for.
-        native: What runs.
-        stores: For each argument of the native kernel, whether it may be written through.
+        request: The request.
+        executable: Runs the kernel.
+        stores: For each argument of the executable, whether it may be written through.
         from_disk: Whether another process had compiled it.
     """
 
     def __init__(
-        self, request: Request, native: backends.Executable, stores: list[bool], from_disk: bool
+        self, request: Request, executable: Executable, stores: list[bool], from_disk: bool
     ) -> None:
         self.request = request
-        self.native = native
+        self.executable = executable
         self.stores = stores
         self.from_disk = from_disk
 
     @functools.cached_property
     def texts(self) -> Mapping[str, Any]:
-        """Forms of the kernel that people read; made when one is asked for."""
+        """Readable forms of the kernel, each made on first use."""
         return Texts(self)
 
 
-def build(request: Request) -> Program:
+def build(request: Request) -> Build:
     """Build a kernel, or load what a process before built.
 
     Raises:
@@ -135,38 +143,38 @@ def build(request: Request) -> Program:
         found = _load(request, digest)
         if found is not None:
             return found
-        program = _compile(request)
-        cache.save(digest, {"stores": program.stores}, program.native.to_bytes())  # type: ignore[attr-defined]
-        return program
+        made = _compile(request)
+        cache.save(digest, {"stores": made.stores}, made.executable.to_bytes())  # type: ignore[attr-defined]  # of the CPU, as there is a digest
+        return made
 
 
-def _load(request: Request, digest: str) -> Program | None:
+def _load(request: Request, digest: str) -> Build | None:
     entry = cache.load(digest)
     if entry is None:
         return None
     facts, code = entry
-    return Program(request, backends.load(code), facts["stores"], from_disk=True)
+    return Build(request, backends.load(code), facts["stores"], from_disk=True)
 
 
-def _compile(request: Request) -> Program:
+def _compile(request: Request) -> Build:
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
-    native = backends.compile_module(module, request.backend, request.contract)
-    return Program(request, native, stores, False)
+    executable = backends.compile_module(module, request.backend, request.contract)
+    return Build(request, executable, stores, False)
 
 
 class Texts(dict[str, Any]):
-    """``asm`` of a compiled kernel: its forms by name, each made when it is asked for.
+    """``asm`` of a compiled kernel: its readable forms by name, each made on first use.
 
     ``ttir`` is the tile IR; ``llir`` the LLVM IR and ``s`` the assembly, where the backend has them.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, build: Build) -> None:
         super().__init__()
-        self._program = program
+        self._build = build
 
     def __missing__(self, name: str) -> Any:
-        request = self._program.request
+        request = self._build.request
         if name in ("ttir", "ttgir", "source"):
             from emu.tile.text import print_module
 

@@ -1,4 +1,4 @@
-"""What Python's builtin functions mean in a kernel."""
+"""Python's builtin functions, as kernels have them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from emu.triton.compiler.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
+from emu.triton import language
+from emu.triton.codegen.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
 
 
 def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*values: Any, propagate_nan: Any = None) -> Any:
         if len(values) == 1 and not is_tensor(values[0]):
-            only = unwrap(values[0])
-            values = builtins.tuple(only.values if isinstance(only, tuple) else only)
+            single = unwrap(values[0])
+            values = builtins.tuple(single.values if isinstance(single, tuple) else single)
         if not any(is_tensor(v) for v in values):
             return constexpr(choose(*map(unwrap, values)))
         if len(values) < 2:
             raise TypeError(f"{name} needs at least two values, but got one tensor")
-        from emu.triton import language
-
         combine = getattr(language, f"{name}imum")
         keywords = {} if propagate_nan is None else {"propagate_nan": propagate_nan}
         result = values[0]
@@ -32,7 +31,7 @@ def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A builtin that takes and gives values known at compile time."""
+    """Return a builtin that takes and returns values known at compile time."""
 
     def apply(*values: Any, **keywords: Any) -> Any:
         for value in values:
@@ -88,8 +87,6 @@ def _type(value: Any) -> Any:
 def _abs(value: Any) -> Any:
     if not is_tensor(value):
         return constexpr(abs(unwrap(value)))
-    from emu.triton import language
-
     return language.abs(value)
 
 
@@ -99,8 +96,6 @@ def _list(values: Any) -> Any:
 
 
 def _print(*values: Any, **keywords: Any) -> Any:
-    from emu.triton import language
-
     return language.device_print(*values, **keywords)
 
 
@@ -122,7 +117,7 @@ BUILTINS: dict[str, Any] = {
     "tuple": _list,
     "type": _type,
 }
-"""The builtins that kernels have, by name."""
+"""Builtins of kernels, by name."""
 
 OWN = frozenset(f for name, f in BUILTINS.items() if name != "range")
-"""Those that take the program's values as they are."""
+"""Builtins that take values of the kernel as they are, not plain Python values."""

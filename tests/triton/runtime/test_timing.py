@@ -5,7 +5,7 @@ import time
 import pytest
 
 from emu.triton import testing
-from emu.triton.testing.timing import _summary
+from emu.triton.runtime.timing import _summary
 
 
 def busy(seconds):

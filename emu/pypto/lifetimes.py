@@ -1,0 +1,56 @@
+"""Lifetimes of the symmetric memory of one group: when its slots can be given back."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from emu.comm.world.world import Group
+
+
+class Lifetimes:
+    """This PE's record of the creates in one group, in order.
+
+    Slots are freed late: another PE may still signal into them after this one has drained the kernel. So
+    each PE publishes the number of the last create it has drained, and slots go back when the smallest
+    of these numbers has passed theirs.
+
+    Attributes:
+        group: The group.
+        created: Number of creates so far. Members make the same creates in the same order, so the number
+            is part of the key that they find each other's memory by.
+        claimed: Rows of slots, as (offset in the heap, src_pe), that waits of this PE are for.
+    """
+
+    __slots__ = ("_drained", "_retired", "claimed", "created", "group")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.created = 0
+        self.claimed: set[tuple[int, int]] = set()
+        self._drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
+        self._retired: deque[tuple[int, str]] = deque()
+
+    def retire(self, number: int, prefix: str) -> None:
+        """Publish that this PE has drained the kernel that made a create.
+
+        Args:
+            number: Number of the create, from 1.
+            prefix: Prefix of the keys of its slots.
+        """
+        self._retired.append((number, prefix))
+        self.group.signal_op(self._drained, number, self.group.my_pe)
+
+    def collect(self) -> None:
+        """Give back the slots that no PE can use any more."""
+        while self._retired:
+            number, prefix = self._retired[0]
+            if any(self.group.fetch(self._drained, pe) < number for pe in range(self.group.n_pes)):
+                return
+            self._retired.popleft()
+            for words in self.group.find_allocs(prefix):
+                self.claimed -= {(words.offset, pe) for pe in range(self.group.n_pes)}
+                words.free()

@@ -1,0 +1,130 @@
+"""Nodes of the dataflow graph, what waits must offer, and the scopes that nodes belong to."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from emu.comm.ops import Cmp
+    from emu.comm.world.array import SymmetricArray
+
+Word = tuple["SymmetricArray", int, "Cmp", int]
+"""A word that a wait sleeps on: array, index, comparison, value."""
+
+
+class Wait(Protocol):
+    """Condition that a wait node polls instead of running an action."""
+
+    def poll(self) -> bool:
+        """Look at the words once; return whether all have matched."""
+
+    def words(self) -> list[Word]:
+        """Return the words that have not matched yet."""
+
+    def describe(self) -> str:
+        """Describe what is waited for."""
+
+    def explain(self) -> list[str]:
+        """Return lines that say what is missing, and what was found in its place."""
+
+
+class Scope:
+    """Part of a program that is drained as a whole: a kernel, or the code outside of kernels.
+
+    Attributes:
+        open: Number of its nodes that are not complete.
+        rng: Draws the order of ready nodes; None: program order.
+        allow_mixed_add: Whether FP16 and BF16 may be added into FP32 memory.
+        at_end: Functions to call once the scope is drained.
+    """
+
+    __slots__ = ("allow_mixed_add", "at_end", "open", "rng")
+
+    def __init__(self, rng: random.Random | None, allow_mixed_add: bool) -> None:
+        self.open = 0
+        self.rng = rng
+        self.allow_mixed_add = allow_mixed_add
+        self.at_end: list[Callable[[], None]] = []
+
+
+class Node:
+    """An op that has not run yet.
+
+    Attributes:
+        seq: Its number in the order of the program, from 1.
+        label: Name of the op.
+        action: Function that runs the op; None for a wait.
+        wait: Condition of a wait; None for other ops.
+        missing: Number of dependencies that are not complete.
+        dependents: Nodes that wait for this one.
+        done: Whether it is complete.
+        origin: Code and instruction of the program that made it.
+        detail: Describes the operands and the target, for reports.
+    """
+
+    __slots__ = (
+        "action",
+        "dependents",
+        "detail",
+        "done",
+        "label",
+        "missing",
+        "origin",
+        "scope",
+        "seq",
+        "wait",
+    )
+
+    def __init__(
+        self,
+        seq: int,
+        label: str,
+        action: Callable[[], None] | None,
+        wait: Wait | None,
+        scope: Scope,
+    ) -> None:
+        self.seq = seq
+        self.label = label
+        self.action = action
+        self.wait = wait
+        self.scope = scope
+        self.missing = 0
+        self.dependents: list[Node] = []
+        self.done = False
+        self.origin = _origin()
+        self.detail: Callable[[], str] | None = None
+
+    def __lt__(self, other: Node) -> bool:
+        return self.seq < other.seq
+
+    @property
+    def title(self) -> str:
+        """Name of the op, its number, and its place in the program."""
+        if self.origin is None:
+            return f"{self.label} (op {self.seq})"
+        code, instruction = self.origin
+        line = code.co_firstlineno
+        for start, end, number in code.co_lines():
+            if start <= instruction < end and number is not None:
+                line = number
+        return f"{self.label} (op {self.seq}, {os.path.basename(code.co_filename)}:{line})"
+
+
+def _origin() -> tuple[CodeType, int] | None:
+    """Return the code and the instruction where the program makes an op.
+
+    Every pending op pays for it, so the line number is worked out only by :attr:`Node.title`.
+    """
+    frame = sys._getframe(3)
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        # The kernels in ``programs`` stand for a user's program, although they lie in this package.
+        if not name.startswith("emu.pypto.") or name == "emu.pypto.programs":
+            break
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti

@@ -1,0 +1,54 @@
+"""Assignment to names, and to tuples of names."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from emu.triton.codegen.state import State
+from emu.triton.codegen.values import assignable, describe, normalize, tuple, unwrap
+
+
+def assign(state: State, target: ast.expr, value: Any, known: bool = False) -> None:
+    """Give a variable a value, or several those of a tuple.
+
+    Args:
+        target: A name, or a tuple or list of targets.
+        value: The value.
+        known: Whether numbers stay known at compile time; otherwise they become tensors.
+
+    Raises:
+        UnsupportedLanguageConstruct: The target is of another form.
+        TypeError: A tuple is needed.
+        ValueError: The tuple has more or fewer items than there are targets.
+    """
+    if isinstance(target, ast.Name):
+        if target.id in state.frame.annotated:
+            state.frame.annotated.discard(target.id)
+            known = True
+        value = normalize(value)
+        state.set(target.id, value if known else assignable(value))
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(state, target, value, known)
+    elif isinstance(target, ast.Subscript):
+        raise state.unsupported(target, "__setitem__ is not supported in triton")
+    elif isinstance(target, ast.Attribute):
+        raise state.unsupported(target, "Attribute assignment is not supported in triton")
+    else:
+        raise state.unsupported(target, "starred assignment targets are not supported")
+
+
+def _unpack(state: State, target: ast.Tuple | ast.List, value: Any, known: bool) -> None:
+    for part in target.elts:
+        if isinstance(part, ast.Starred):
+            raise state.unsupported(part, "starred assignment targets are not supported")
+    value = normalize(unwrap(value))
+    if not isinstance(value, tuple):
+        raise TypeError(f"cannot unpack non-iterable value of type {describe(value)}")
+    wanted, given = len(target.elts), len(value)
+    if given > wanted:
+        raise ValueError(f"too many values to unpack (expected {wanted}, got {given})")
+    if given < wanted:
+        raise ValueError(f"not enough values to unpack (expected {wanted}, got {given})")
+    for part, item in zip(target.elts, value.values, strict=True):
+        assign(state, part, item, known)

@@ -1,0 +1,237 @@
+"""Visits of calls.
+
+Bodies of jit functions are emitted in place; the language's functions emit operations; Python's own
+functions run at compile time.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+from emu.tile.ir import Location
+from emu.triton import language
+from emu.triton.codegen.blocks import run
+from emu.triton.codegen.builtins import BUILTINS, OWN
+from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFailure
+from emu.triton.codegen.expressions import unpacked
+from emu.triton.codegen.frame import Frame, Leave, Outcome
+from emu.triton.codegen.state import State
+from emu.triton.codegen.values import (
+    Mismatch,
+    common_type,
+    constexpr,
+    fit,
+    flatten,
+    is_namedtuple,
+    is_of_language,
+    is_tensor,
+    normalize,
+    parameter,
+    tensor,
+    tuple,
+    type_of,
+    unwrap,
+)
+from emu.triton.language.values import unflatten
+from emu.triton.source import ConstexprFunction, JITCallable
+
+MAX_DEPTH = 40
+"""Maximum depth of calls below a kernel; more is taken for endless recursion."""
+
+
+def visit_call(state: State, node: ast.Call) -> Any:
+    """Return the value of a call."""
+    function = unwrap(state.visit(node.func))
+    if function is language.static_assert:
+        return _static_assert(state, node)
+    arguments: list[Any] = []
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            arguments += unpacked(state, argument.value)
+        else:
+            arguments.append(state.visit(argument))
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise state.unsupported(node, "unpacking keyword arguments (**) is not supported")
+        keywords[keyword.arg] = state.visit(keyword.value)
+    return call(state, node, function, arguments, keywords)
+
+
+def _static_assert(state: State, node: ast.Call) -> constexpr:
+    if not 0 < len(node.args) <= 2 or node.keywords:
+        raise TypeError("`static_assert` requires one or two positional arguments only")
+    passed = unwrap(state.visit(node.args[0]))
+    if not isinstance(passed, bool):
+        raise NotImplementedError(
+            "Assertion condition could not be determined at compile-time. Make sure that it "
+            f"depends only on `constexpr` values, but it is {_shown(passed)}"
+        )
+    if passed:
+        return constexpr(None)
+    message = ""
+    if len(node.args) == 2:
+        try:
+            message = str(unwrap(state.visit(node.args[1])))
+        except CompilationError as error:
+            message = f"<failed to evaluate assertion message: {error.error_message}>"
+    raise state.error(CompileTimeAssertionFailure, node, message)
+
+
+def call(
+    state: State, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """Return the value of a call of a function of any kind.
+
+    Raises:
+        UnsupportedLanguageConstruct: It is nothing that can be called.
+    """
+    # Combine functions of reductions are called later, by the language: errors name this node then.
+    before, state.call_node = state.call_node, node
+    try:
+        return _call(state, node, function, arguments, keywords)
+    finally:
+        state.call_node = before
+
+
+def _call(
+    state: State, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    if isinstance(function, JITCallable) and not isinstance(function, ConstexprFunction):
+        return call_jit(state, node, function, arguments, keywords)
+    if not callable(function):
+        raise state.unsupported(node, f"'{type(function).__name__}' object is not callable")
+    function = _python(function)
+    whole = function in OWN or is_namedtuple(function) or is_of_language(function)
+    if whole or isinstance(getattr(function, "__self__", None), tensor | tuple):
+        return normalize(function(*arguments, **keywords))
+    plain = {name: _plain(value) for name, value in keywords.items()}
+    return normalize(function(*map(_plain, arguments), **plain))
+
+
+def call_jit(
+    state: State,
+    node: ast.AST,
+    function: JITCallable,
+    arguments: Sequence[Any],
+    keywords: dict[str, Any],
+) -> Any:
+    """Emit a jit function's body here, and return its value.
+
+    Raises:
+        CompilationError: The arguments do not fit, or the body is at fault; that error is the cause.
+    """
+    if state.frame.depth >= MAX_DEPTH:
+        raise state.unsupported(
+            node,
+            f"{function.__name__} is called {MAX_DEPTH} calls deep; a jit function cannot be "
+            "recursive unless constexpr arguments end it",
+        )
+    try:
+        bound = function.signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        raise TypeError(f"{function.__name__}() {error}") from None
+    bound.apply_defaults()
+    scope = {}
+    for given in function.signature.parameters.values():
+        value = bound.arguments[given.name]
+        if given.kind is inspect.Parameter.VAR_KEYWORD:
+            raise state.unsupported(node, f"{function.__name__} must not have **{given.name}")
+        scope[given.name] = parameter(value)
+    caller = state.frame
+    state.frame = frame_of(function, scope, state.builder.location, caller.depth + 1)
+    try:
+        return body(state, function)
+    except CompilationError as error:
+        state.frame = caller
+        raise state.error(CompilationError, node, None, called=error) from error
+    finally:
+        state.frame = caller
+
+
+def body(state: State, function: JITCallable) -> Any:
+    """Emit the body of the current frame's function, and return the value it is left with."""
+    (definition,) = function.parse().body
+    assert isinstance(definition, ast.FunctionDef)
+    outcome = run(state, definition)
+    if isinstance(outcome, Leave):
+        return outcome.value
+    leaves = list(outcome.leaves())
+    type_ = type_of(leaves[0].value)
+    for leave in leaves[1:]:
+        try:
+            type_ = common_type(type_, type_of(leave.value))
+        except Mismatch:
+            every = ", ".join(str(type_of(leaf.value)) for leaf in leaves)
+            raise state.error(
+                CompilationError,
+                leave.node,
+                f"Return type mismatch: {type_} and {type_of(leave.value)}. "
+                f"Note all return types were: {every}",
+            ) from None
+    return _settle(state, outcome, type_)
+
+
+def _settle(state: State, outcome: Outcome, type_: Any) -> Any:
+    """Emit what is left to do where a function is left, and return its value."""
+    before = state.builder.location
+    state.builder.location = outcome.location
+    try:
+        with state.builder.into(outcome.region):
+            if isinstance(outcome, Leave):
+                return fit(outcome.value, type_)
+            for region, side in zip(outcome.sides, (outcome.then, outcome.other), strict=True):
+                with state.builder.into(region):
+                    value = _settle(state, side, type_)
+                    state.builder.yield_(*flatten(value))
+            return unflatten(value, state.builder.if_(outcome.condition, *outcome.sides))
+    finally:
+        state.builder.location = before
+
+
+def frame_of(
+    function: JITCallable, scope: dict[str, Any], caller: Location | None, depth: int
+) -> Frame:
+    """Return the frame of a call of a function."""
+    return Frame(
+        function,
+        function.get_capture_scope(),
+        scope,
+        function.def_file_line_number - 1,
+        function.def_file_col_number + 1,
+        caller,
+        depth,
+    )
+
+
+_PYTHON: dict[Any, Any] = {
+    getattr(builtins, name): function
+    for name, function in BUILTINS.items()
+    if hasattr(builtins, name)
+}
+
+
+def _python(function: Any) -> Any:
+    """Return the kernels' version of one of Python's builtins (reached as a global), else the same."""
+    try:
+        return _PYTHON.get(function, function)
+    except TypeError:  # not hashable
+        return function
+
+
+def _plain(value: Any) -> Any:
+    value = unwrap(value)
+    if isinstance(value, tuple):
+        items = [_plain(v) for v in value.values]
+        fields = value.type.fields
+        return builtins.tuple(items) if fields is None else namedtuple("tuple", fields)(*items)
+    return value
+
+
+def _shown(value: Any) -> Any:
+    return str(value) if is_tensor(value) else unwrap(value)

@@ -1,0 +1,392 @@
+"""Visits of expressions: operators, comparisons, subscripts, attributes, literals."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from emu.tile.ir import Region, Value
+from emu.tile.ops import Code
+from emu.triton.codegen.assignment import assign
+from emu.triton.codegen.state import State
+from emu.triton.codegen.values import (
+    Mismatch,
+    common_type,
+    constexpr,
+    describe,
+    fit,
+    flatten,
+    is_tensor,
+    normalize,
+    tensor,
+    truth,
+    tuple,
+    type_of,
+    unwrap,
+)
+from emu.triton.language.values import unflatten
+
+Function = Callable[..., Any]
+
+_OPERATORS: dict[type[ast.AST], Function] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+_SYMBOLS: dict[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
+_UNARY: dict[type[ast.AST], Function] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+
+_CONVERSIONS: dict[int, Function] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+
+CONDITIONS = (bool, int, type(None))
+"""Types of known values that may decide an ``if``; no subclasses."""
+
+
+def visit_constant(state: State, node: ast.Constant) -> Any:
+    """Return a literal as a value known at compile time."""
+    return constexpr(node.value)
+
+
+def visit_name(state: State, node: ast.Name) -> Any:
+    """Return what a name means."""
+    return state.lookup(node.id)
+
+
+def visit_tuple(state: State, node: ast.Tuple) -> Any:
+    """Return a tuple of the items."""
+    return tuple(list(_items(state, node.elts)))
+
+
+def visit_list(state: State, node: ast.List) -> Any:
+    """Return a list, which is a tuple to kernels."""
+    return tuple(list(_items(state, node.elts)))
+
+
+def _items(state: State, nodes: list[ast.expr]) -> Iterator[Any]:
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            yield from unpacked(state, node.value)
+        else:
+            yield normalize(state.visit(node))
+
+
+def unpacked(state: State, node: ast.expr) -> list[Any]:
+    """Return the items of what stands behind a star.
+
+    Raises:
+        TypeError: It is no tuple.
+    """
+    value = normalize(unwrap(state.visit(node)))
+    if not isinstance(value, tuple):
+        raise TypeError(f"only a tuple can be unpacked, but got {describe(value)}")
+    return list(value.values)
+
+
+def visit_slice(state: State, node: ast.Slice) -> Any:
+    """Return a slice of plain values."""
+    parts = (node.lower, node.upper, node.step)
+    return slice(*[None if part is None else unwrap(state.visit(part)) for part in parts])
+
+
+def visit_subscript(state: State, node: ast.Subscript) -> Any:
+    """Return an item, or a tensor with other axes."""
+    value = state.visit(node.value)
+    index = state.visit(node.slice)
+    if isinstance(value, tensor | tuple):
+        return normalize(value[index])
+    return normalize(unwrap(value)[unwrap(index)])
+
+
+def visit_attribute(state: State, node: ast.Attribute) -> Any:
+    """Return an attribute; of a constexpr, that of its value."""
+    value = state.visit(node.value)
+    if isinstance(value, constexpr) and node.attr not in ("value", "type"):
+        value = value.value
+    found = getattr(value, node.attr)
+    return found if callable(found) else normalize(found)
+
+
+def visit_joinedstr(state: State, node: ast.JoinedStr) -> constexpr:
+    """Return the text of an f-string."""
+    return constexpr("".join(_text(state, part) for part in node.values))
+
+
+def _text(state: State, node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    assert isinstance(node, ast.FormattedValue)
+    value = state.visit(node.value)
+    if flatten(value):
+        raise state.unsupported(
+            node.value,
+            "Cannot evaluate f-string containing non-constexpr conversion values, found "
+            f"conversion of type {describe(value)}",
+        )
+    value = unwrap(value)
+    convert = _CONVERSIONS.get(node.conversion)
+    converted = value if convert is None else convert(value)
+    spec = "" if node.format_spec is None else state.visit(node.format_spec).value
+    return format(converted, spec)
+
+
+def visit_namedexpr(state: State, node: ast.NamedExpr) -> Any:
+    """Assign the value of ``name := value``, and return it."""
+    assign(state, node.target, state.visit(node.value))
+    return state.lookup(node.target.id)
+
+
+def visit_listcomp(state: State, node: ast.ListComp) -> Any:
+    """Return a tuple; the comprehension is unrolled at compile time."""
+    if len(node.generators) != 1:
+        raise state.unsupported(node, "nested comprehensions are not supported")
+    (generator,) = node.generators
+    values = normalize(unwrap(state.visit(generator.iter)))
+    if not isinstance(values, tuple):
+        raise state.unsupported(node, "only tuple comprehensions are supported")
+    results = []
+    with state.inner_scope():
+        for value in values.values:
+            assign(state, generator.target, value, known=True)
+            if all(_static_value(state, condition, "the condition") for condition in generator.ifs):
+                results.append(normalize(state.visit(node.elt)))
+    return tuple(results)
+
+
+def _static_value(state: State, node: ast.expr, what: str) -> Any:
+    """Return the plain value of an expression that must be known at compile time.
+
+    Raises:
+        UnsupportedLanguageConstruct: It is not.
+    """
+    value = state.visit(node)
+    if flatten(value):
+        raise state.unsupported(
+            node, f"{what} must be known at compile time, but is {describe(value)}"
+        )
+    return unwrap(value)
+
+
+def visit_binop(state: State, node: ast.BinOp) -> Any:
+    """Return the value of a binary operator."""
+    return operate(state, node, type(node.op), state.visit(node.left), state.visit(node.right))
+
+
+def operate(state: State, node: ast.AST, kind: type[ast.AST], left: Any, right: Any) -> Any:
+    """Return what an operator gives for two values.
+
+    Raises:
+        UnsupportedLanguageConstruct: There is no such operator, or not for these values.
+    """
+    function = _OPERATORS.get(kind)
+    if function is None:
+        raise state.unsupported(
+            node, f"AST operator '{kind.__name__}' is not (currently) implemented."
+        )
+    first, second = unwrap(left), unwrap(right)
+    if is_tensor(first) or is_tensor(second):
+        return normalize(function(first, second))
+    try:
+        return normalize(function(first, second))
+    except TypeError as error:
+        names = f"'{type(first).__name__}' and '{type(second).__name__}'"
+        raise state.unsupported(
+            node, f"unsupported operand type(s) for {_SYMBOLS[kind]}: {names}"
+        ) from error
+
+
+def visit_unaryop(state: State, node: ast.UnaryOp) -> Any:
+    """Return the value of a unary operator."""
+    value = state.visit(node.operand)
+    if isinstance(node.op, ast.Not):
+        return value.__not__() if is_tensor(value) else constexpr(not unwrap(value))
+    if is_tensor(value):
+        return _UNARY[type(node.op)](value)
+    try:
+        return constexpr(_UNARY[type(node.op)](unwrap(value)))
+    except TypeError as error:
+        raise state.unsupported(
+            node,
+            f"AST unary operator '{type(node.op).__name__}' is not (currently) implemented on "
+            f"type {type(unwrap(value)).__name__}",
+        ) from error
+
+
+def visit_compare(state: State, node: ast.Compare) -> Any:
+    """Return the value of a comparison; a chain is joined by ``and``."""
+    values = _comparisons(state, node)
+    return next(values) if len(node.ops) == 1 else join(state, node, ast.And, values)
+
+
+def _comparisons(state: State, node: ast.Compare) -> Iterator[Any]:
+    left = state.visit(node.left)
+    for kind, operand in zip(node.ops, node.comparators, strict=True):
+        right = state.visit(operand)
+        if isinstance(kind, ast.Is | ast.IsNot):
+            yield constexpr((unwrap(left) is unwrap(right)) == isinstance(kind, ast.Is))
+        elif isinstance(kind, ast.In | ast.NotIn):
+            raise state.unsupported(
+                node,
+                f"AST comparison operator '{type(kind).__name__}' is not (currently) implemented.",
+            )
+        else:
+            yield operate(state, node, type(kind), left, right)
+        left = right
+
+
+def visit_boolop(state: State, node: ast.BoolOp) -> Any:
+    """Return the value of ``and`` or ``or``."""
+    return join(state, node, type(node.op), (state.visit(v) for v in node.values), warn=True)
+
+
+def join(
+    state: State, node: ast.expr, kind: type[ast.AST], values: Iterator[Any], warn: bool = False
+) -> Any:
+    """Return ``and`` or ``or`` of values; known ones decide at compile time, in order."""
+    decides = kind is ast.Or
+    parts: list[Any] = []
+    value: Any = None
+    for value in values:
+        if not is_tensor(value):
+            if bool(unwrap(value)) is decides:
+                return value
+            continue
+        if warn and value.type.is_block():
+            _warn_of_blocks(state, node)
+        parts.append(value)
+    if not parts:
+        return value
+    # From the right, as Python groups conditions that are all evaluated.
+    result = parts.pop()
+    while parts:
+        left = parts.pop()
+        result = left.logical_or(result) if decides else left.logical_and(result)
+    return result
+
+
+def _warn_of_blocks(state: State, node: ast.expr) -> None:
+    warnings.warn_explicit(
+        "Logical operators 'and' and 'or' are deprecated for non-scalar tensors; please use '&' "
+        "or '|' instead",
+        category=UserWarning,
+        filename=state.frame.function.file_name,
+        lineno=node.lineno + state.frame.line,
+        source=ast.unparse(node),
+    )
+
+
+def as_condition(state: State, value: tensor) -> tensor:
+    """Return a condition of the running program as a scalar ``int1``."""
+    return truth(value, functools.partial(_single, state))
+
+
+def _single(state: State, value: tensor) -> tensor:
+    handle = value.handle
+    while handle.shape:
+        (handle,) = state.builder.reduce([handle], 0, functools.partial(_either, state))
+    return tensor(handle, value.dtype)
+
+
+def _either(state: State, first: Value, second: Value) -> list[Value]:
+    return [state.builder.binary(Code.MAX, first, second)]
+
+
+def static_truth(state: State, node: ast.AST, value: Any) -> bool:
+    """Return the truth of a value known at compile time.
+
+    Raises:
+        UnsupportedLanguageConstruct: It is of no type that may decide.
+    """
+    plain = unwrap(value)
+    if type(plain) not in CONDITIONS:
+        names = ", ".join(t.__name__ for t in CONDITIONS)
+        raise state.unsupported(
+            node,
+            f"`if` conditionals can only accept values of type {{{names}}}, not objects of type "
+            f"{type(plain).__name__}",
+        )
+    return bool(plain)
+
+
+def visit_ifexp(state: State, node: ast.IfExp) -> Any:
+    """Return the chosen value of a ternary, or append an IF where the condition is not known."""
+    value = state.visit(node.test)
+    if not is_tensor(value):
+        return state.visit(node.body if static_truth(state, node, value) else node.orelse)
+    condition = as_condition(state, value)
+    sides = []
+    for side in (node.body, node.orelse):
+        region = Region()
+        with state.builder.into(region), state.inner_scope():
+            sides.append((region, normalize(state.visit(side))))
+    (then, first), (other, second) = sides
+    try:
+        type_ = common_type(type_of(first), type_of(second))
+        for region, chosen in sides:
+            with state.builder.into(region):
+                made = fit(chosen, type_)
+                state.builder.yield_(*flatten(made))
+    except Mismatch:
+        raise _error_of_types(first, second) from None
+    if all(len(region.operations) == 1 for region, _ in sides) and not flatten(made):
+        return made
+    return unflatten(made, state.builder.if_(condition.handle, then, other))
+
+
+def _error_of_types(first: Any, second: Any) -> TypeError:
+    """Return the error for a ternary whose sides differ."""
+    return TypeError(
+        "Ternary expression with dynamic condition has inconsistent types "
+        f"{describe(first)} and {describe(second)}"
+    )
+
+
+def condition_of(state: State, node: ast.If | ast.While, value: tensor) -> tensor:
+    """Return the condition of a branch or loop as a scalar ``int1``; errors name the node."""
+    try:
+        return as_condition(state, value)
+    except TypeError as error:
+        raise state.unsupported(node, str(error)) from None

@@ -1,0 +1,96 @@
+"""Ranges that ``for`` loops run over."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from emu.triton import language
+from emu.triton.codegen.expressions import unpacked
+from emu.triton.codegen.state import State
+from emu.triton.codegen.values import (
+    cast_to,
+    constexpr,
+    describe,
+    is_tensor,
+    tensor,
+    to_tensor,
+    unwrap,
+)
+from emu.triton.language.promotion import integer_promote
+
+
+def loop_name(state: State, node: ast.For) -> str:
+    """Return the name of a loop's variable.
+
+    Raises:
+        UnsupportedLanguageConstruct: The target is no name.
+    """
+    if not isinstance(node.target, ast.Name):
+        raise state.unsupported(node.target, "the target of a `for` must be a name")
+    return node.target.id
+
+
+def _iterator(state: State, node: ast.For) -> tuple[Any, list[Any], dict[str, Any]]:
+    """Return the function that makes a loop's range, its arguments and its keywords."""
+    call = node.iter
+    function = unwrap(state.visit(call.func)) if isinstance(call, ast.Call) else None
+    if function not in (range, language.range, language.static_range):
+        raise state.unsupported(
+            node.iter, "Only `range` and `static_range` iterators are currently supported"
+        )
+    if node.orelse:
+        raise state.unsupported(node.orelse[0], "`else` of a loop is not supported")
+    assert isinstance(call, ast.Call)
+    arguments: list[Any] = []
+    for argument in call.args:
+        if isinstance(argument, ast.Starred):
+            arguments += unpacked(state, argument.value)
+        else:
+            arguments.append(state.visit(argument))
+    return function, arguments, {str(k.arg): state.visit(k.value) for k in call.keywords}
+
+
+def unrolled(state: State, node: ast.For) -> range | None:
+    """Return the indices of a loop over ``static_range``; of any other loop ``None``."""
+    call = node.iter
+    if not isinstance(call, ast.Call) or unwrap(state.visit(call.func)) is not (
+        language.static_range
+    ):
+        return None
+    function, arguments, keywords = _iterator(state, node)
+    for value in (*arguments, *keywords.values()):
+        if not isinstance(unwrap(value), int):
+            raise TypeError(
+                "static_range needs ints known at compile time, but got a value of type "
+                f"{describe(value)}"
+            )
+    found = function(*arguments, **keywords)
+    return range(unwrap(found.start), unwrap(found.end), unwrap(found.step))
+
+
+def bounds_of(state: State, node: ast.For) -> list[tensor]:
+    """Return start, end and step of a loop as scalars of one integer dtype."""
+    function, arguments, keywords = _iterator(state, node)
+    if function is range:
+        if keywords or not 1 <= len(arguments) <= 3:
+            raise TypeError(f"range takes 1 to 3 arguments, but got {len(arguments)}")
+        parts = [constexpr(0), *arguments] if len(arguments) == 1 else list(arguments)
+        parts = [*parts, constexpr(1)][:3]
+    else:
+        found = function(*arguments, **keywords)
+        parts = [found.start, found.end, found.step]
+    if not is_tensor(parts[2]) and unwrap(parts[2]) == 0:
+        raise ValueError("step of a range must not be 0")
+    bounds = [to_tensor(p) for p in parts]
+    names = ("lower bound", "upper bound", "step")
+    if not all(b.dtype.is_int() for b in bounds):
+        kinds = ", ".join(str(b.dtype) for b in bounds)
+        raise TypeError(f"For loop bounds and step must all be ints, are ({kinds})")
+    for what, bound in zip(names, bounds, strict=True):
+        if bound.type.is_block():
+            raise TypeError(f"For {what} must be a scalar, got {bound.type}")
+    type_ = bounds[0].dtype
+    for bound in bounds[1:]:
+        type_ = integer_promote(type_, bound.dtype)
+    return [cast_to(b, type_) for b in bounds]
