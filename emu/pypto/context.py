@@ -19,7 +19,7 @@ from emu.pypto.node import Scope
 from emu.pypto.symbolic import Shape, as_flag, as_int
 
 if TYPE_CHECKING:
-    from emu.comm.world.world import Group
+    from emu.comm.world.group import Group
 
 Schedule = Literal["program", "random"]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def find_world() -> World | None:
     """Return the World, or None in a process that is no PE, where local ops work all the same."""
     from emu.comm.errors import CommError
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     try:
         return world()

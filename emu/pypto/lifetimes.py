@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from emu.comm.world.world import Group
+    from emu.comm.world.group import Group
 
 
 class Lifetimes:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from emu.triton import knobs
 from emu import environment
+from emu.triton import knobs
 
 IGNORED: dict[str, Any] = {
     "num_warps": 4,
