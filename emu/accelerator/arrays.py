@@ -71,8 +71,8 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
         carried = (_carried or _fill(torch)).get(value.dtype)
         try:
             if carried is None:
-                return share(value)
-            return share(value.view(carried[0])).view(carried[1])
+                return as_shared_array(value)
+            return as_shared_array(value.view(carried[0])).view(carried[1])
         except (TypeError, RuntimeError, ValueError) as error:
             raise ArgumentError(
                 f"{name} must be a dense tensor in host memory, of a dtype that NumPy has, but got "
@@ -97,7 +97,7 @@ class _Shared:
         }
 
 
-def share(tensor: Any) -> Array:
+def as_shared_array(tensor: Any) -> Array:
     """Return the same as ``tensor.numpy()``, which would forbid that the tensor's memory is resized later.
 
     Modules that are sharded give memory back by resizing it. To be called with torch's function modes
@@ -122,7 +122,7 @@ def share(tensor: Any) -> Array:
 _shared: dict[Any, np.dtype[Any]] = {}
 
 
-def like(array: Array, source: Any) -> Any:
+def as_type_of(array: Array, source: Any) -> Any:
     """Return ``array`` as what ``source`` is: the array itself, or a tensor in its memory.
 
     Args:
@@ -142,15 +142,15 @@ def like(array: Array, source: Any) -> Any:
         else:
             words = array.view(_WORDS[array.itemsize])
             tensor = torch.from_numpy(words).view(getattr(torch, name))
-        marks = sys.modules.get("emu.accelerator.marks")
-        if marks is not None:
-            device = marks.device_of(source)
+        device_tags = sys.modules.get("emu.accelerator.device_tags")
+        if device_tags is not None:
+            device = device_tags.device_of(source)
             if device.type != "cpu":
-                marks.place(tensor, device)
+                device_tags.assign_device(tensor, device)
     return tensor
 
 
-def mark_changed(value: Any) -> None:
+def bump_version(value: Any) -> None:
     """Tell torch that a tensor's elements were written, so that a gradient from old ones is refused.
 
     Args:
@@ -226,12 +226,12 @@ def check_together(**arguments: Any) -> None:
         raise ArgumentError(
             f"{arrays[0]} must be a torch tensor as {next(iter(tensors))} is, but got a NumPy array"
         )
-    marks = sys.modules.get("emu.accelerator.marks")
+    device_tags = sys.modules.get("emu.accelerator.device_tags")
     installed = getattr(sys.modules["emu.accelerator"], "installed", None)
-    if marks is None or installed is None or not installed():
+    if device_tags is None or installed is None or not installed():
         return
     with torch._C.DisableTorchFunction():
-        devices = {name: marks.device_of(tensor) for name, tensor in tensors.items()}
+        devices = {name: device_tags.device_of(tensor) for name, tensor in tensors.items()}
         if len(set(devices.values())) > 1 or next(iter(devices.values())).type == "cpu":
             _refuse_devices(devices)
 

@@ -10,13 +10,17 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.patches import record
+
 Tensor = torch.Tensor
 
 
 def install() -> None:
     """Register the operators for memory of the host, where emulated tensors lie."""
+    library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
     for name, function in _OPERATORS.items():
-        _library.impl(name, function)
+        library.impl(name, function)
+    record("torch.ops.aten.batch_norm_*", "torch has these for CUDA only", library._destroy)
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -119,4 +123,3 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "batch_norm_backward_reduce": _backward_reduce,
     "batch_norm_backward_elemt": _backward_elemt,
 }
-_library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it

@@ -15,8 +15,9 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
-from emu.accelerator.marks import mark_of
+from emu.accelerator.device_tags import emulated_device
 from emu.accelerator.mode import inside, on_stack
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 Kernel = Callable[..., Any]
@@ -33,7 +34,9 @@ class _Kernels:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel for the device of the arguments."""
-        kind = next((m.type for m in map(mark_of, _tensors((*args, *kwargs.values()))) if m), "cpu")
+        kind = next(
+            (m.type for m in map(emulated_device, _tensors((*args, *kwargs.values()))) if m), "cpu"
+        )
         kernel = self.by_kind.get(kind)
         if kernel is None:
             raise NotImplementedError(
@@ -48,8 +51,9 @@ _of_operator: dict[str, _Kernels] = {}
 
 def install() -> None:
     """Replace the two methods through which all kernels in Python are registered."""
-    Library.impl = _implement(Library.impl)  # type: ignore[method-assign]
-    CustomOpDef.register_kernel = _register(CustomOpDef.register_kernel)  # type: ignore[method-assign]
+    reason = "C++ calls kernels outside the mode, and chooses them by the memory"
+    replace(Library, "impl", _implement(Library.impl), reason)
+    replace(CustomOpDef, "register_kernel", _register(CustomOpDef.register_kernel), reason)
 
 
 def _implement(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import torch
 
-from emu.accelerator.marks import MARK, resolve
+from emu.accelerator.device_tags import TAG, resolve
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 _Real = torch._C.Generator
@@ -29,16 +30,16 @@ class Generator(_Real, metaclass=_Meta):
             made: Self = super().__new__(cls, where)  # type: ignore[call-arg]
             return made
         made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
-        setattr(made, MARK, where)
+        setattr(made, TAG, where)
         return made
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
         """The device that it was made for."""
-        mark: torch.device | None = getattr(self, MARK, None)
-        return torch.device("cpu") if mark is None else mark
+        tag: torch.device | None = getattr(self, TAG, None)
+        return torch.device("cpu") if tag is None else tag
 
 
 def install() -> None:
     """Replace ``torch.Generator``, which has no extension point."""
-    torch.Generator = Generator  # type: ignore[misc]
+    replace(torch, "Generator", Generator, "the class has no extension point")

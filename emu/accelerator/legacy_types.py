@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.marks import mark_of
+from emu.accelerator.device_tags import emulated_device
+from emu.accelerator.patches import replace
 
 _DTYPES = {
     "BFloat16Tensor": torch.bfloat16,
@@ -34,8 +35,8 @@ class LegacyType(type):
     def __instancecheck__(cls, instance: object) -> bool:
         if not isinstance(instance, torch.Tensor) or instance.dtype is not cls.dtype:
             return False
-        mark = mark_of(instance)
-        return mark is not None and mark.type == cls.kind
+        tag = emulated_device(instance)
+        return tag is not None and tag.type == cls.kind
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
         """Make a tensor: of a size, with garbage in it, or of the elements of a sequence."""
@@ -65,7 +66,7 @@ def make_types(kind: str) -> dict[str, LegacyType]:
 
 
 def install() -> None:
-    """Have ``torch.set_default_tensor_type`` know the types."""
+    """Make ``torch.set_default_tensor_type`` accept the types."""
     set_type = torch.set_default_tensor_type
 
     def set_default_tensor_type(t: Any) -> None:
@@ -77,4 +78,6 @@ def install() -> None:
             torch.set_default_device(None)
             set_type(t)
 
-    torch.set_default_tensor_type = set_default_tensor_type
+    replace(
+        torch, "set_default_tensor_type", set_default_tensor_type, "C++ knows the CPU's types only"
+    )

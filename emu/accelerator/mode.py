@@ -18,7 +18,15 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
-from emu.accelerator.marks import CPU, MARK, count_again, look, mark_storage, put_mark, resolve
+from emu.accelerator.device_tags import (
+    CPU,
+    TAG,
+    recount_bytes,
+    resolve,
+    set_tag,
+    tag_of,
+    tag_storage,
+)
 from emu.accelerator.state import TYPES, state
 from emu.accelerator.wrappers import PLAIN
 
@@ -79,7 +87,21 @@ def enter() -> None:
     global _mode
     if _mode is None:
         _mode = Devices()
-    _mode.__enter__()  # type: ignore[no-untyped-call]
+    _mode.__enter__()  # type: ignore[no-untyped-call] # torch does not annotate it
+
+
+def leave() -> None:
+    """Leave the mode in this thread, and have :func:`active` return False.
+
+    Raises:
+        RuntimeError: The mode is not the innermost one.
+    """
+    global _mode
+    depth = torch._C._len_torch_function_stack()
+    if not depth or torch._C._get_function_stack_at(depth - 1) is not _mode or _mode is None:
+        raise RuntimeError("every mode entered after emu.accelerator.install() must be left first")
+    _mode.__exit__(None, None, None)
+    _mode = None
 
 
 def inside() -> TorchFunctionMode:
@@ -91,8 +113,8 @@ def inside() -> TorchFunctionMode:
 
 def adopt(tensor: Tensor) -> None:
     """Mark a tensor that torch made on the way to a call's result, and hands out before that."""
-    if state.running is not None and look(tensor) is None:
-        put_mark(tensor, state.running)
+    if state.running is not None and tag_of(tensor) is None:
+        set_tag(tensor, state.running)
 
 
 def on_stack() -> bool:
@@ -118,23 +140,23 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         state.running = before
     if type(result) in PLAIN:
         try:
-            mark_storage(_storage(result), device)
+            tag_storage(_storage(result), device)
         except (NotImplementedError, RuntimeError):
-            put_mark(result, device)
+            set_tag(result, device)
     elif isinstance(result, Tensor):
-        put_mark(result, device)
+        set_tag(result, device)
     elif isinstance(result, _SEQUENCES):
-        mark_all(result, device)
+        tag_all(result, device)
     if kwargs and "out" in kwargs:
-        _count_again(kwargs["out"])
+        _recount_out(kwargs["out"])
     return result
 
 
-def _count_again(out: Any) -> None:
+def _recount_out(out: Any) -> None:
     """Count the bytes of results again that a call was given memory for: it may have resized it."""
     for tensor in out if isinstance(out, _SEQUENCES) else (out,):
         if type(tensor) in PLAIN and tensor.layout is torch.strided:
-            count_again(_storage(tensor))
+            recount_bytes(_storage(tensor))
 
 
 def find_devices(
@@ -149,7 +171,7 @@ def find_devices(
     host = False
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
-            found = look(value)
+            found = tag_of(value)
             if found is None:
                 host = host or value.dim() > 0
             elif device is None:
@@ -159,7 +181,7 @@ def find_devices(
         elif isinstance(value, _SEQUENCES):
             for item in value:
                 if isinstance(item, Tensor):
-                    found = look(item)
+                    found = tag_of(item)
                     if found is None:
                         host = host or item.dim() > 0
                     elif device is None:
@@ -183,13 +205,13 @@ def refuse_mixed(func: Any, one: torch.device, other: torch.device) -> None:
     )
 
 
-def mark_all(result: Any, device: torch.device | None) -> None:
+def tag_all(result: Any, device: torch.device | None) -> None:
     """Mark every tensor of a nested list or tuple."""
     for value in result:
         if isinstance(value, Tensor):
-            put_mark(value, device)
+            set_tag(value, device)
         elif isinstance(value, _SEQUENCES):
-            mark_all(value, device)
+            tag_all(value, device)
 
 
 _ALIASING = {torch.as_tensor, torch.asarray}
@@ -209,17 +231,17 @@ def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     source = args[0] if args and func in _ALIASING else None
     result = func(*args, **kwargs)
     if source is not None:
-        here = look(source) if isinstance(source, Tensor) else None
+        here = tag_of(source) if isinstance(source, Tensor) else None
         if here == (device if emulated else None):
             return result  # the same memory, or memory on the host
         result = result.clone()
     if isinstance(result, Tensor):
-        put_mark(result, device if emulated else None)
+        set_tag(result, device if emulated else None)
     return result
 
 
 def _check_generator(generator: torch.Generator, device: torch.device) -> None:
-    kind = getattr(generator, MARK, CPU).type
+    kind = getattr(generator, TAG, CPU).type
     if kind != device.type and device.type in (*TYPES, "cpu"):
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{kind}'"

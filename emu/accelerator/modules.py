@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any
 
 import torch
 import torch.cuda.nvtx
 
-from emu.accelerator import NotEmulatedError
-from emu.accelerator.marks import (
+from emu.accelerator.device_tags import (
     accelerator_type,
     current_device,
     device_count,
     set_current_device,
 )
+from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.patches import record, replace, replace_all
 from emu.accelerator.runtime import index_of, make_namespace, synchronize
 
 CUDA_VERSION = "12.4"
@@ -35,22 +37,28 @@ def install() -> None:
     for name, value in make_namespace("cuda").items():
         for owner in (torch.cuda, *_PARTS):
             if owner is torch.cuda or hasattr(owner, name):
-                setattr(owner, name, value)
-    torch.cuda._lazy_init = _refuse_cuda
-    torch._C.__getattr__ = _missing  # type: ignore[method-assign]
+                replace(owner, name, value, "the module exists in every build")
+    replace(torch.cuda, "_lazy_init", _refuse_cuda, "whatever is not emulated begins with it")
+    replace(torch._C, "__getattr__", _missing, "functions of CUDA builds are named when missed")
     for name in _BETWEEN_DEVICES:
-        setattr(torch._C, name, functools.partial(_refuse_between, name))
+        refusal = functools.partial(_refuse_between, name)
+        replace(torch._C, name, refusal, "DataParallel calls functions of CUDA builds")
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
-        setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
-    torch.version.cuda = CUDA_VERSION
-    torch.backends.cudnn.is_acceptable = lambda tensor: False
+        replace(torch.cuda.nvtx, name, lambda *_, **__: 0, "NVTX is not there")
+    replace(torch.version, "cuda", CUDA_VERSION, "scripts ask for it")
+    replace(torch.backends.cudnn, "is_acceptable", lambda tensor: False, "cuDNN is not there")
     npu = types.ModuleType("torch.npu", "The functions of an emulated NPU.")
     for name, value in make_namespace("npu").items():
         setattr(npu, name, value)
     npu.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]  # type: ignore[attr-defined]
     torch._register_device_module("npu", npu)
-    for name, value in _accelerator().items():
-        setattr(torch.accelerator, name, value)
+    record("torch.npu", "torch registers a module for the device", _remove_npu)
+    replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")
+
+
+def _remove_npu() -> None:
+    del torch.npu  # type: ignore[attr-defined] # registered in `install`
+    del sys.modules["torch.npu"]
 
 
 class MissingFunctionError(NotEmulatedError, AttributeError):

@@ -17,16 +17,16 @@ from typing import Any, Self
 
 import torch
 
-from emu.accelerator import NotEmulatedError
 from emu.accelerator.allocator import make_functions, total_memory
-from emu.accelerator.legacy_types import make_types
-from emu.accelerator.marks import (
+from emu.accelerator.device_tags import (
     check_index,
     current_device,
     device_count,
     resolve,
     set_current_device,
 )
+from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.legacy_types import make_types
 from emu.accelerator.state import state
 
 CAPABILITY = (8, 0)

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.late import after_import
-from emu.accelerator.marks import CPU, mark_of, put_mark, resolve
+from emu.accelerator.device_tags import CPU, emulated_device, resolve, set_tag
+from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import on_stack
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 
@@ -35,17 +36,18 @@ def _change_fakes(module: Any) -> None:
         with torch._C.DisableTorchFunction():  # the memory is on "meta", whatever its mark says
             made = make(cls, fake_mode, elem, CPU if emulated else where, *args, **kw)
             if emulated:
-                put_mark(made, where)
+                set_tag(made, where)
         return made
 
-    module.FakeTensor.__new__ = staticmethod(make_on_cpu)
+    reason = "autograd ends the process for a device that torch was not built for"
+    replace(module.FakeTensor, "__new__", staticmethod(make_on_cpu), reason)
     own_device = module.FakeTensor.device.fget
 
     def device(self: Any) -> Any:
         found = own_device(self)
-        return (mark_of(self) or found) if found.type == "cpu" and on_stack() else found
+        return (emulated_device(self) or found) if found.type == "cpu" and on_stack() else found
 
-    module.FakeTensor.device = property(device)
+    replace(module.FakeTensor, "device", property(device), reason)
 
 
 def _change_export(module: Any) -> None:
@@ -57,9 +59,9 @@ def _change_export(module: Any) -> None:
         for node in program.graph.nodes:
             made = node.meta.get("val")
             if node.kwargs.get("device") is not None and isinstance(made, torch.Tensor):
-                mark = mark_of(made)
-                if mark is not None:
-                    node.kwargs = {**node.kwargs, "device": mark}
+                tag = emulated_device(made)
+                if tag is not None:
+                    node.kwargs = {**node.kwargs, "device": tag}
         return program
 
-    module.export = export_with_devices
+    replace(module, "export", export_with_devices, "traced graphs name the CPU")

@@ -1,6 +1,6 @@
 """How many bytes the tensors of each emulated device hold, now and at most.
 
-Each storage that is marked carries a :class:`Held`, which lives and ends with it. Counters are changed by
+Each storage that is marked carries a :class:`HeldBytes`, which lives and ends with it. Counters are changed by
 single statements that call nothing, so that no other thread and no finaliser comes in between.
 """
 
@@ -28,7 +28,7 @@ class Usage:
         self.made, self.made_bytes = self.now, self.now_bytes
 
 
-class Held:
+class HeldBytes:
     """The bytes of one storage, counted from the time that this is made until it ends."""
 
     __slots__ = ("nbytes", "usage")

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.patches import replace
+
 Tensor = torch.Tensor
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -46,10 +48,8 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     return [value for value in values if isinstance(value, Tensor) and value is not tensor]
 
 
-def install(
-    resolve: Callable[[Any], torch.device], put_mark: Callable[[Tensor, Any], None]
-) -> None:
-    """Have wrappers that are made for an emulated device be made for the CPU, and marked."""
+def install(resolve: Callable[[Any], torch.device], set_tag: Callable[[Tensor, Any], None]) -> None:
+    """Make wrappers for an emulated device on the CPU, and tag them."""
     make: Any = Tensor._make_wrapper_subclass
 
     def make_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -60,8 +60,12 @@ def install(
         made: Any = make(cls, *args, **{**kwargs, "device": torch.device("cpu")})
         if not tells_content(cls):
             with torch._C.DisableTorchFunction():
-                put_mark(made, where)
+                set_tag(made, where)
         return made
 
-    owner: Any = Tensor
-    owner._make_wrapper_subclass = staticmethod(make_on_cpu)
+    replace(
+        Tensor,
+        "_make_wrapper_subclass",
+        staticmethod(make_on_cpu),
+        "autograd ends the process for a device that torch was not built for",
+    )

@@ -44,7 +44,7 @@ from emu.comm.tiling import (
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.world import Group, world
 from emu.mc2.arguments import flag, integer, shown
-from emu.mc2.call import MAX_COUNT, Call, data_type, place
+from emu.mc2.prepare_request import MAX_COUNT, Call, data_type, place
 
 Array = np.ndarray[Any, Any]
 

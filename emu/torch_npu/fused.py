@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import as_array, mark_changed
+from emu.accelerator.arrays import as_array, bump_version
 from emu.mc2 import (
     all_gather_matmul,
     all_to_all_matmul,
@@ -313,7 +313,7 @@ def npu_mm_all_reduce_add_rms_norm_(
         comm_turn=comm_turn,
     )  # fmt: skip
     target[...] = as_array("y", y)
-    mark_changed(residual)
+    bump_version(residual)
     return residual, normal
 
 

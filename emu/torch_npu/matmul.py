@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import scale_product
@@ -83,7 +83,7 @@ def npu_quant_matmul(
     if bias is not None:
         start = of_shape("bias", of_dtype("bias", as_array("bias", bias), _INT32), (n,))
     product = matmul(left, right, bias=start)
-    return like(_scaled(product, columns, rows, added, wanted), x1)
+    return as_type_of(_scaled(product, columns, rows, added, wanted), x1)
 
 
 def _check_factors(left: Array, right: Array) -> tuple[int, int]:

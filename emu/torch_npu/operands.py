@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
 from emu.kernels.errors import ArgumentError as KernelArgumentError
@@ -67,7 +67,7 @@ class Operands:
 
     def result(self, array: Any) -> Any:
         """Return a result of the operator as the caller's kind of tensor; None stays None."""
-        return None if array is None else like(array, self._leader)
+        return None if array is None else as_type_of(array, self._leader)
 
 
 def as_local(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
 from emu.kernels import errors
 from emu.kernels.quant import dequantize, dynamic_quantize, quantize
@@ -73,12 +73,12 @@ def npu_quantize(
                 f"input, but got shape {factor.shape}"
             )
     if wanted != _INT8:
-        return like(_quantize(x, scale, zero, along, not div_mode, wanted), input)
+        return as_type_of(_quantize(x, scale, zero, along, not div_mode, wanted), input)
     try:
         result = quantize(x, scale, zero, axis=along, multiply=not div_mode)
     except errors.ArgumentError as error:
         raise renamed(error, {"x": "input"}) from None
-    return like(result, input)
+    return as_type_of(result, input)
 
 
 def _quantize(
@@ -155,7 +155,7 @@ def npu_dynamic_quant(
         result, scales = dynamic_quantize(values)
     except errors.ArgumentError as error:
         raise ArgumentError(str(error)) from None
-    return like(result, x), like(scales, x)
+    return as_type_of(result, x), as_type_of(scales, x)
 
 
 def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
@@ -214,4 +214,4 @@ def npu_anti_quant(
         result = dequantize(values, factor, added, dtype=wanted)
     except errors.ArgumentError as error:
         raise renamed(error, {"scales": "scale", "offsets": "offset", "q": "x"}) from None
-    return like(result, x)
+    return as_type_of(result, x)

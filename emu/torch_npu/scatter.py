@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, check_together, like, mark_changed
+from emu.accelerator.arrays import Array, as_array, as_type_of, bump_version, check_together
 from emu.comm.errors import ArgumentError
 from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
@@ -95,7 +95,7 @@ def npu_quant_scatter(
         target, self, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce,
         align, overlap,
     )  # fmt: skip
-    return like(target, self)
+    return as_type_of(target, self)
 
 
 def _quant_scatter(
@@ -157,7 +157,7 @@ def npu_scatter_nd_update_(
     """
     check_together(self=self, indices=indices, updates=updates)
     _scatter_nd(as_array("self", self), indices, updates, overlap)
-    mark_changed(self)
+    bump_version(self)
     return self
 
 
@@ -170,7 +170,7 @@ def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str
     check_together(self=self, indices=indices, updates=updates)
     target = as_array("self", self).copy()
     _scatter_nd(target, indices, updates, overlap)
-    return like(target, self)
+    return as_type_of(target, self)
 
 
 def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None:
@@ -249,7 +249,7 @@ def npu_scatter_pa_kv_cache(
         cache = arrays[f"{name}_cache"]
         if len(slots):
             _write(cache, np.stack(np.divmod(slots, cache.shape[1]), 1), arrays[name], kept)
-            mark_changed(given[f"{name}_cache"])
+            bump_version(given[f"{name}_cache"])
 
 
 def _indices(name: str, array: Array) -> Array:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from emu.accelerator.arrays import share
+from emu.accelerator.arrays import as_shared_array
 from emu.comm.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +24,7 @@ _SHARED = frozenset(
 """Dtypes that torch, NumPy and the World have in common by name."""
 
 
-def flat(tensor: torch.Tensor) -> Array:
+def as_flat_array(tensor: torch.Tensor) -> Array:
     """Return the tensor's memory as an array of one axis, of the same dtype.
 
     A dtype that the World does not know (complex numbers, 8-bit floats) comes as bytes.
@@ -50,17 +50,17 @@ def flat(tensor: torch.Tensor) -> Array:
             )
         dtype = line.dtype
         if dtype in _SHARED:
-            return share(line)
+            return as_shared_array(line)
         if dtype is torch.bfloat16:
-            return share(line.view(torch.int16)).view(_BF16)
+            return as_shared_array(line.view(torch.int16)).view(_BF16)
         if line.is_conj() or line.is_neg():
             raise ValueError(
                 "Tensors must be in memory, but got a lazily conjugated or negated one"
             )
-        return share(line.view(torch.uint8))
+        return as_shared_array(line.view(torch.uint8))
 
 
-def number(tensor: torch.Tensor) -> Array:
+def as_reducible_array(tensor: torch.Tensor) -> Array:
     """Return :func:`flat`, for a reduction.
 
     Raises:
@@ -68,10 +68,10 @@ def number(tensor: torch.Tensor) -> Array:
     """
     if tensor.dtype not in _SHARED and tensor.dtype is not torch.bfloat16:
         raise TypeError(f"Input tensor data type is not supported for a reduction: {tensor.dtype}")
-    return flat(tensor)
+    return as_flat_array(tensor)
 
 
-def same_type(*tensors: torch.Tensor) -> None:
+def check_same_dtype(*tensors: torch.Tensor) -> None:
     """Check that the tensors have one dtype.
 
     Raises:
@@ -84,7 +84,7 @@ def same_type(*tensors: torch.Tensor) -> None:
             )
 
 
-def elements(tensor: torch.Tensor, wanted: int, name: str) -> None:
+def check_element_count(tensor: torch.Tensor, wanted: int, name: str) -> None:
     """Check the number of elements of an argument.
 
     Raises:

@@ -12,8 +12,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-import emu.accelerator
-from emu.accelerator.distributed.memory import Array, elements, flat, number, same_type
+from emu.accelerator.device_tags import device_of
+from emu.accelerator.distributed.memory import (
+    Array,
+    as_flat_array,
+    as_reducible_array,
+    check_element_count,
+    check_same_dtype,
+)
 from emu.accelerator.distributed.point_to_point import Channels
 from emu.accelerator.distributed.works import (
     JoinedWork,
@@ -23,7 +29,7 @@ from emu.accelerator.distributed.works import (
     Work,
     drop_sends,
 )
-from emu.accelerator.marks import device_of
+from emu.accelerator.mode import active
 from emu.comm.errors import ArgumentError
 from emu.comm.world.world import Group, world
 
@@ -154,7 +160,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         be marked, and in a backward pass gradients.
         """
         caller = sys._getframe(2).f_globals.get("__name__")
-        if caller not in _CALLERS or not emu.accelerator.installed():
+        if caller not in _CALLERS or not active():
             return
         if torch._C._current_graph_task_id() >= 0:
             return
@@ -185,7 +191,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
         """Give every member the root's tensor."""
         self._check(*tensors)
-        data, root = flat(_one(tensors)), 0 if opts is None else opts.rootRank
+        data, root = as_flat_array(_one(tensors)), 0 if opts is None else opts.rootRank
         return self._keep(lambda: self.emu_group.broadcast(data, root, out=data), tensors)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
@@ -200,7 +206,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
     def _all_reduce(self, tensors: Tensors, opts: Any) -> Work:
         op = _operation(opts, *tensors)
-        arrays = [number(tensor) for tensor in tensors]
+        arrays = [as_reducible_array(tensor) for tensor in tensors]
         group = self.emu_group
 
         def run() -> None:
@@ -213,7 +219,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Combine the members' tensors into the root's; the others keep theirs."""
         self._check(*tensors)
         op = _operation(opts, *tensors)
-        data, root, group = number(_one(tensors)), opts.rootRank, self.emu_group
+        data, root, group = as_reducible_array(_one(tensors)), opts.rootRank, self.emu_group
 
         def run() -> None:
             group.all_reduce(data, op, out=data if group.my_pe == root else None)
@@ -240,9 +246,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         group = self.emu_group
         pairs = []
         for output, source in zip(outputs, sources, strict=True):
-            same_type(output, source)
-            elements(output, source.numel() * group.n_pes, "output tensor")
-            pairs.append((flat(output).reshape(group.n_pes, -1), flat(source)))
+            check_same_dtype(output, source)
+            check_element_count(output, source.numel() * group.n_pes, "output tensor")
+            pairs.append((as_flat_array(output).reshape(group.n_pes, -1), as_flat_array(source)))
 
         def run() -> None:
             for output, source in pairs:
@@ -257,9 +263,13 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         outputs, source = _one(output_lists), _one(sources)
         self._check(*outputs, source)
         self._check_list(outputs, "tensor_list")
-        same_type(source, *outputs)
-        arrays, data, group = [flat(output) for output in outputs], flat(source), self.emu_group
-        elements(outputs[group.my_pe], source.numel(), f"tensor_list[{group.my_pe}]")
+        check_same_dtype(source, *outputs)
+        arrays, data, group = (
+            [as_flat_array(output) for output in outputs],
+            as_flat_array(source),
+            self.emu_group,
+        )
+        check_element_count(outputs[group.my_pe], source.numel(), f"tensor_list[{group.my_pe}]")
 
         def run() -> None:
             if len({array.size for array in arrays}) == 1:
@@ -287,10 +297,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._check(*outputs, source)
         if group.my_pe == root:
             self._check_list(outputs, "gather_list")
-        same_type(source, *outputs)
+        check_same_dtype(source, *outputs)
         for i, output in enumerate(outputs):
-            elements(output, source.numel(), f"gather_list[{i}]")
-        arrays, data = [flat(output) for output in outputs], flat(source)
+            check_element_count(output, source.numel(), f"gather_list[{i}]")
+        arrays, data = [as_flat_array(output) for output in outputs], as_flat_array(source)
 
         def run() -> None:
             rows = group.gather(data, root)
@@ -306,10 +316,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._check(output, *sources)
         if group.my_pe == root:
             self._check_list(sources, "scatter_list")
-        same_type(output, *sources)
+        check_same_dtype(output, *sources)
         for i, source in enumerate(sources):
-            elements(source, output.numel(), f"scatter_list[{i}]")
-        arrays, data = [flat(source) for source in sources], flat(output)
+            check_element_count(source, output.numel(), f"scatter_list[{i}]")
+        arrays, data = [as_flat_array(source) for source in sources], as_flat_array(output)
 
         def run() -> None:
             group.scatter(np.stack(arrays) if arrays else None, root, out=data)
@@ -336,9 +346,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         op, group = _operation(opts, *sources), self.emu_group
         pairs = []
         for output, source in zip(outputs, sources, strict=True):
-            same_type(output, source)
-            elements(source, output.numel() * group.n_pes, "input tensor")
-            pairs.append((number(output), number(source).reshape(group.n_pes, -1)))
+            check_same_dtype(output, source)
+            check_element_count(source, output.numel() * group.n_pes, "input tensor")
+            pairs.append(
+                (as_reducible_array(output), as_reducible_array(source).reshape(group.n_pes, -1))
+            )
 
         def run() -> None:
             for output, source in pairs:
@@ -353,10 +365,13 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         output, sources = _one(outputs), _one(source_lists)
         self._check(output, *sources)
         self._check_list(sources, "input_list")
-        same_type(output, *sources)
+        check_same_dtype(output, *sources)
         op, group = _operation(opts, output), self.emu_group
-        elements(output, sources[group.my_pe].numel(), "output")
-        arrays, data = [number(source) for source in sources], number(output)
+        check_element_count(output, sources[group.my_pe].numel(), "output")
+        arrays, data = (
+            [as_reducible_array(source) for source in sources],
+            as_reducible_array(output),
+        )
 
         def run() -> None:
             if len({array.size for array in arrays}) == 1:
@@ -377,10 +392,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     ) -> Work:
         """Send rows of the first axis to each member and receive theirs."""
         self._check(output, source)
-        same_type(output, source)
+        check_same_dtype(output, source)
         send = self._splits(source, input_splits, "input")
         receive = self._splits(output, output_splits, "output")
-        data, out, group = flat(source), flat(output), self.emu_group
+        data, out, group = as_flat_array(source), as_flat_array(output), self.emu_group
         return self._keep(lambda: _exchange(group, data, send, out, receive), [output])
 
     alltoall_base = all_to_all_single
@@ -390,8 +405,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._check(*outputs, *sources)
         self._check_list(outputs, "output_tensor_list")
         self._check_list(sources, "input_tensor_list")
-        same_type(*outputs, *sources)
-        arrays, targets = [flat(source) for source in sources], [flat(out) for out in outputs]
+        check_same_dtype(*outputs, *sources)
+        arrays, targets = (
+            [as_flat_array(source) for source in sources],
+            [as_flat_array(out) for out in outputs],
+        )
         send, receive = [a.size for a in arrays], [a.size for a in targets]
         group = self.emu_group
 
@@ -422,7 +440,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Send a tensor to member ``rank``; ``tag`` is ignored, as by NCCL."""
         self._check(*tensors)
         self.emu_group.world_pe(rank)
-        data, channels = flat(_one(tensors)), self._channels
+        data, channels = as_flat_array(_one(tensors)), self._channels
         message = channels.send(data, rank)
         work = SentWork(channels, message, rank)
         if self._coalesced is not None:
@@ -433,7 +451,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Receive the next tensor that member ``rank`` sends; ``tag`` is ignored, as by NCCL."""
         self._check(*tensors)
         self.emu_group.world_pe(rank)
-        data, channels = flat(_one(tensors)), self._channels
+        data, channels = as_flat_array(_one(tensors)), self._channels
         message = channels.ask(rank)
         work = self._receives[rank].add(
             lambda: channels.receive(message, rank, data), list(tensors), rank
@@ -462,7 +480,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Return the number of the flat array's elements for each member."""
         n = self.emu_group.n_pes
         rows = tensor.shape[0] if tensor.dim() else 0
-        line = flat(tensor).size // rows if rows else 0
+        line = as_flat_array(tensor).size // rows if rows else 0
         if not splits:
             if rows % n:
                 raise ArgumentError(

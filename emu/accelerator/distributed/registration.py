@@ -31,10 +31,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from emu.accelerator.device_tags import accelerator_type
 from emu.accelerator.distributed import process_group, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
-from emu.accelerator.marks import accelerator_type
+from emu.accelerator.patches import record, replace
 from emu.comm.errors import ArgumentError, CommError
 from emu.comm.world.world import World, world
 
@@ -73,20 +74,41 @@ def register() -> None:
     if _registered:
         return
     _registered = True
+    record("torch.distributed", "backends are registered once", _forget)
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
-    module._NCCL_AVAILABLE = True
-    module.default_pg_nccl_timeout = timedelta(minutes=10)
-    torch.cuda.nccl.version = lambda: NCCL_VERSION  # type: ignore[assignment, unused-ignore]
-    torch._C._get_accelerator = _accelerator(torch._C._get_accelerator)
+    replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
+    timeout = timedelta(minutes=10)
+    replace(module, "default_pg_nccl_timeout", timeout, "a build for the CPU has none, and warns")
+    replace(torch.cuda.nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
+    accelerator = _accelerator(torch._C._get_accelerator)
+    replace(torch._C, "_get_accelerator", accelerator, "it raises once 'npu' has its name")
     replaced = _replace(module.init_process_group)
-    # NCCL would hang where torch guesses a wrong device for a barrier; ours needs none.
+    _ignore_barrier_warning()
+    for owner in (module, dist):
+        replace(owner, "ProcessGroupNCCL", NcclProcessGroup, "torch makes groups of this class")
+        replace(owner, "init_process_group", replaced, "the World gives rank, size and store")
+        replace(owner, "is_hccl_available", lambda: True, "torch has no such function")
+
+
+def _forget() -> None:
+    global _registered
+    _registered = False
+
+
+def _ignore_barrier_warning() -> None:
+    """Silence a warning that a barrier may hang: NCCL's would where torch guesses a wrong device."""
+    before = list(warnings.filters)
     warnings.filterwarnings("ignore", r"barrier\(\): using the device under current context")
-    both: tuple[Any, Any] = (module, dist)
-    for owner in both:
-        owner.ProcessGroupNCCL = NcclProcessGroup
-        owner.init_process_group = replaced
-        owner.is_hccl_available = lambda: True
+    added = [entry for entry in warnings.filters if entry not in before]
+
+    def undo() -> None:
+        filters: Any = warnings.filters
+        for entry in added:
+            if entry in filters:
+                filters.remove(entry)
+
+    record("warnings.filters", "our barrier needs no device", undo)
 
 
 def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.device]:

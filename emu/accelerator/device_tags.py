@@ -13,59 +13,59 @@ from typing import Any
 import torch
 
 from emu.accelerator.state import TYPES, current
-from emu.accelerator.usage import USAGE, Held
+from emu.accelerator.usage import USAGE, HeldBytes
 from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
-MARK = "_emu_device"
-HELD = "_emu_held"
+TAG = "_emu_device"
+HELD_BYTES = "_emu_held"
 
 _storage = torch.Tensor.untyped_storage
 
 
 def device_of(tensor: Tensor) -> torch.device:
     """Return the device that a tensor is on as the program sees it: emulated, or the real one."""
-    mark = mark_of(tensor)
-    if mark is not None:
-        return mark
+    tag = emulated_device(tensor)
+    if tag is not None:
+        return tag
     with torch._C.DisableTorchFunction():
         return tensor.device
 
 
-def place(tensor: Tensor, device: torch.device) -> Tensor:
+def assign_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Say that a tensor's memory is on ``device``; views of it follow. ``cpu`` takes the mark away.
 
     Returns:
         The tensor.
     """
     with torch._C.DisableTorchFunction():
-        put_mark(tensor, resolve(device) if device.type in TYPES else None)
+        set_tag(tensor, resolve(device) if device.type in TYPES else None)
     return tensor
 
 
-def mark_of(tensor: Tensor) -> torch.device | None:
+def emulated_device(tensor: Tensor) -> torch.device | None:
     """Return the emulated device of a tensor; None when it is on a real one."""
     with torch._C.DisableTorchFunction():
-        return look(tensor)
+        return tag_of(tensor)
 
 
-def look(tensor: Tensor) -> torch.device | None:
+def tag_of(tensor: Tensor) -> torch.device | None:
     """The same as :func:`mark_of` for callers inside a torch function mode, where it is faster."""
-    mark: torch.device | None
+    tag: torch.device | None
     try:
-        mark = getattr(_storage(tensor), MARK, None)
+        tag = getattr(_storage(tensor), TAG, None)
     except (NotImplementedError, RuntimeError):
-        mark = getattr(_inner(tensor), MARK, None)
-    if mark is None and type(tensor) not in PLAIN and is_wrapper(tensor):
+        tag = getattr(_inner(tensor), TAG, None)
+    if tag is None and type(tensor) not in PLAIN and is_wrapper(tensor):
         for inner in inner_tensors(tensor):
-            mark = look(inner)
-            if mark is not None:
+            tag = tag_of(inner)
+            if tag is not None:
                 break
-    return mark
+    return tag
 
 
-def put_mark(tensor: Tensor, device: torch.device | None) -> None:
+def set_tag(tensor: Tensor, device: torch.device | None) -> None:
     """Mark a tensor's storage, or the tensor itself where it has none (sparse tensors).
 
     The mark of a wrapper goes to the tensors in it; to its own storage, which holds nothing, only if
@@ -73,32 +73,34 @@ def put_mark(tensor: Tensor, device: torch.device | None) -> None:
     """
     if type(tensor) not in PLAIN and is_wrapper(tensor):
         for inner in inner_tensors(tensor):
-            put_mark(inner, device)
+            set_tag(inner, device)
         if not tells_content(type(tensor)):
-            setattr(_storage(tensor), MARK, device)
+            setattr(_storage(tensor), TAG, device)
         return
     try:
-        mark_storage(_storage(tensor), device)
+        tag_storage(_storage(tensor), device)
     except (NotImplementedError, RuntimeError):
-        setattr(_inner(tensor), MARK, device)
+        setattr(_inner(tensor), TAG, device)
 
 
-def mark_storage(storage: Any, device: torch.device | None) -> None:
+def tag_storage(storage: Any, device: torch.device | None) -> None:
     """Mark a storage and count its bytes."""
-    before = getattr(storage, MARK, None)
+    before = getattr(storage, TAG, None)
     if before is device or (before is not None and before == device):
         return
-    setattr(storage, MARK, device)
-    setattr(storage, HELD, None if device is None else Held(USAGE[device], storage.nbytes()))
+    setattr(storage, TAG, device)
+    setattr(
+        storage, HELD_BYTES, None if device is None else HeldBytes(USAGE[device], storage.nbytes())
+    )
 
 
-def count_again(storage: Any) -> None:
+def recount_bytes(storage: Any) -> None:
     """Count a storage's bytes again: it was resized."""
-    device: torch.device | None = getattr(storage, MARK, None)
-    held = getattr(storage, HELD, None)
+    device: torch.device | None = getattr(storage, TAG, None)
+    held = getattr(storage, HELD_BYTES, None)
     if device is not None and held is not None and held.nbytes != storage.nbytes():
-        setattr(storage, HELD, None)  # the old bytes are gone before the new ones are there
-        setattr(storage, HELD, Held(USAGE[device], storage.nbytes()))
+        setattr(storage, HELD_BYTES, None)  # the old bytes are gone before the new ones are there
+        setattr(storage, HELD_BYTES, HeldBytes(USAGE[device], storage.nbytes()))
 
 
 def _inner(tensor: Tensor) -> Any:

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from emu.accelerator.patches import record
+
 
 def after_import(name: str, change: Callable[[Any], None]) -> None:
     """Call ``change`` with a module once it has been executed; now if it is loaded already."""
@@ -17,11 +19,23 @@ def after_import(name: str, change: Callable[[Any], None]) -> None:
         change(module)
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+        finder: Any = _Finder()
+        sys.meta_path.insert(0, finder)
+        record(
+            "sys.meta_path",
+            "modules are changed when a script imports them",
+            lambda: _forget(finder),
+        )
     _changes[name] = change
 
 
 _changes: dict[str, Callable[[Any], None]] = {}
+
+
+def _forget(finder: Any) -> None:
+    """Leave modules that are imported from now on as they are."""
+    sys.meta_path.remove(finder)
+    _changes.clear()
 
 
 class _Finder:

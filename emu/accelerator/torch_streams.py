@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.marks import accelerator_type, resolve
+from emu.accelerator.device_tags import accelerator_type, resolve
+from emu.accelerator.patches import replace
 from emu.accelerator.runtime import Event
 from emu.accelerator.state import TYPES
 
@@ -48,4 +49,4 @@ def install() -> None:
     """Replace the two classes, which have no extension point for a device in Python."""
     AnyEvent.__name__ = AnyEvent.__qualname__ = "Event"
     for name, kind in (("Stream", Stream), ("Event", AnyEvent)):
-        setattr(torch, name, kind)
+        replace(torch, name, kind, "the class has no extension point for a device in Python")
