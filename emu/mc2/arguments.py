@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def shown(value: Any) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """Return ``value`` as an int in ``[low, high]``, or of at least ``low``.
 
     Raises:
@@ -59,7 +60,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return number
 
 
-def choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
+def check_choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
     """Return ``value`` as one of some integers.
 
     Raises:
@@ -72,7 +73,7 @@ def choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
     return int(value)
 
 
-def flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool: True, False, or an integer 0 or 1.
 
     Raises:
@@ -83,7 +84,7 @@ def flag(name: str, value: Any) -> bool:
     raise ArgumentError(f"{name} must be True or False, but got {shown(value)}")
 
 
-def real(name: str, value: Any) -> float:
+def check_real(name: str, value: Any) -> float:
     """Return ``value`` as a finite float.
 
     Raises:
@@ -144,7 +145,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             f"group must be a Group, its name or None, but got {type(group).__name__}"
         )
     if type(rank_size) is not int:
-        rank_size = integer("rank_size", rank_size, 0)
+        rank_size = check_integer("rank_size", rank_size, 0)
     if rank_size not in (0, found.n_pes):
         raise ArgumentError(
             f"rank_size must be 0 or {found.n_pes}, the size of group {found.name!r}, "
@@ -153,7 +154,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
     return found
 
 
-def local(name: str, tensor: Any) -> Array:
+def local_memory(name: str, tensor: Any) -> Array:
     """Return the memory of a tensor on this PE.
 
     Raises:
@@ -176,9 +177,9 @@ def local(name: str, tensor: Any) -> Array:
     return tensor.view(np.ndarray)
 
 
-def matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
+def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
     """Return a matrix of one of the dtypes that has elements."""
-    array = local(name, tensor)
+    array = local_memory(name, tensor)
     if array.ndim != 2:
         raise ArgumentError(f"{name} must have 2 axes, but got shape {array.shape}")
     if not array.size:
@@ -189,36 +190,35 @@ def matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
     return array
 
 
-def operands(
-    x1: Any, x2: Any, *, is_trans_a: bool, is_trans_b: bool, blocks: int = 1, weights: bool = False
-) -> tuple[Array, Array]:
-    """Return x1 as [m, k] and x2 as [k · blocks, n], checked against each other.
+def check_array(
+    name: str, value: Any, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[Any]]
+) -> Array:
+    """Return an operand as an ndarray of any strides.
 
     Args:
-        x1: fp16, bf16 or int8.
-        x2: The same dtype; with ``weights``, int8 for an fp16 or bf16 x1 too.
-        is_trans_a: Must be False.
-        is_trans_b: x2 is given as [n, k · blocks].
-        blocks: How many blocks of k columns meet the rows of x2.
-        weights: See x2.
+        name: What errors call it.
+        value: The operand: an ndarray or a SymmetricArray.
+        shape: Its extents; a letter stands for any.
+        dtypes: What it may hold.
+
+    Raises:
+        ArgumentError: It is something else.
     """
-    if flag("is_trans_a", is_trans_a):
-        raise ArgumentError(f"is_trans_a must be False, but got {is_trans_a!r}")
-    left = matrix("x1", x1, (*HALVES, INT8))
-    right = matrix("x2", x2, (left.dtype, INT8) if weights else (left.dtype,))
-    if flag("is_trans_b", is_trans_b):
-        right = right.T
-    depth = left.shape[1] * blocks
-    if right.shape[0] != depth:
-        raise ArgumentError(
-            f"x2 must have an inner extent of {depth}, but got {right.shape[0]} "
-            f"(x1 has shape {left.shape}, x2 {local('x2', x2).shape}, "
-            f"is_trans_b is {bool(is_trans_b)})"
-        )
-    return left, right
+    array = local_memory(name, value)
+    fits = array.ndim == len(shape) and all(
+        isinstance(wanted, str) or wanted == extent
+        for wanted, extent in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted_shape = ", ".join(str(n) for n in shape)
+        raise ArgumentError(f"{name} must have shape [{wanted_shape}], but got {array.shape}")
+    if array.dtype not in dtypes:
+        names = ", ".join(str(d) for d in dtypes)
+        raise ArgumentError(f"{name} must have dtype {names}, but got {array.dtype}")
+    return array
 
 
-def shares(name: str, extent: int, n_pes: int, what: str) -> int:
+def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
     """Return ``extent / n_pes``, which must be whole; ``what`` says what is counted."""
     if extent % n_pes:
         raise ArgumentError(
@@ -227,11 +227,11 @@ def shares(name: str, extent: int, n_pes: int, what: str) -> int:
     return extent // n_pes
 
 
-def result(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
     """Return the array to write to: the one given, if it fits, or a new one."""
     if given is None:
         return np.empty(shape, dtype)
-    array = local(name, given)
+    array = local_memory(name, given)
     if array.shape != shape:
         raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
     if array.dtype != dtype:
@@ -244,20 +244,22 @@ def result(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     return tensor
 
 
-def sendable(tensor: Tensor, group: Group) -> Tensor:
+def as_sendable(tensor: Tensor, group: Group) -> Tensor:
     """Return a tensor as it can be sent: in place where it is dense, else a dense copy."""
     if isinstance(tensor, SymmetricArray):
         if tensor.dense and tensor.group is group:
             return tensor
         tensor = tensor.local
-    return np.ascontiguousarray(local("x1", tensor))
+    return np.ascontiguousarray(local_memory("x1", tensor))
 
 
-def apart(results: dict[str, Any], sources: dict[str, Any]) -> None:
+def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
     """Refuse results that share memory with each other or with a source."""
-    written = {n: local(n, t) for n, t in results.items() if t is not None}
+    written = {n: local_memory(n, t) for n, t in results.items() if t is not None}
     read = {
-        n: local(n, t) for n, t in sources.items() if isinstance(t, np.ndarray | SymmetricArray)
+        n: local_memory(n, t)
+        for n, t in sources.items()
+        if isinstance(t, np.ndarray | SymmetricArray)
     }
     for number, (name, array) in enumerate(written.items()):
         later = dict(list(written.items())[number + 1 :])
@@ -268,13 +270,13 @@ def apart(results: dict[str, Any], sources: dict[str, Any]) -> None:
                 )
 
 
-def vector(
+def check_vector(
     name: str, value: Any, extents: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
 ) -> Array | None:
     """Return a vector of one of the extents; an axis of one element beside it is dropped."""
     if value is None:
         return None
-    array = local(name, value)
+    array = local_memory(name, value)
     if array.dtype not in dtypes:
         names = ", ".join(map(str, dtypes))
         raise ArgumentError(f"{name} must have one of the dtypes {names}, but got {array.dtype}")
@@ -286,7 +288,7 @@ def vector(
     return array.reshape(-1)
 
 
-def half(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
+def check_half_dtype(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
     """Return fp16 or bf16 as asked for."""
     wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
     if wanted not in HALVES:

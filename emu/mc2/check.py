@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.mc2.arguments import Array, real, shown
+from emu.mc2.arguments import Array, check_real, shown
 
 TOLERANCE = 0.005
 SHARE = 0.995
@@ -67,7 +67,7 @@ def compare(
         raise ArgumentError(
             f"x must have shape {want.shape}, that of expected, but got {got.shape}"
         )
-    tolerance, share = real("tolerance", tolerance), real("share", share)
+    tolerance, share = check_real("tolerance", tolerance), check_real("share", share)
     if not tolerance > 0:
         raise ArgumentError(f"tolerance must be positive, but got {tolerance}")
     if not 0 <= share <= 1:

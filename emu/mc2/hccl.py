@@ -43,8 +43,8 @@ from emu.comm.tiling import (
 )
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.world import Group, world
-from emu.mc2.arguments import flag, integer, shown
-from emu.mc2.prepare_request import MAX_COUNT, Call, data_type, place
+from emu.mc2.arguments import check_flag, check_integer, shown
+from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
 
 Array = np.ndarray[Any, Any]
 
@@ -112,7 +112,7 @@ class Hccl:
             raise ArgumentError(f"group must be a Group or None, but got {shown(group)}")
         self._group: Group = world() if group is None else group
         self._server: Server = server_of(self._group)
-        self._window_bytes = integer("window_bytes", window_bytes, 1, MAX_COUNT)
+        self._window_bytes = check_integer("window_bytes", window_bytes, 1, MAX_COUNT)
         self._tasks: list[_Task] = []
         self._last_waited = 0
         self._closed = False
@@ -168,7 +168,7 @@ class Hccl:
             self._tasks.append(_Task(slot, name, kernel.turns, base, committed))
 
     def _keep(self, name: str, value: Any) -> Place:
-        array, where = place(self._server, name, value)
+        array, where = locate(self._server, name, value)
         self._server.kept.append(array)
         return where
 
@@ -219,7 +219,7 @@ class Hccl:
         Raises:
             ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(self._server, HcclCommand.ALLREDUCE, count, repeat, dtype)
+        call = PrepareRequest(self._server, HcclCommand.ALLREDUCE, count, repeat, dtype)
         call.operation(op)
         call.memory(send, recv, *call.extent(), own=0)
         return self._prepare(call, commit)
@@ -252,7 +252,7 @@ class Hccl:
         Raises:
             ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(
+        call = PrepareRequest(
             self._server, HcclCommand.ALLGATHER, sendCount, repeat, dtype, count_name="sendCount"
         )
         sizes = call.extent(strideCount)
@@ -293,7 +293,7 @@ class Hccl:
         Raises:
             ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(
+        call = PrepareRequest(
             self._server,
             HcclCommand.REDUCE_SCATTER,
             recvCount,
@@ -335,7 +335,7 @@ class Hccl:
         Raises:
             ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(
+        call = PrepareRequest(
             self._server, HcclCommand.ALLTOALL, dataCount, repeat, dtype, count_name="dataCount"
         )
         call.memory(send, recv, *call.extent(strideCount))
@@ -378,7 +378,7 @@ class Hccl:
         Raises:
             ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(self._server, HcclCommand.ALLTOALLV, 0, repeat, dtype)
+        call = PrepareRequest(self._server, HcclCommand.ALLTOALLV, 0, repeat, dtype)
         if recvDtype is not None and dtype is not None:
             kinds = data_type("dtype", dtype), data_type("recvDtype", recvDtype)
             if kinds[0] != kinds[1]:
@@ -391,8 +391,8 @@ class Hccl:
         call.memory(send, recv, sent, received)
         return self._prepare(call, commit)
 
-    def _prepare(self, call: Call, commit: bool) -> int:
-        commit = flag("commit", commit)
+    def _prepare(self, call: PrepareRequest, commit: bool) -> int:
+        commit = check_flag("commit", commit)
         self._check_open()
         if self._kernel is not None:
             if self._kernel.position == PreparePosition.HOST:
@@ -503,7 +503,7 @@ class Hccl:
         self._check_open()
         tasks = self._tasks
         if type(handle) is not int or not 0 <= handle < len(tasks):
-            handle = integer("handle", handle, 0)
+            handle = check_integer("handle", handle, 0)
             if handle >= len(tasks):
                 raise ArgumentError(f"handle must be in [0, {len(tasks)}), but got {handle}")
         return tasks[handle]
@@ -527,7 +527,7 @@ class Hccl:
         return self._window("out", rank)
 
     def _window(self, name: str, rank: int) -> Array:
-        rank = integer("rank", rank, 0, self._group.n_pes - 1)
+        rank = check_integer("rank", rank, 0, self._group.n_pes - 1)
         key = f"emu.hccl.window.{name}"
         try:
             window = self._group.alloc(self._window_bytes, np.uint8, name=key, key=key)

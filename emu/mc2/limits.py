@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
-from emu.mc2.arguments import integer, shown
+from emu.mc2.arguments import check_integer, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +43,10 @@ class HardwareLimits:
                 f"rank_sizes must be a tuple of group sizes, but got {shown(self.rank_sizes)}"
             )
         for i, size in enumerate(self.rank_sizes):
-            integer(f"rank_sizes[{i}]", size, 1)
-        integer("k_min", self.k_min, 0)
-        integer("k_end", self.k_end, 1)
-        integer("max_turns", self.max_turns, 1)
+            check_integer(f"rank_sizes[{i}]", size, 1)
+        check_integer("k_min", self.k_min, 0)
+        check_integer("k_end", self.k_end, 1)
+        check_integer("max_turns", self.max_turns, 1)
 
     def check(self, k: int, n_pes: int, turns: int) -> None:
         """Refuse a call that the hardware would refuse.
@@ -59,8 +59,8 @@ class HardwareLimits:
         Raises:
             ArgumentError: One of them is out of bounds.
         """
-        k, n_pes = integer("k", k, 0), integer("rank_size", n_pes, 1)
-        turns = integer("comm_turn", turns, 0)
+        k, n_pes = check_integer("k", k, 0), check_integer("rank_size", n_pes, 1)
+        turns = check_integer("comm_turn", turns, 0)
         if not self.k_min <= k < self.k_end:
             raise ArgumentError(
                 f"k must be in [{self.k_min}, {self.k_end}) on {self.name}, but got {k}"

@@ -13,7 +13,7 @@ from emu.comm.server.server import Server
 from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.core.address import array_data
-from emu.mc2.arguments import as_dtype, integer, local, shown
+from emu.mc2.arguments import as_dtype, check_integer, local_memory, shown
 
 Array = np.ndarray[Any, Any]
 
@@ -25,13 +25,13 @@ _KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
 MAX_COUNT = 1 << 48
 
 
-def place(server: Server, name: str, value: Any) -> tuple[Array, Place]:
+def locate(server: Server, name: str, value: Any) -> tuple[Array, Place]:
     """Return an array and where it lies.
 
     Raises:
         ArgumentError: It is no array, or not dense.
     """
-    array = local(name, value)
+    array = local_memory(name, value)
     if not array.flags.c_contiguous:
         raise ArgumentError(
             f"{name} must be dense (C order), but got strides {array.strides} for shape "
@@ -50,7 +50,7 @@ def data_type(name: str, value: Any) -> int:
         ArgumentError: It is none of these.
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return integer(name, value, 0, len(NUMPY_DTYPES) - 1)
+        return check_integer(name, value, 0, len(NUMPY_DTYPES) - 1)
     dtype = value if isinstance(value, np.dtype) else as_dtype(name, value, _KNOWN)
     number = _NUMBERS.get(dtype)
     if number is None:
@@ -58,7 +58,7 @@ def data_type(name: str, value: Any) -> int:
     return int(number)
 
 
-class Call:
+class PrepareRequest:
     """The message of one task, filled as its arguments are checked.
 
     Attributes:
@@ -77,8 +77,8 @@ class Call:
         count_name: str = "count",
     ) -> None:
         self.command, self.name = command, NAMES[command]
-        self.count = integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
-        self.repeat = integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
+        self.count = check_integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
+        self.repeat = check_integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
         self._given = None if dtype is None else data_type("dtype", dtype)
         self._server, self._n_pes = server, server.group.n_pes
         self.message = server.message()
@@ -100,7 +100,7 @@ class Call:
 
     def extent(self, stride: Any = 0) -> tuple[int, int]:
         """Take strideCount; return the elements of input and output that the task spans."""
-        self.message["stride"] = integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
+        self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
     def counts(self, side: str, counts: Any, displs: Any) -> int:
@@ -111,7 +111,7 @@ class Call:
             flat = isinstance(values, list | tuple | range)
             if not flat and not (isinstance(values, np.ndarray) and values.ndim == 1):
                 raise ArgumentError(f"{name} must be a list of integers, but got {shown(values)}")
-            row = [integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
+            row = [check_integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
                 raise ArgumentError(
                     f"{name} must have {self._n_pes} elements, one a rank, but got {len(row)}"
@@ -177,7 +177,7 @@ class Call:
         self.kept = (source, target)
 
     def _place(self, name: str, value: Any, needed: int) -> tuple[Array, Place]:
-        array, where = place(self._server, f"{name} of {self.name}", value)
+        array, where = locate(self._server, f"{name} of {self.name}", value)
         if array.size < needed:
             raise ArgumentError(
                 f"{name} of {self.name} must have at least {needed} elements for {self.repeat} "
@@ -200,4 +200,4 @@ class Call:
             )
 
 
-__all__ = ["MAX_COUNT", "MAX_REPEAT", "Call", "data_type", "place"]
+__all__ = ["MAX_COUNT", "MAX_REPEAT", "PrepareRequest", "data_type", "locate"]

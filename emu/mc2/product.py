@@ -19,11 +19,11 @@ from emu.mc2.arguments import (
     INT8,
     INT32,
     Array,
-    half,
-    integer,
-    local,
+    check_half_dtype,
+    check_integer,
+    check_vector,
+    local_memory,
     shown,
-    vector,
 )
 
 _SCALES = (FLOAT32, FLOAT16, BFLOAT16)
@@ -52,21 +52,20 @@ class Product:
         scale_name: str = "x2_scale",
         scale: Any = None,
         dtype: Any = None,
-        dtype_name: str = "y_dtype",
     ) -> None:
         n = x2.shape[1]
         self.x2 = x2
         self._weight: Array | Packed = x2
         if x2.dtype == INT8:
-            self.dtype = half(dtype_name, dtype, FLOAT16)
-            self.bias = vector("bias", bias, (n,), (INT32,))
-            factors = vector(scale_name, scale, (1, n), _SCALES)
+            self.dtype = check_half_dtype("y_dtype", dtype, FLOAT16)
+            self.bias = check_vector("bias", bias, (n,), (INT32,))
+            factors = check_vector(scale_name, scale, (1, n), _SCALES)
             if factors is None:
                 raise ArgumentError(f"{scale_name} must be given for int8, but got None")
             self.scale: Array | None = factors.astype(FLOAT32)
         else:
-            self.dtype = half(dtype_name, dtype, x2.dtype)
-            self.bias = vector("bias", bias, (n,), (x2.dtype, FLOAT32))
+            self.dtype = check_half_dtype("y_dtype", dtype, x2.dtype)
+            self.bias = check_vector("bias", bias, (n,), (x2.dtype, FLOAT32))
             self.scale = None
             if scale is not None:
                 raise ArgumentError(
@@ -122,12 +121,12 @@ def restore_weight(
         ArgumentError: Shapes or dtypes that do not fit.
     """
     k, n = x2.shape
-    group_size = integer("antiquant_group_size", group_size, 0)
+    group_size = check_integer("antiquant_group_size", group_size, 0)
     if dtype not in HALVES:
         raise ArgumentError(f"x1 must have dtype float16 or bfloat16 here, but got {dtype}")
     if group_size == 0:
-        scales = vector("antiquant_scale", scale, (1, n), _SCALES)
-        offsets = vector("antiquant_offset", offset, (1, n), _OFFSETS)
+        scales = check_vector("antiquant_scale", scale, (1, n), _SCALES)
+        offsets = check_vector("antiquant_offset", offset, (1, n), _OFFSETS)
         assert scales is not None
         restored: Array = dequantize(x2, scales, offsets, axis=1, dtype=dtype)
         return restored
@@ -155,7 +154,7 @@ def _grouped(
     dtypes: tuple[np.dtype[Any], ...],
     group_size: int,
 ) -> Array:
-    array = local(name, value)
+    array = local_memory(name, value)
     if array.shape != shape or array.dtype not in dtypes:
         raise ArgumentError(
             f"{name} must be an array of shape {shape} where antiquant_group_size is {group_size}, but "
@@ -170,4 +169,4 @@ def row_scales(name: str, value: Any, product: Product, m: int) -> Array | None:
         raise ArgumentError(
             f"{name} must be None for {product.x2.dtype}, but got an array: scales go with int8"
         )
-    return vector(name, value, (m,), (FLOAT32,))
+    return check_vector(name, value, (m,), (FLOAT32,))

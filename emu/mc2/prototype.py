@@ -14,7 +14,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtypes import BFLOAT16
-from emu.mc2.arguments import real, shown
+from emu.mc2.arguments import check_real, shown
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": BFLOAT16,
@@ -257,7 +257,7 @@ def _attribute_value(where: str, kind: str, value: Any) -> Any:
     if expected is int and isinstance(value, np.integer):
         value = int(value)
     if expected is float and isinstance(value, int | np.floating) and not isinstance(value, bool):
-        value = real(where, value)
+        value = check_real(where, value)
     if expected is list and isinstance(value, list | tuple):
         return [
             _attribute_value(f"{where}[{i}]", _ITEM_TYPES[kind], one) for i, one in enumerate(value)

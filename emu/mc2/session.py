@@ -15,10 +15,11 @@ from emu.comm.errors import ArgumentError, CommError
 from emu.comm.server.comm_kernel import read_kernel, tiling_bytes
 from emu.comm.tiling.enums import HcclCommand, HcclReduceOp, PreparePosition
 from emu.comm.world.world import Group
-from emu.mc2.arguments import Array, shown
+from emu.mc2.arguments import Array, find_group, shown
+from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
-from emu.mc2.splitting import TileSplit
+from emu.mc2.splitting import TileSplit, split_rows, turns_worth
 
 _LARGE_ROWS = 384
 """Products of so many rows lay their weight out themselves at no cost: each part of it stays in the cache
@@ -33,8 +34,60 @@ def _hccl_type() -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Communication:
+    """The arguments of an operator that say who communicates and in which steps, not yet checked.
+
+    All but ``trace`` must be the same on every PE of the group.
+
+    Attributes:
+        group: The group or its name, 1 to 128 characters. None: the world.
+        rank_size: Size of the group, or 0.
+        comm_turn: Number of turns in which rows are sent; 0: automatic
+            (:func:`emu.mc2.splitting.turns_worth`).
+        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
+        limits: Refuse what this hardware would refuse. None: no limits.
+        tiling: The communication's tiling data, bytes of an Mc2Msg. None: the usual ones.
+        trace: List to which the spans of this PE's computation and communication are appended, or None.
+    """
+
+    group: Group | str | None
+    rank_size: int
+    comm_turn: int
+    tile_rows: int | None
+    limits: HardwareLimits | None
+    tiling: bytes | None
+    trace: list[Span] | None
+
+    def members(self) -> Group:
+        """Return the group that is meant.
+
+        Raises:
+            ArgumentError: It is not known, or has another size.
+        """
+        return find_group(self.group, self.rank_size)
+
+    def split(self, group: Group, rows: int, k: int, *, work: int, pair_bytes: int) -> TileSplit:
+        """Cut rows into turns.
+
+        Args:
+            group: The group, from :meth:`members`.
+            rows: Rows to cut.
+            k: Inner extent of the product.
+            work: Multiply-adds of a PE.
+            pair_bytes: Bytes that a PE fetches from each other PE.
+
+        Raises:
+            ArgumentError: The rows cannot be cut so, or ``limits`` refuse it.
+        """
+        worth = turns_worth(work, pair_bytes, group.n_pes, group.link)
+        split = split_rows(rows, self.comm_turn, self.tile_rows, worth)
+        check_limits(self.limits, k, group.n_pes, split.turns)
+        return split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """What the members of a group must call alike: else tasks of the same size would pass for each other.
+    """The facts about a call that must agree across the group, lest tasks of one size pass for each other.
 
     Attributes:
         name: The operator.
@@ -163,12 +216,22 @@ def session(
     group: Group,
     split: TileSplit,
     operator: Operator,
-    *,
-    tiling: bytes | None,
+    communication: Communication,
     args: tuple[Any, ...],
-    trace: list[Span] | None,
 ) -> Iterator[Session]:
-    """Open a session; its end waits for all tasks and adds the server's spans to ``trace``."""
+    """Open a session; its end waits for all tasks and adds the server's spans to the trace.
+
+    Args:
+        group: The group.
+        split: How rows are cut into turns.
+        operator: What is called.
+        communication: Its tiling data and its trace.
+        args: The operator's inputs and outputs, which the argument indices of tiling data count.
+
+    Raises:
+        ArgumentError: The trace is no list, or the operator cannot communicate under the tiling data.
+    """
+    tiling, trace = communication.tiling, communication.trace
     operator.check(group, tiling, trace)
     more = {} if tiling is None else {"tiling": tiling, "args": args}
     with _hccl_type()(group, **more) as hccl:

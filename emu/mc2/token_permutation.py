@@ -29,7 +29,7 @@ quantised: its fixed cost is some 100 µs."""
 _MANY_TURNS = 16
 
 
-class Routes:
+class TokenPermutation:
     """One rank's counts of rows, and what follows from them.
 
     Attributes:
