@@ -13,6 +13,7 @@ import numpy as np
 
 from emu.accelerator.arrays import as_array
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.comm.world.world import Group
 from emu.mc2 import (
     alltoallv_gmm,
@@ -20,8 +21,7 @@ from emu.mc2 import (
     moe_distribute_combine,
     moe_distribute_dispatch,
 )
-from emu.torch_npu.checks import flag, integer
-from emu.torch_npu.operands import Operands, refuse
+from emu.torch_npu.operands import TensorArguments, check_supported
 from emu.torch_npu.process_groups import check_rank, find_group
 
 
@@ -70,14 +70,14 @@ def npu_alltoallv_gmm(
     """
     _refuse_counts(send_counts_tensor, recv_counts_tensor)
     group = find_group("hcom", hcom, ep_world_size=ep_world_size)
-    of = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
+    given = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
     got = alltoallv_gmm(
-        of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
-        _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
-        mm_weight=of["mm_weight"], trans_gmm_weight=flag("trans_gmm_weight", trans_gmm_weight),
-        trans_mm_weight=flag("trans_mm_weight", trans_mm_weight), permute_out=flag("permute_out_flag", permute_out_flag),
+        given["gmm_x"], given["gmm_weight"], _counts("send_counts", send_counts),
+        _counts("recv_counts", recv_counts), group=group, mm_x=given["mm_x"],
+        mm_weight=given["mm_weight"], trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight), permute_out=check.flag("permute_out_flag", permute_out_flag),
     )  # fmt: skip
-    return of.result(got.gmm_y), of.result(got.mm_y), of.result(got.permute_out)
+    return given.result(got.gmm_y), given.result(got.mm_y), given.result(got.permute_out)
 
 
 def npu_gmm_alltoallv(
@@ -125,14 +125,14 @@ def npu_gmm_alltoallv(
     """
     _refuse_counts(send_counts_tensor, recv_counts_tensor)
     group = find_group("hcom", hcom, ep_world_size=ep_world_size)
-    of = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
+    given = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
     got = gmm_alltoallv(
-        of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
-        _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
-        mm_weight=of["mm_weight"], trans_gmm_weight=flag("trans_gmm_weight", trans_gmm_weight),
-        trans_mm_weight=flag("trans_mm_weight", trans_mm_weight),
+        given["gmm_x"], given["gmm_weight"], _counts("send_counts", send_counts),
+        _counts("recv_counts", recv_counts), group=group, mm_x=given["mm_x"],
+        mm_weight=given["mm_weight"], trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight),
     )  # fmt: skip
-    return of.result(got.y), of.result(got.mm_y)
+    return given.result(got.y), given.result(got.mm_y)
 
 
 def npu_moe_distribute_dispatch(
@@ -189,7 +189,7 @@ def npu_moe_distribute_dispatch(
         ArgumentError: An argument breaks a rule, or ranks differ in what must be the same; no row has
             moved.
     """
-    refuse(
+    check_supported(
         "the weights of copies do not travel: give them to the combine",
         expert_scales=(expert_scales, None),
     )
@@ -198,21 +198,23 @@ def npu_moe_distribute_dispatch(
         shared_expert_rank_num,
     )  # fmt: skip
     group = _expert_group(group_ep, ep_world_size, ep_rank_id)
-    of = Operands({"x": x, "expert_ids": expert_ids}, scales=scales, x_active_mask=x_active_mask)
+    given = TensorArguments(
+        {"x": x, "expert_ids": expert_ids}, scales=scales, x_active_mask=x_active_mask
+    )
     got = moe_distribute_dispatch(
-        of["x"], of["expert_ids"], group=group, moe_expert_num=moe_expert_num,
-        quant_mode=quant_mode, scales=of["scales"], x_active_mask=of["x_active_mask"],
+        given["x"], given["expert_ids"], group=group, moe_expert_num=moe_expert_num,
+        quant_mode=quant_mode, scales=given["scales"], x_active_mask=given["x_active_mask"],
         expert_token_nums_type=expert_token_nums_type, global_bs=global_bs,
     )  # fmt: skip
     dynamic = np.empty(0, np.float32) if got.dynamic_scales is None else got.dynamic_scales
     return (
-        of.result(got.expand_x),
-        of.result(dynamic),
-        of.result(got.expand_idx),
-        of.result(got.expert_token_nums),
-        of.result(got.ep_recv_counts),
-        of.result(np.empty(0, np.int32)),
-        of.result(np.empty(0, np.float32)),
+        given.result(got.expand_x),
+        given.result(dynamic),
+        given.result(got.expand_idx),
+        given.result(got.expert_token_nums),
+        given.result(got.ep_recv_counts),
+        given.result(np.empty(0, np.int32)),
+        given.result(np.empty(0, np.float32)),
     )
 
 
@@ -284,7 +286,7 @@ def npu_moe_distribute_combine(
         ArgumentError: An argument breaks a rule, ranks differ in what must be the same, or ``expand_idx``
             or ``ep_send_counts`` do not belong to this routing; no row has moved.
     """
-    refuse(
+    check_supported(
         "rows are neither restored from int8 nor quantised",
         activation_scale=(activation_scale, None),
         weight_scale=(weight_scale, None),
@@ -298,7 +300,7 @@ def npu_moe_distribute_combine(
         shared_expert_rank_num,
     )  # fmt: skip
     group = _expert_group(group_ep, ep_world_size, ep_rank_id)
-    of = Operands(
+    given = TensorArguments(
         {
             "expand_x": expand_x, "expert_ids": expert_ids, "expand_idx": expand_idx,
             "ep_send_counts": ep_send_counts, "expert_scales": expert_scales,
@@ -306,27 +308,34 @@ def npu_moe_distribute_combine(
         tp_send_counts=tp_send_counts, x_active_mask=x_active_mask, expand_scales=expand_scales,
         shared_expert_x=shared_expert_x,
     )  # fmt: skip
-    for name in ("tp_send_counts", "expand_scales"):
-        if of[name] is not None and of[name].size:
-            raise ArgumentError(
-                f"{name} must be None or empty, as the dispatch returns it, but got shape "
-                f"{of[name].shape}"
-            )
+    _check_empty(given, "tp_send_counts", "expand_scales")
     y = moe_distribute_combine(
-        of["expand_x"], of["expert_ids"], of["expand_idx"], of["ep_send_counts"],
-        of["expert_scales"], group=group, moe_expert_num=moe_expert_num,
-        shared_expert_x=of["shared_expert_x"], x_active_mask=of["x_active_mask"],
+        given["expand_x"], given["expert_ids"], given["expand_idx"], given["ep_send_counts"],
+        given["expert_scales"], group=group, moe_expert_num=moe_expert_num,
+        shared_expert_x=given["shared_expert_x"], x_active_mask=given["x_active_mask"],
         global_bs=global_bs,
     )  # fmt: skip
-    return of.result(y)
+    return given.result(y)
 
 
-def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> Operands:
-    return Operands({"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight)
+def _check_empty(given: TensorArguments, *names: str) -> None:
+    """Check that tensors which the dispatch returns without elements come back so, or as None."""
+    for name in names:
+        if given[name] is not None and given[name].size:
+            raise ArgumentError(
+                f"{name} must be None or empty, as the dispatch returns it, but got shape "
+                f"{given[name].shape}"
+            )
+
+
+def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> TensorArguments:
+    return TensorArguments(
+        {"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight
+    )
 
 
 def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
-    refuse(
+    check_supported(
         "counts are needed on the host: give send_counts and recv_counts",
         send_counts_tensor=(send_counts_tensor, None),
         recv_counts_tensor=(recv_counts_tensor, None),
@@ -336,7 +345,7 @@ def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
 def _counts(name: str, value: Any) -> Any:
     """Return counts, a sequence of integers, as an array."""
     if isinstance(value, list | tuple):
-        return np.array([integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
+        return np.array([check.integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
     return as_array(name, value)
 
 
@@ -355,13 +364,13 @@ def _refuse_layout(
     shared_expert_rank_num: Any,
 ) -> None:
     """Refuse what would give other results if it were ignored."""
-    refuse(
+    check_supported(
         "tensor-parallel groups are not supported",
         group_tp=(group_tp, "", None),
         tp_world_size=(tp_world_size, 0, 1),
         tp_rank_id=(tp_rank_id, 0),
     )
-    refuse(
+    check_supported(
         "no ranks are set apart for shared experts: give the combine shared_expert_x",
         expert_shard_type=(expert_shard_type, 0),
         shared_expert_num=(shared_expert_num, 1, 0),

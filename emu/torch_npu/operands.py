@@ -13,10 +13,10 @@ from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
 from emu.kernels.errors import ArgumentError as KernelArgumentError
-from emu.torch_npu.checks import renamed
+from emu.torch_npu.checks import rename_arguments
 
 
-class Operands:
+class TensorArguments:
     """The tensors of one call by their names, as arrays in the same memory.
 
     A SymmetricArray stays one, since peers read it where it is.
@@ -98,7 +98,7 @@ def check_target(name: str, value: Any) -> Array:
     return array
 
 
-def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
+def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
     """Refuse values that cannot be honoured.
 
     Args:
@@ -109,14 +109,14 @@ def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
         ArgumentError: An argument has another value.
     """
     for name, (value, *allowed) in arguments.items():
-        if any(_is(value, one) for one in allowed):
+        if any(_equals(value, one) for one in allowed):
             continue
         shown = repr(value) if np.isscalar(value) or value is None else type(value).__name__
         names = " or ".join(repr(one) for one in allowed)
         raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
 
 
-def _is(value: Any, one: Any) -> bool:
+def _equals(value: Any, one: Any) -> bool:
     """Return whether a value is None, this integer or this text."""
     if not isinstance(one, int):
         return type(value) is type(one) and bool(value == one)
@@ -126,13 +126,13 @@ def _is(value: Any, one: Any) -> bool:
         return False
 
 
-def numpy_dtype(name: str, value: Any) -> np.dtype[Any] | None:
+def optional_dtype(name: str, value: Any) -> np.dtype[Any] | None:
     """Return a NumPy dtype for one of NumPy or torch, and None for None."""
     return None if value is None else as_dtype(name, value)
 
 
 @contextmanager
-def naming(names: Mapping[str, str], without: str = "") -> Iterator[None]:
+def caller_names(names: Mapping[str, str], without: str = "") -> Iterator[None]:
     """Have errors of what runs within name the arguments as the operator's caller does.
 
     Args:
@@ -142,4 +142,4 @@ def naming(names: Mapping[str, str], without: str = "") -> Iterator[None]:
     try:
         yield
     except KernelArgumentError as error:
-        raise ArgumentError(str(renamed(error, names)).replace(without, "")) from None
+        raise ArgumentError(str(rename_arguments(error, names)).replace(without, "")) from None

@@ -7,7 +7,6 @@ from typing import Any
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world.checks import check
 from emu.comm.world.world import Group, world
-from emu.torch_npu.checks import integer
 
 _NAME_CHARACTERS = 128
 
@@ -38,7 +37,7 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
             f"{name} must be the name of a process group of this PE, but got {value!r}"
         ) from None
     for size_name, given in size.items():
-        if integer(size_name, given) != group.n_pes:
+        if check.integer(size_name, given) != group.n_pes:
             raise ArgumentError(
                 f"{size_name} must be {group.n_pes}, the size of group {value!r}, but got {given!r}"
             )
@@ -47,7 +46,7 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
 
 def check_rank(name: str, value: Any, group: Group) -> None:
     """Refuse a rank that is not this PE's in the group."""
-    if integer(name, value) != group.my_pe:
+    if check.integer(name, value) != group.my_pe:
         raise ArgumentError(
             f"{name} must be {group.my_pe}, the rank of this PE in group {group.name!r}, "
             f"but got {value!r}"

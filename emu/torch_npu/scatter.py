@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from emu.accelerator.arrays import Array, as_array, as_type_of, bump_version, check_together
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
 from emu.kernels.strided.operands import is_target
-from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
+from emu.torch_npu.checks import check_dtype, check_option, check_shape, rename_arguments
 
 _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero_points"}
 
@@ -62,11 +64,12 @@ def npu_quant_scatter_(
         ArgumentError: An argument breaks a rule, an index leaves no room for its segment, or segments
             overlap and should not. ``self`` is unchanged.
     """
-    target = as_array("self", self, detach=True)
-    _quant_scatter(
-        target, self, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce,
-        align, overlap,
+    scatter = _QuantScatter(
+        indices=indices, updates=updates, quant_scales=quant_scales,
+        quant_zero_points=quant_zero_points, axis=axis, quant_axis=quant_axis, reduce=reduce,
+        align=align, overlap=overlap,
     )  # fmt: skip
+    scatter.write(self, as_array("self", self, detach=True))
     return self
 
 
@@ -90,46 +93,61 @@ def npu_quant_scatter(
     Returns:
         A new array or tensor of the kind and on the device of ``self``.
     """
-    target = as_array("self", self, detach=True).copy()
-    _quant_scatter(
-        target, self, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce,
-        align, overlap,
+    scatter = _QuantScatter(
+        indices=indices, updates=updates, quant_scales=quant_scales,
+        quant_zero_points=quant_zero_points, axis=axis, quant_axis=quant_axis, reduce=reduce,
+        align=align, overlap=overlap,
     )  # fmt: skip
+    target = as_array("self", self, detach=True).copy()
+    scatter.write(self, target)
     return as_type_of(target, self)
 
 
-def _quant_scatter(
-    target: Array, given: Any, indices: Any, updates: Any, scales: Any, zero_points: Any,
-    axis: int, quant_axis: int, reduce: str, align: int | None, overlap: str,
-) -> None:  # fmt: skip
-    check_together(
-        self=given,
-        indices=indices,
-        updates=updates,
-        quant_scales=scales,
-        quant_zero_points=zero_points,
-    )
-    only("reduce", reduce, "update")
-    zero = zero_points
-    if zero is not None:
-        zero = as_array("quant_zero_points", zero, detach=True)
-    arrays = (
-        as_array("indices", indices),
-        as_array("updates", updates, detach=True),
-        as_array("quant_scales", scales, detach=True),
-        zero,
-    )
-    try:
-        quant_scatter(
-            target,
-            *arrays,
-            axis=integer("axis", axis),
-            quant_axis=integer("quant_axis", quant_axis),
-            align=None if align is None else integer("align", align),
-            overlap=overlap,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _QuantScatter:
+    """The arguments of :func:`npu_quant_scatter_` but ``self``."""
+
+    indices: Any
+    updates: Any
+    quant_scales: Any
+    quant_zero_points: Any
+    axis: int
+    quant_axis: int
+    reduce: str
+    align: int | None
+    overlap: str
+
+    def write(self, given: Any, target: Array) -> None:
+        """Check the arguments and write to ``target``, the memory of ``given`` or a copy of it."""
+        operands = {
+            "indices": self.indices,
+            "updates": self.updates,
+            "quant_scales": self.quant_scales,
+            "quant_zero_points": self.quant_zero_points,
+        }
+        check_together(self=given, **operands)
+        check_option("reduce", self.reduce, "update")
+        # Quantised values have no gradient, so that operands which require one are read as they are.
+        zero = self.quant_zero_points
+        if zero is not None:
+            zero = as_array("quant_zero_points", zero, detach=True)
+        arrays = (
+            as_array("indices", self.indices),
+            as_array("updates", self.updates, detach=True),
+            as_array("quant_scales", self.quant_scales, detach=True),
+            zero,
         )
-    except errors.ArgumentError as error:
-        raise renamed(error, _NAMES) from None
+        try:
+            quant_scatter(
+                target,
+                *arrays,
+                axis=check.integer("axis", self.axis),
+                quant_axis=check.integer("quant_axis", self.quant_axis),
+                align=None if self.align is None else check.integer("align", self.align),
+                overlap=self.overlap,
+            )
+        except errors.ArgumentError as error:
+            raise rename_arguments(error, _NAMES) from None
 
 
 def npu_scatter_nd_update_(
@@ -174,7 +192,7 @@ def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str
 
 
 def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None:
-    only("overlap", overlap, "refuse", "last")
+    check_option("overlap", overlap, "refuse", "last")
     places = _indices("indices", as_array("indices", indices))
     rows = as_array("updates", updates)
     depth = places.shape[-1] if places.ndim else 0
@@ -183,8 +201,8 @@ def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None
             f"indices must have a last extent in 1..{target.ndim}, the number of axes of self, "
             f"but got shape {places.shape}"
         )
-    of_dtype("updates", rows, target.dtype)
-    of_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
+    check_dtype("updates", rows, target.dtype)
+    check_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
     _writable("self", target, {"indices": places, "updates": rows})
     flat = places.reshape(-1, depth)
     for axis in range(depth):
@@ -226,7 +244,7 @@ def npu_scatter_pa_kv_cache(
         "slot_mapping": slot_mapping,
     }  # fmt: skip
     check_together(**given)
-    only("overlap", overlap, "refuse", "last")
+    check_option("overlap", overlap, "refuse", "last")
     arrays = {name: as_array(name, one) for name, one in given.items()}
     slots = _indices("slot_mapping", arrays["slot_mapping"])
     if slots.ndim != 1:
@@ -237,8 +255,8 @@ def npu_scatter_pa_kv_cache(
             raise ArgumentError(
                 f"{name}_cache must have shape [blocks, size, heads, width], but got {cache.shape}"
             )
-        of_shape(name, rows, (len(slots), *cache.shape[2:]))
-        of_dtype(name, rows, cache.dtype)
+        check_shape(name, rows, (len(slots), *cache.shape[2:]))
+        check_dtype(name, rows, cache.dtype)
         others = {other: array for other, array in arrays.items() if other != f"{name}_cache"}
         _writable(f"{name}_cache", cache, others)
         _in_range("slot_mapping", slots, cache.shape[0] * cache.shape[1])
@@ -253,7 +271,7 @@ def npu_scatter_pa_kv_cache(
 
 
 def _indices(name: str, array: Array) -> Array:
-    return of_dtype(name, array, np.dtype(np.int32), np.dtype(np.int64))
+    return check_dtype(name, array, np.dtype(np.int32), np.dtype(np.int64))
 
 
 def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
