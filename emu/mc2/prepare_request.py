@@ -86,7 +86,7 @@ class PrepareRequest:
         self.message["repeat"] = self.repeat
         self.kept: tuple[Array, ...] = ()
 
-    def operation(self, op: Any) -> None:
+    def set_operation(self, op: Any) -> None:
         """Take the operation of a reduction."""
         try:
             number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
@@ -98,12 +98,12 @@ class PrepareRequest:
             )
         self.message["op"] = int(number)
 
-    def extent(self, stride: Any = 0) -> tuple[int, int]:
+    def set_stride(self, stride: Any = 0) -> tuple[int, int]:
         """Take strideCount; return the elements of input and output that the task spans."""
         self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
-    def counts(self, side: str, counts: Any, displs: Any) -> int:
+    def set_counts(self, side: str, counts: Any, displs: Any) -> int:
         """Take the counts and displacements of one side; return the elements that they span."""
         names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
         rows = []
@@ -128,7 +128,7 @@ class PrepareRequest:
                     )
         return max((start + length for start, length in spans), default=0)
 
-    def own_counts(self, my: int) -> None:
+    def check_own_counts(self, my: int) -> None:
         """Check what this rank sends itself; what it sends the others, the servers compare."""
         sent, received = int(self.message["send_counts"][my]), int(self.message["recv_counts"][my])
         if sent != received:
@@ -137,7 +137,7 @@ class PrepareRequest:
                 f"itself, but got {sent} and {received}"
             )
 
-    def memory(
+    def set_memory(
         self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
     ) -> None:
         """Take the two arrays.

@@ -200,26 +200,8 @@ class OperatorPrototype:
         return Bound(inputs, attributes)
 
     def _inputs(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-        names = [tensor.name for tensor in self.inputs]
-        if isinstance(args, Mapping):
-            unknown = [name for name in args if name not in names]
-            if unknown:
-                raise ArgumentError(
-                    f"inputs of {self.name} must be among {', '.join(names)}, "
-                    f"but got {', '.join(map(str, unknown))}"
-                )
-            found = {name: args.get(name) for name in names}
-        elif not isinstance(args, list | tuple):
-            raise ArgumentError(
-                f"inputs of {self.name} must be a list, a tuple or a mapping by name, but got "
-                f"{shown(args)}"
-            )
-        else:
-            if len(args) > len(names):
-                raise ArgumentError(
-                    f"{self.name} must get at most {len(names)} inputs, but got {len(args)}"
-                )
-            found = dict(zip(names, [*args, *[None] * (len(names) - len(args))], strict=True))
+        """Return the inputs by name, in order, with dtypes that go together."""
+        found = self._named(args)
         columns = set(range(max((len(tensor.types) for tensor in self.inputs), default=0)))
         for tensor in self.inputs:
             value = found[tensor.name]
@@ -233,6 +215,28 @@ class OperatorPrototype:
             for one in value if tensor.dynamic else (value,):
                 columns &= _columns(where, tensor, one, columns)
         return found
+
+    def _named(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        """Return the inputs by name, None for those that were left out."""
+        names = [tensor.name for tensor in self.inputs]
+        if isinstance(args, Mapping):
+            unknown = [name for name in args if name not in names]
+            if unknown:
+                raise ArgumentError(
+                    f"inputs of {self.name} must be among {', '.join(names)}, "
+                    f"but got {', '.join(map(str, unknown))}"
+                )
+            return {name: args.get(name) for name in names}
+        if not isinstance(args, list | tuple):
+            raise ArgumentError(
+                f"inputs of {self.name} must be a list, a tuple or a mapping by name, but got "
+                f"{shown(args)}"
+            )
+        if len(args) > len(names):
+            raise ArgumentError(
+                f"{self.name} must get at most {len(names)} inputs, but got {len(args)}"
+            )
+        return dict(zip(names, [*args, *[None] * (len(names) - len(args))], strict=True))
 
 
 def _columns(where: str, tensor: TensorPrototype, value: Any, before: set[int]) -> set[int]:
