@@ -1,6 +1,6 @@
 """``torch.autocast("cuda")`` and ``("npu")``: the CPU's autocast, with the device's dtype.
 
-Autocast is decided in C++ by the kind of memory, which is the host's here.
+C++ decides autocast by the kind of memory, which is the host's here.
 """
 
 from __future__ import annotations

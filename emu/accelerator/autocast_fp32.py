@@ -1,7 +1,7 @@
-"""Autocast for CUDA computes some functions in fp32 that autocast for the CPU leaves in 16 bits.
+"""Functions that autocast computes in fp32 for CUDA, but in 16 bits for the CPU.
 
-These are the lists of the manual of ``torch.amp``: functions that autocast to fp32 with CUDA, less those
-that the CPU's autocast treats so, too. Inside autocast they get their 16-bit device tensors as fp32.
+The list follows the ``torch.amp`` manual: functions that autocast to fp32 with CUDA, less those that the CPU's
+autocast treats the same way. Inside autocast their 16-bit device tensors are converted to fp32.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NAMES = (
 
 
 def install() -> None:
-    """Handle the functions, under whatever name a script calls them."""
+    """Handle the functions under all names by which a script may call them."""
     for function in _functions():
         replace_item(
             HANDLERS,

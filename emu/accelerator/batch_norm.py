@@ -1,4 +1,4 @@
-"""The five operators that ``SyncBatchNorm`` is made of; torch has them for CUDA only.
+"""CPU kernels of the five operators behind ``SyncBatchNorm``, which torch has for CUDA only.
 
 Statistics are in fp32 for 16-bit inputs, as CUDA's are.
 """
@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 
 
 def install() -> None:
-    """Register the operators for memory of the host, where emulated tensors lie."""
+    """Register the operators for host memory, where emulated tensors lie."""
     library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
     for name, function in _OPERATORS.items():
         library.impl(name, function)
@@ -28,7 +28,7 @@ def _wide(tensor: Tensor) -> Tensor:
 
 
 def _along(line: Tensor, like: Tensor) -> Tensor:
-    """Return one value a channel so that it broadcasts against [batch, channel, ...]."""
+    """Return per-channel values in a shape that broadcasts against [batch, channel, ...]."""
     return _wide(line).reshape(1, -1, *[1] * (like.dim() - 2))
 
 

@@ -1,8 +1,8 @@
-"""Operators that scripts register with ``torch.library``: their kernels see emulated devices.
+"""Emulated devices for the kernels that scripts register with ``torch.library``.
 
-Torch calls a kernel from C++ in the midst of a call that the mode handles, and a mode is off meanwhile.
-It also chooses the kernel by the memory, which is the host's: so a kernel for an emulated device is
-registered for the CPU, and the marks of the arguments choose between it and the script's own for the CPU.
+Torch calls a kernel from C++ during a call that the mode handles, when the mode is off. It also chooses the
+kernel by the memory, which is the host's: so a kernel for an emulated device is registered for the CPU, and the
+tags of the arguments choose between it and the script's own CPU kernel.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _add(name: str, kind: str, kernel: Kernel) -> Kernel:
 
 
 def _is_scripts(fn: Any) -> bool:
-    """Return whether a kernel is not torch's own."""
+    """Return whether a kernel is the script's, not torch's."""
     module = getattr(fn, "__module__", None) or ""
     return callable(fn) and not f"{module}.".startswith(("torch.", "emu."))
 

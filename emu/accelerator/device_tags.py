@@ -1,6 +1,8 @@
-"""On which device a tensor is: the mark that its storage carries.
+"""Device tags: the attribute of a storage that says on which emulated device it lies.
 
-Every function here is meant for code of ours that runs with torch's function modes switched off.
+Views share their storage, and so their device. The functions here are for code that runs with torch's function
+modes switched off, as handlers of the mode do; only :func:`device_of`, :func:`assign_device` and
+:func:`emulated_device` switch them off themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _storage = torch.Tensor.untyped_storage
 
 
 def device_of(tensor: Tensor) -> torch.device:
-    """Return the device that a tensor is on as the program sees it: emulated, or the real one."""
+    """Return a tensor's device as the program sees it: the emulated one, or else the real one."""
     tag = emulated_device(tensor)
     if tag is not None:
         return tag
@@ -34,7 +36,7 @@ def device_of(tensor: Tensor) -> torch.device:
 
 
 def assign_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Say that a tensor's memory is on ``device``; views of it follow. ``cpu`` takes the mark away.
+    """Place a tensor's memory, and so its views, on ``device``; ``cpu`` removes the tag.
 
     Returns:
         The tensor.
@@ -45,13 +47,13 @@ def assign_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def emulated_device(tensor: Tensor) -> torch.device | None:
-    """Return the emulated device of a tensor; None when it is on a real one."""
+    """Return the emulated device of a tensor, or None for a real one."""
     with torch._C.DisableTorchFunction():
         return tag_of(tensor)
 
 
 def tag_of(tensor: Tensor) -> torch.device | None:
-    """The same as :func:`mark_of` for callers inside a torch function mode, where it is faster."""
+    """Return :func:`emulated_device`, faster, for callers that run with function modes switched off."""
     tag: torch.device | None
     try:
         tag = getattr(_storage(tensor), TAG, None)
@@ -66,10 +68,10 @@ def tag_of(tensor: Tensor) -> torch.device | None:
 
 
 def set_tag(tensor: Tensor, device: torch.device | None) -> None:
-    """Mark a tensor's storage, or the tensor itself where it has none (sparse tensors).
+    """Tag a tensor's storage, or the tensor itself where it has none (sparse tensors).
 
-    The mark of a wrapper goes to the tensors in it; to its own storage, which holds nothing, only if
-    the wrapper's class does not tell what is in it.
+    The tag of a wrapper goes to the tensors in it; its own storage, which holds nothing, is tagged only if
+    the wrapper's class does not name its content.
     """
     if type(tensor) not in PLAIN and is_wrapper(tensor):
         for inner in inner_tensors(tensor):
@@ -84,7 +86,7 @@ def set_tag(tensor: Tensor, device: torch.device | None) -> None:
 
 
 def tag_storage(storage: Any, device: torch.device | None) -> None:
-    """Mark a storage and count its bytes."""
+    """Tag a storage and count its bytes."""
     before = getattr(storage, TAG, None)
     if before is device or (before is not None and before == device):
         return
@@ -95,7 +97,7 @@ def tag_storage(storage: Any, device: torch.device | None) -> None:
 
 
 def recount_bytes(storage: Any) -> None:
-    """Count a storage's bytes again: it was resized."""
+    """Count a storage's bytes again, after it was resized."""
     device: torch.device | None = getattr(storage, TAG, None)
     held = getattr(storage, HELD_BYTES, None)
     if device is not None and held is not None and held.nbytes != storage.nbytes():
@@ -104,7 +106,7 @@ def recount_bytes(storage: Any) -> None:
 
 
 def _inner(tensor: Tensor) -> Any:
-    """What carries the mark of a tensor without a storage: of a wrapper of ``vmap`` its content's."""
+    """Return the carrier of the tag of a tensor without a storage: for a ``vmap`` wrapper, its content's."""
     functorch = torch._C._functorch
     unwrapped = tensor
     while functorch.is_functorch_wrapped_tensor(unwrapped):
@@ -119,7 +121,7 @@ def _inner(tensor: Tensor) -> Any:
 
 @functools.cache
 def device_count() -> int:
-    """Return how many devices of each type there are: ``EMU_DEVICES``, or as many as PEs, or one."""
+    """Return the number of devices of each type: ``EMU_DEVICES``, or the number of PEs, or 1."""
     given = os.environ.get("EMU_DEVICES", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
@@ -133,7 +135,7 @@ def device_count() -> int:
 
 
 def accelerator_type() -> str:
-    """Return the type that a script means by its accelerator: ``npu`` once it has loaded torch_npu."""
+    """Return the device type of ``torch.accelerator``: ``npu`` once a script has loaded torch_npu, else ``cuda``."""
     return "npu" if "torch_npu" in sys.modules else "cuda"
 
 
@@ -143,7 +145,7 @@ def current_device(kind: str) -> int:
 
 
 def set_current_device(kind: str, index: int) -> None:
-    """Make another device of a type the current one of this thread.
+    """Set this thread's current device of a type.
 
     Raises:
         RuntimeError: There is no such device.
@@ -152,10 +154,10 @@ def set_current_device(kind: str, index: int) -> None:
 
 
 def check_index(kind: str, index: int) -> int:
-    """Return ``index`` if there is such a device.
+    """Return ``index``, checked.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no such device.
     """
     count = device_count()
     if not 0 <= index < count:
@@ -167,7 +169,7 @@ def check_index(kind: str, index: int) -> int:
 
 
 def resolve(device: Any) -> torch.device:
-    """Return the device that an argument means; an emulated one always with its index.
+    """Return the device that an argument stands for; an emulated one always has an index.
 
     Args:
         device: A device, its name, or an index, which counts CUDA devices as it does in torch.

@@ -1,4 +1,4 @@
-"""DLPack of device tensors: within torch it shares their memory; others are refused, as by a device."""
+"""DLPack of device tensors: shared memory within torch, an error for other libraries, as on a device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tensor = torch.Tensor
 _CODES = {"cuda": DLDeviceType.kDLCUDA, "npu": DLDeviceType.kDLExtDev}
 
 _exported: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The storages of device tensors that were exported, by their addresses."""
+"""Storages of exported device tensors by address: an import finds its device through them."""
 _importing: ContextVar[bool] = ContextVar("whether torch asks for a tensor's DLPack", default=False)
 
 

@@ -1,4 +1,4 @@
-"""``torch.distributed.tensor`` on emulated devices: its random numbers, and moves inside its dispatch."""
+"""``torch.distributed.tensor`` on emulated devices: random numbers, and moves inside its dispatch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def install() -> None:
 
 
 def _change_random(module: Any) -> None:
-    """Give shards random numbers of their own from the host's generator.
+    """Give each shard its own random numbers from the host's generator.
 
-    Torch's tracker shifts the offset in the state of a CUDA generator, which the host's has not. Here
+    Torch's tracker shifts the offset in a CUDA generator's state; the host's has no such offset. Here
     each operation takes one number from the generator, the same on all ranks with the same seed, and
-    shard s draws from a generator seeded with that number and s. Replicas so agree, and all ranks'
-    generators stay alike.
+    shard s draws from a generator seeded with that number and s. So replicas agree, and the generators
+    of all ranks stay in step.
     """
 
     class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc]

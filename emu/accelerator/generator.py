@@ -1,4 +1,4 @@
-"""``torch.Generator(device="cuda")``: the host's generator, which says that it is another device's."""
+"""``torch.Generator(device="cuda")``: the host's generator under the name of another device."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _Real = torch._C.Generator
 
 
 class _Meta(type(_Real)):  # type: ignore[misc]
-    """What counts as a generator: those that torch itself makes, too."""
+    """Instance check that accepts the generators which torch itself makes, too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Real)
 
 
 class Generator(_Real, metaclass=_Meta):
-    """As ``torch.Generator``, for emulated devices as well; its random bits are those of the CPU's."""
+    """``torch.Generator`` for emulated devices as well; its random bits are those of the CPU's."""
 
     def __new__(cls, device: Any = "cpu") -> Self:
         """Make a generator for ``device``."""
@@ -35,7 +35,7 @@ class Generator(_Real, metaclass=_Meta):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """The device that it was made for."""
+        """Device that the generator was made for."""
         tag: torch.device | None = getattr(self, TAG, None)
         return torch.device("cpu") if tag is None else tag
 

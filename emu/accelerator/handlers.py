@@ -1,4 +1,4 @@
-"""Calls into torch in which devices play a part of their own: moving, asking where, showing."""
+"""Handlers for torch functions that move tensors, query their device or print it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emu.accelerator.device_tags import (
 from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.legacy_types import TYPES as TYPES_BY_NAME
 from emu.accelerator.legacy_types import LegacyType
-from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, refuse_mixed
+from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, raise_mixed_devices
 from emu.accelerator.state import TYPES, pass_device
 
 Tensor = torch.Tensor
@@ -27,11 +27,13 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
+"""Parameters of ``Tensor.to`` behind the device, in the order in which they may be given by position."""
+
 # --- where -----------------------------------------------------------------------------------
 
 
 def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """``tensor.device``; gradients that autograd passes to hooks are where the pass was started."""
+    """Return ``tensor.device``; in hooks of a backward pass, untagged gradients are on the pass's device."""
     tag = tag_of(args[0])
     if tag is not None:
         return tag
@@ -86,12 +88,12 @@ def _to(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def move(tensor: Tensor, device: Any, options: Kwargs) -> Any:
-    """Return a tensor on another device: a copy, as it would be; itself where nothing changes.
+    """Return a tensor on another device: a copy, or the tensor itself where nothing changes.
 
     Args:
         tensor: Any tensor.
-        device: Where to; None: where it is.
-        options: What else ``Tensor.to`` takes by name.
+        device: The target; None: the tensor's own device.
+        options: The other keyword arguments of ``Tensor.to``.
     """
     here = tag_of(tensor)
     target = None if device is None else resolve(device)
@@ -100,7 +102,7 @@ def move(tensor: Tensor, device: Any, options: Kwargs) -> Any:
     emulated = target if target is not None and target.type in TYPES else None
     if target is None or emulated == here:
         if not options and target is None:
-            return Tensor.to(tensor)  # which says what is missing
+            return Tensor.to(tensor)  # raises torch's own error about missing arguments
         result = Tensor.to(tensor, device=CPU, **options)
         emulated = here
     else:
@@ -182,7 +184,7 @@ def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) 
 def _repr(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     if tag_of(args[0]) is None:
         return func(*args, **kwargs)
-    with inside():  # torch's own printing asks for the device
+    with inside():  # torch's printing queries the device
         return torch._tensor_str._str(args[0], **kwargs)
 
 
@@ -212,7 +214,7 @@ def _type(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def _grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """``tensor.grad``, which autograd made: it is where the tensor is."""
+    """Return ``tensor.grad``; autograd has made it in C++, without a tag, so it gets the tensor's."""
     grad = func(*args)
     if grad is not None:
         tag = tag_of(args[0])
@@ -226,19 +228,19 @@ def _set_grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     if grad is not None and torch._C._current_graph_task_id() < 0:
         here, there = tag_of(tensor), tag_of(grad)
         if here != there:
-            refuse_mixed(func, here or CPU, there or CPU)
+            raise_mixed_devices(func, here or CPU, there or CPU)
     return func(*args)
 
 
 def _packed(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """Sequences packed or padded: the lengths beside them are on the host."""
+    """Pack or pad sequences; the lengths returned beside them are on the host."""
     data, lengths = func(*args, **kwargs)
     set_tag(data, tag_of(args[0]))
     return data, lengths
 
 
 def _make_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """``torch.device(1)``: of the accelerator that the script uses, not of the one that C++ knows."""
+    """Return ``torch.device(1)`` of the accelerator that the script uses, not of the one that C++ knows."""
     if len(args) == 1 and type(args[0]) is int and not kwargs:
         return func(accelerator_type(), args[0])
     return func(*args, **kwargs)
@@ -259,7 +261,7 @@ def _no_stream(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def _property(name: str) -> Any:
-    """Return the descriptor behind an attribute of tensors, whose accesses a mode sees as calls."""
+    """Return the descriptor of a tensor attribute; a mode sees accesses as calls of its ``__get__``."""
     return getattr(Tensor, name)
 
 
@@ -276,7 +278,7 @@ HANDLERS.update(
         Tensor.cpu: _cpu,
         Tensor.type_as: _type_as,
         Tensor.pin_memory: _pin_memory,
-        Tensor.copy_: _as_it_is,  # into memory that stays where it is, from wherever
+        Tensor.copy_: _as_it_is,  # the target keeps its device, whatever the source's is
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,
         _property("__cuda_array_interface__").__get__: _cuda_array_interface,

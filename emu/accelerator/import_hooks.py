@@ -1,4 +1,4 @@
-"""Changes to modules of torch that are not loaded with it: made when a script imports them."""
+"""Changes to torch modules that are not loaded with torch, made when a script imports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emu.accelerator.patches import record
 
 
 def after_import(name: str, change: Callable[[Any], None]) -> None:
-    """Call ``change`` with a module once it has been executed; now if it is loaded already."""
+    """Call ``change`` with a module after its import, or now if it is loaded already."""
     module = sys.modules.get(name)
     if module is not None:
         change(module)
@@ -39,7 +39,7 @@ def _forget(finder: Any) -> None:
 
 
 class _Finder:
-    """Finds the modules that are to be changed, once each, as the other finders find them."""
+    """Finder of the modules to be changed, once each; the other finders locate them."""
 
     @staticmethod
     def find_spec(

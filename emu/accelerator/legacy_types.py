@@ -1,4 +1,4 @@
-"""``torch.cuda.FloatTensor`` and its like: types that scripts of old make and ask for tensors with."""
+"""Legacy tensor types such as ``torch.cuda.FloatTensor``, which old scripts call and test with."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DTYPES = {
 }
 
 TYPES: dict[str, LegacyType] = {}
-"""The types by their full names, ``torch.cuda.FloatTensor``."""
+"""Legacy types by full name, such as ``torch.cuda.FloatTensor``."""
 
 
 class LegacyType(type):
-    """A tensor type: a device type and a dtype under one name."""
+    """Tensor type that stands for a device type and a dtype."""
 
     kind: str
     dtype: torch.dtype
@@ -39,7 +39,7 @@ class LegacyType(type):
         return tag is not None and tag.type == cls.kind
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
-        """Make a tensor: of a size, with garbage in it, or of the elements of a sequence."""
+        """Make a tensor: uninitialised of a size, or of the elements of a sequence."""
         where = torch.device(cls.kind) if device is None else torch.device(device)
         if where.type != cls.kind:
             raise RuntimeError(

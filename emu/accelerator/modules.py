@@ -1,4 +1,4 @@
-"""``torch.cuda``, ``torch.npu`` and ``torch.accelerator``: their functions replaced or provided."""
+"""Functions of ``torch.cuda``, ``torch.npu`` and ``torch.accelerator``, replaced or provided."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from emu.accelerator.patches import record, replace, replace_all
 from emu.accelerator.runtime import index_of, make_namespace, synchronize
 
 CUDA_VERSION = "12.4"
-"""What ``torch.version.cuda`` says: a release whose NCCL is that of ``torch.cuda.nccl.version``."""
+"""Value of ``torch.version.cuda``: a release with the NCCL of ``torch.cuda.nccl.version``."""
 
 
 _PARTS = (torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
-"""Modules that have some of the functions of ``torch.cuda``, and that scripts import them from."""
+"""Modules from which scripts import some of the functions of ``torch.cuda``."""
 
 
 def install() -> None:
     """Give both device types their modules.
 
-    ``torch.npu`` is registered as PyTorch provides for; ``torch.cuda`` exists in every build, so there
-    names are replaced. Its initialisation, which all that is not replaced begins with, says what is wrong.
+    ``torch.npu`` is registered as PyTorch intends; ``torch.cuda`` exists in every build, so its names are
+    replaced. Everything that is not replaced begins with CUDA's initialisation, which raises an error here.
     """
     for name, value in make_namespace("cuda").items():
         for owner in (torch.cuda, *_PARTS):
@@ -75,7 +75,7 @@ _BETWEEN_DEVICES = (
     "_scatter",
     "_scatter_out",
 )
-"""What ``DataParallel`` calls; builds for CUDA have these functions, also where there is no GPU."""
+"""Functions that ``DataParallel`` calls; CUDA builds have them even without a GPU."""
 
 
 def _refuse_between(name: str, *_: Any, **__: Any) -> None:
@@ -85,7 +85,7 @@ def _refuse_between(name: str, *_: Any, **__: Any) -> None:
 
 
 def _missing(name: str) -> Any:
-    """Answer for what ``torch._C`` has not: say so where a build for CUDA would have it."""
+    """Raise the error for a missing attribute of ``torch._C``; name those that CUDA builds have."""
     if name.startswith(_ONLY_WITH_CUDA):
         raise MissingFunctionError(
             f"torch._C.{name} is not emulated: it is a function of CUDA builds"
@@ -140,7 +140,7 @@ _ABOUT_MEMORY = (
 
 
 def _of_module(name: str) -> Any:
-    """Return a function that calls the one of that name of the script's device module."""
+    """Return a function that calls its namesake in the script's device module."""
 
     def call(device_index: Any = None, /) -> Any:
         return getattr(_module(), name)(device_index)

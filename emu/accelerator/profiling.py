@@ -1,4 +1,4 @@
-"""``torch.profiler`` for a device whose work is done on the CPU: there it is recorded."""
+"""``torch.profiler`` for emulated devices, whose work the CPU does and the profile shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved tensors keep their device, and so do tensors that are sent to another process."""
+"""Devices of saved tensors and of tensors that are sent to another process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _restore(storage: Any, location: str) -> Any:
 
 
 def _reduce(tensor: torch.Tensor) -> Any:
-    """Pickle for another process: memory is shared, as it is with CUDA tensors, and so is the place."""
+    """Pickle for another process: it shares the memory, as with CUDA tensors, and sees the same device."""
     tag = emulated_device(tensor)
     with torch._C.DisableTorchFunction():
         rebuild, arguments = reduce_tensor(tensor)

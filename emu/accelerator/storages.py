@@ -21,7 +21,7 @@ Storage = torch.UntypedStorage
 
 
 def install() -> None:
-    """Replace the methods of untyped storages, which the others are made of."""
+    """Replace the methods of untyped storages; typed storages are built on them."""
     resize, to = Storage.resize_, Storage.to
 
     def resize_(self: Any, size: int) -> Any:

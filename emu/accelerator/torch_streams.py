@@ -1,4 +1,4 @@
-"""``torch.Stream`` and ``torch.Event``: classes for whatever accelerator there is."""
+"""``torch.Stream`` and ``torch.Event``, which serve any accelerator."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class _StreamMeta(type(_RealStream)):  # type: ignore[misc]
 
 
 class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc]
-    """As ``torch.Stream``; for an emulated device a stream of its module."""
+    """``torch.Stream``; for an emulated device it makes a stream of that device's module."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
-        """Make a stream of ``device``, by default of the accelerator that the script uses."""
+        """Make a stream of ``device``. Default: the script's accelerator."""
         where = resolve(accelerator_type() if device is None else device)
         if where.type not in TYPES:
             return _RealStream(where, **options)
@@ -37,16 +37,16 @@ class _EventMeta(type(_RealEvent)):  # type: ignore[misc]
 
 
 class AnyEvent(_RealEvent, metaclass=_EventMeta):  # type: ignore[misc]
-    """As ``torch.Event``, for emulated devices as well."""
+    """``torch.Event`` for emulated devices as well."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
-        """Make an event of ``device``, by default of the accelerator that the script uses."""
+        """Make an event of ``device``. Default: the script's accelerator."""
         where = resolve(accelerator_type() if device is None else device)
         return Event(**options) if where.type in TYPES else _RealEvent(where, **options)
 
 
 def install() -> None:
-    """Replace the two classes, which have no extension point for a device in Python."""
+    """Replace the two classes."""
     AnyEvent.__name__ = AnyEvent.__qualname__ = "Event"
     for name, kind in (("Stream", Stream), ("Event", AnyEvent)):
         replace(torch, name, kind, "the class has no extension point for a device in Python")

@@ -1,8 +1,8 @@
 """Fake tensors and exported graphs of emulated devices.
 
-A fake tensor that says that it is on a device which torch was not built for ends the process in autograd.
-So fake tensors are made for the CPU and carry a mark, as real ones do. What is traced then names the CPU
-wherever a graph makes tensors; such nodes get their device back.
+A fake tensor on a device that torch was not built for ends the process in autograd. So fake tensors are made
+for the CPU and carry a tag, as real ones do. Traced graphs then name the CPU wherever they make tensors; those
+nodes get their device back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from emu.accelerator.state import TYPES
 
 
 def install() -> None:
-    """Change the classes of fake tensors when they are imported, and ``torch.export.export``."""
+    """Change fake tensors and ``torch.export.export`` when a script imports them."""
     after_import("torch._subclasses.fake_tensor", _change_fakes)
     after_import("torch.export", _change_export)
 
@@ -33,7 +33,7 @@ def _change_fakes(module: Any) -> None:
     ) -> Any:
         where = None if device is None else resolve(device)
         emulated = where is not None and where.type in TYPES
-        with torch._C.DisableTorchFunction():  # the memory is on "meta", whatever its mark says
+        with torch._C.DisableTorchFunction():  # the memory is on "meta", whatever its tag says
             made = make(cls, fake_mode, elem, CPU if emulated else where, *args, **kw)
             if emulated:
                 set_tag(made, where)

@@ -1,7 +1,7 @@
 """Wrapper subclasses: tensors without memory of their own, which dispatch in Python to tensors in them.
 
-A wrapper is on the device of its content. It must never say so to torch's C++ code, where a build for the
-CPU has no such device; so its own device is always the CPU.
+A wrapper is on the device of its content. Torch's C++ code must never see that device, which a CPU build does not
+have; so the wrapper's own device is always the CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from emu.accelerator.patches import replace
 Tensor = torch.Tensor
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
-"""Types that are known to be no wrappers."""
+"""Types that are known not to be wrappers."""
 
 _NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
 
@@ -33,10 +33,10 @@ def tells_content(kind: type) -> bool:
 
 
 def inner_tensors(tensor: Tensor) -> list[Tensor]:
-    """Return the tensors that a wrapper is made of.
+    """Return the tensors inside a wrapper.
 
     They are those that ``__tensor_flatten__`` names; where a class has no such method, those among its
-    attributes. To be called with torch's function modes switched off.
+    attributes. Call this with torch's function modes switched off.
     """
     values: Any
     if tells_content(type(tensor)):

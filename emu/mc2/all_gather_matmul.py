@@ -53,8 +53,8 @@ def all_gather_matmul(
     """Return ``gather_out @ x2 + bias`` and ``gather_out``, the x1 of all PEs one below the other.
 
     Every PE of the group calls it; x2, bias and their scales may differ between PEs. While the tiles
-    of the others are on their way, this PE multiplies its own rows; then it multiplies tile by tile what
-    has arrived. Whatever the number of turns, the bits are those of the whole product
+    of the others are in flight, this PE multiplies its own rows; then it multiplies each tile as it
+    arrives. Whatever the number of turns, the bits are those of the whole product
     (:func:`emu.kernels.matmul.matmul`): sums and bias in fp32, one rounding to the dtype of ``y``.
 
     With int8, sums and bias are int32 and ``y`` is ``(sums + bias) * x2_scale * x1_scale`` in fp32, each
@@ -108,7 +108,7 @@ def _gather_and_multiply(
     y: Tensor | None,
     gather_out: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Do :func:`all_gather_matmul`."""
+    """Run :func:`all_gather_matmul`."""
     group = communication.members()
     left, right = operands.matrices()
     (m, k), n, n_pes = left.shape, right.shape[1], group.n_pes
@@ -146,7 +146,7 @@ def _run(
     out: Tensor,
     gathered: Tensor,
 ) -> None:
-    """Gather turn by turn, and multiply what has arrived while the next turn is on its way."""
+    """Gather turn by turn, and multiply the arrived rows while the next turn is in flight."""
     (m, k), me, n_pes = left.shape, group.my_pe, group.n_pes
     scales = None
     if tokens is not None:
@@ -184,7 +184,7 @@ def _multiply_blocks(
         return
     tokens = None if scales is None else scales[pes, rows]
     if x1.flags.c_contiguous and out.flags.c_contiguous:
-        # Whole blocks lie one below the other: as one product they pack the weight once.
+        # Whole blocks are contiguous: as one product they pack the weight once.
         x1, out = x1.reshape(-1, x1.shape[-1]), out.reshape(-1, out.shape[-1])
         tokens = None if tokens is None else tokens.reshape(-1)
     product.multiply(x1, out, tokens=tokens)

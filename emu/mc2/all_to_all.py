@@ -43,7 +43,7 @@ def all_to_all_matmul(
     """Give PE j the j-th block of every PE's rows, side by side along k, and multiply that by x2.
 
     Every PE of the group calls it. What PE j multiplies is [m / R, k · R], whose columns are those of
-    PE 0, then of PE 1, …. While some rows are on their way, those that arrived before are multiplied. The bits
+    PE 0, then of PE 1, …. While some rows are in flight, those that have arrived are multiplied. The bits
     are those of the whole product (:func:`emu.kernels.matmul.matmul`): sums and bias in fp32 with one
     rounding; int8: ``(sums + bias) * x2_scale`` with sums and bias in int32, then fp32, one rounding.
 
@@ -82,7 +82,7 @@ def all_to_all_matmul(
 def _exchange_and_multiply(
     operands: Operands, communication: Communication, y: Tensor | None
 ) -> Tensor:
-    """Do :func:`all_to_all_matmul`: a turn is some rows of each block of m / R rows."""
+    """Run :func:`all_to_all_matmul`: a turn is some rows of each block of m / R rows."""
     group = communication.members()
     n_pes = group.n_pes
     left, right = operands.matrices(blocks=n_pes)
@@ -142,7 +142,7 @@ def matmul_all_to_all(
 ) -> Tensor:
     """Multiply, and give PE j the j-th block of the columns of every PE's product, one below the other.
 
-    Every PE of the group calls it. While the rows of one turn are on their way, the next are multiplied.
+    Every PE of the group calls it. While the rows of one turn are in flight, the next are multiplied.
     The bits are those of the whole product (:func:`emu.kernels.matmul.matmul`): sums and bias in fp32
     with one rounding; int8: ``(sums + bias) * x2_scale * x1_scale`` with sums and bias in int32, then
     fp32, one rounding.
@@ -182,7 +182,7 @@ def matmul_all_to_all(
 def _multiply_and_exchange(
     operands: Operands, communication: Communication, y: Tensor | None
 ) -> Tensor:
-    """Do :func:`matmul_all_to_all`: a turn is some of the m rows, a block of columns for each PE."""
+    """Run :func:`matmul_all_to_all`: a turn is some of the m rows, a block of columns for each PE."""
     group = communication.members()
     left, right = operands.matrices()
     (m, k), n, n_pes = left.shape, right.shape[1], group.n_pes

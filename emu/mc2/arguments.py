@@ -1,4 +1,4 @@
-"""Checks that the fused operators share. Each names the argument, its value and the bound."""
+"""Argument checks shared by the fused operators; each error names the argument, its value and the bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from emu.kernels.core.dtypes import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 Tensor = Array | SymmetricArray
-"""What operators take: memory of this PE, or symmetric memory, which peers read where it is."""
+"""Operand type: memory of this PE, or symmetric memory, which peers read in place."""
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
@@ -43,7 +43,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
     """Return ``value`` as an int in ``[low, high]``, or of at least ``low``.
 
     Raises:
-        ArgumentError: It is none; booleans are none.
+        ArgumentError: It is not such an integer; booleans are not accepted.
     """
     if type(value) is int and low <= value and (high is None or value <= high):
         return value
@@ -64,7 +64,7 @@ def check_choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
     """Return ``value`` as one of some integers.
 
     Raises:
-        ArgumentError: It is none of them.
+        ArgumentError: It is not one of them.
     """
     fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not fits or int(value) not in allowed:
@@ -88,7 +88,7 @@ def check_real(name: str, value: Any) -> float:
     """Return ``value`` as a finite float.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is not a finite number.
     """
     number = math.nan
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -102,10 +102,10 @@ def check_real(name: str, value: Any) -> float:
 
 
 def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
-    """Return ``value`` as a NumPy dtype; ``allowed`` says in the error which would do.
+    """Return ``value`` as a NumPy dtype; ``allowed`` names the accepted ones in the error.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is not a dtype.
     """
     try:
         dtype: np.dtype[Any] = np.dtype(value)
@@ -115,7 +115,7 @@ def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
 
 
 def find_group(group: Group | str | None, rank_size: int) -> Group:
-    """Return the group that is meant: itself, that of a name, or the world.
+    """Return a group given as such or by name; None is the world.
 
     Raises:
         ArgumentError: A bad or unknown name, or ``rank_size`` is neither 0 nor the size.
@@ -158,7 +158,7 @@ def local_memory(name: str, tensor: Any) -> Array:
     """Return the memory of a tensor on this PE.
 
     Raises:
-        ArgumentError: It is no array, or has a mask, which would be ignored.
+        ArgumentError: It is not an array, or has a mask, which would be ignored.
         SymmetricMemoryError: It was freed.
     """
     if type(tensor) is np.ndarray:
@@ -178,7 +178,7 @@ def local_memory(name: str, tensor: Any) -> Array:
 
 
 def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
-    """Return a matrix of one of the dtypes that has elements."""
+    """Return a non-empty matrix of one of the dtypes."""
     array = local_memory(name, tensor)
     if array.ndim != 2:
         raise ArgumentError(f"{name} must have 2 axes, but got shape {array.shape}")
@@ -193,16 +193,16 @@ def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> A
 def check_array(
     name: str, value: Any, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[Any]]
 ) -> Array:
-    """Return an operand as an ndarray of any strides.
+    """Return an operand of any strides as an ndarray.
 
     Args:
-        name: What errors call it.
+        name: Its name in errors.
         value: The operand: an ndarray or a SymmetricArray.
-        shape: Its extents; a letter stands for any.
-        dtypes: What it may hold.
+        shape: Its extents; text such as ``"rows"`` stands for any extent.
+        dtypes: The accepted dtypes.
 
     Raises:
-        ArgumentError: It is something else.
+        ArgumentError: It has another type, shape or dtype.
     """
     array = local_memory(name, value)
     fits = array.ndim == len(shape) and all(
@@ -219,7 +219,7 @@ def check_array(
 
 
 def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
-    """Return ``extent / n_pes``, which must be whole; ``what`` says what is counted."""
+    """Return ``extent / n_pes``, which must be an integer; ``what`` describes the extent in the error."""
     if extent % n_pes:
         raise ArgumentError(
             f"{name} must be divisible by the group's size of {n_pes}, but got {extent}, {what}"
@@ -228,7 +228,7 @@ def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
 
 
 def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    """Return the array to write to: the one given, if it fits, or a new one."""
+    """Return the array to write to: the given one, checked, or a new one."""
     if given is None:
         return np.empty(shape, dtype)
     array = local_memory(name, given)
@@ -245,7 +245,7 @@ def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[
 
 
 def as_sendable(tensor: Tensor, group: Group) -> Tensor:
-    """Return a tensor as it can be sent: in place where it is dense, else a dense copy."""
+    """Return a tensor that can be sent: itself where it is dense and symmetric, else dense memory of this PE."""
     if isinstance(tensor, SymmetricArray):
         if tensor.dense and tensor.group is group:
             return tensor
@@ -254,7 +254,7 @@ def as_sendable(tensor: Tensor, group: Group) -> Tensor:
 
 
 def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
-    """Refuse results that share memory with each other or with a source."""
+    """Check that results share no memory with each other or with a source."""
     written = {n: local_memory(n, t) for n, t in results.items() if t is not None}
     read = {
         n: local_memory(n, t)
@@ -273,7 +273,7 @@ def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
 def check_vector(
     name: str, value: Any, extents: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
 ) -> Array | None:
-    """Return a vector of one of the extents; an axis of one element beside it is dropped."""
+    """Return a vector of one of the extents, or None for None; a second axis of extent 1 is dropped."""
     if value is None:
         return None
     array = local_memory(name, value)
@@ -289,7 +289,7 @@ def check_vector(
 
 
 def check_half_dtype(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
-    """Return fp16 or bf16 as asked for."""
+    """Return ``dtype``, or the default for None, checked to be fp16 or bf16."""
     wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
     if wanted not in HALVES:
         raise ArgumentError(f"{name} must be float16 or bfloat16, but got {wanted}")

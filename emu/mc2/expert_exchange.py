@@ -1,4 +1,4 @@
-"""Rows to their experts and back, turn by turn: what the MoE operators have in common."""
+"""Exchange of rows with their experts, turn by turn: the common part of the MoE operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from emu.mc2.hccl import Hccl
 from emu.mc2.token_permutation import MAX_TURNS, Array, TokenPermutation, choose_turns, cut_turns
 
 MAX_ROWS = 1 << 40
-"""Rows that one expert can have from one rank."""
+"""Most rows that one expert can have from one rank."""
 
 OPERATORS = (
     "alltoallv_gmm",
@@ -36,7 +36,7 @@ def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
     """Return counts of rows, index rank * experts + expert, as an int64 matrix of them.
 
     Raises:
-        ArgumentError: They are no ``ranks * experts`` integers of at least 0.
+        ArgumentError: They are not ``ranks * experts`` integers of at least 0.
     """
     if isinstance(value, SymmetricArray | np.ndarray):
         array = local_memory(name, value)
@@ -212,7 +212,7 @@ class Staging:
 
 
 def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[Any]]) -> None:
-    """Refuse heads that differ; ``same`` is what this rank's says, by name."""
+    """Check that the heads of all ranks agree; ``same`` has this rank's values by name."""
     called = [OPERATORS[code] for code in table[:, 0].tolist()]
     if len(set(called)) > 1:
         raise ArgumentError(
@@ -228,7 +228,7 @@ def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[A
 
 
 def _compare(owners: Array, holders: Array, names: tuple[str, str], back: bool) -> None:
-    """Refuse counts, both [owner, holder, expert], where one rank says other than the other."""
+    """Check that owners and holders, both [owner, holder, expert], state the same counts."""
     wrong = np.argwhere(owners != holders)
     if not len(wrong):
         return
@@ -248,7 +248,7 @@ def check_turns(comm_turn: Any, experts: int) -> int:
     """Return ``comm_turn`` as an integer.
 
     Raises:
-        ArgumentError: It is not in [0, number of experts], or more than a communicator takes.
+        ArgumentError: It is not in [0, number of experts], or exceeds a communicator's tasks.
     """
     most = min(experts, MAX_TURNS)
     turns = check_integer("comm_turn", comm_turn, -1 << 70)

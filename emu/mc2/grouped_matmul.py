@@ -5,7 +5,7 @@ rank*, in the order of (rank, expert); the rows that an expert's rank holds lie 
 (expert, rank). Counts of rows have index ``rank * e + expert``.
 
 Rows move in turns of a few successive experts of every rank: while the rows of one turn are multiplied,
-those of the next are on their way.
+those of the next are in flight.
 
 Products: of fp16 or bf16, summed in fp32 with k increasing and rounded once; of int8, summed in int32, then
 ``(fp32(sum) * weight scale) * row scale``, each operation rounded to fp32, then rounded once. The bits
@@ -45,23 +45,23 @@ from emu.mc2.expert_exchange import (
 from emu.mc2.hccl import Hccl
 
 _EARLY_EXPERTS = 4
-"""Up to so many experts of a turn have this rank's own rows multiplied before the others' are here. Each of
-their weights is then laid out once for both products, which takes memory."""
+"""Most experts of a turn whose own rows are multiplied before the others' have arrived. Each weight is then
+packed once for both products, which takes memory."""
 
 
 class AlltoAllVGmmResult(NamedTuple):
-    """What :func:`alltoallv_gmm` returns."""
+    """Result of :func:`alltoallv_gmm`."""
 
     gmm_y: Array
     """[a, n]: products of the rows of this rank's experts, by expert."""
     mm_y: Array | None
     """[m, n2]: product of the shared expert; None where ``mm_x`` is not given."""
     permute_out: Array | None
-    """[a, h]: the rows that were multiplied, by expert; None where not asked for."""
+    """[a, h]: the rows that were multiplied, by expert; None unless requested."""
 
 
 class GmmAlltoAllVResult(NamedTuple):
-    """What :func:`gmm_alltoallv` returns."""
+    """Result of :func:`gmm_alltoallv`."""
 
     y: Array
     """[bsk, n]: products of this rank's rows, by rank."""
@@ -108,8 +108,8 @@ def alltoallv_gmm(
         mm_weight: [k, n2] of the dtype of ``mm_x``; given with it.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].
-        permute_out: Return the rows that came, too.
-        comm_turn: Number of turns, at most e and at most 62; 0 chooses by the amount of data.
+        permute_out: Also return the received rows.
+        comm_turn: Number of turns, at most e and at most 62; 0: chosen by the amount of data.
         gmm_x_scale: For int8: [bsk] of fp32, a scale for each row of ``gmm_x``; it travels along.
             Default: none.
         gmm_weight_scale: For int8, where it must be given: [e, n] of fp32, a scale for each column.
@@ -122,7 +122,7 @@ def alltoallv_gmm(
         ``(gmm_y, mm_y, permute_out)``.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
     members = find_group(group, 0)
     experts = Experts(
@@ -187,7 +187,7 @@ def gmm_alltoallv(
         mm_weight: [k, n2] of the dtype of ``mm_x``; given with it.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].
-        comm_turn: Number of turns, at most e and at most 62; 0 chooses by the amount of data.
+        comm_turn: Number of turns, at most e and at most 62; 0: chosen by the amount of data.
         gmm_x_scale: For int8: [a] of fp32, a scale for each row of ``gmm_x``. Default: none.
         gmm_weight_scale: For int8, where it must be given: [e, n] of fp32, a scale for each column.
         mm_x_scale: For int8: [m] of fp32. Default: none.
@@ -199,7 +199,7 @@ def gmm_alltoallv(
         ``(y, mm_y)``.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
     members = find_group(group, 0)
     experts = Experts(
@@ -229,7 +229,7 @@ def _run_alltoallv_gmm(
     shared: Shared,
     exchange: RowExchange,
 ) -> tuple[Array, Array | None, Array]:
-    """Return the products by expert, the shared expert's, and the rows that came."""
+    """Return the products by expert, the shared expert's, and the received rows."""
     routes, turns = exchange.routes, exchange.turns
     came = Staging(routes, turns, np.empty((routes.held_rows, experts.depth), experts.x.dtype))
     gmm_y = np.empty((routes.held_rows, experts.columns), experts.dtype)
@@ -259,7 +259,7 @@ def _run_alltoallv_gmm(
 
 
 class _ScaleExchange:
-    """The scales of the rows of int8, which travel ahead of them in one turn; there may be none."""
+    """Scales of int8 rows, which travel ahead of them in one turn; there may be none."""
 
     def __init__(self, hccl: Hccl, exchange: RowExchange, scales: Array | None) -> None:
         self._hccl = hccl
@@ -272,7 +272,7 @@ class _ScaleExchange:
             self._handle = exchange.post_out(hccl, scales, buffer, self._every, commit=True)
 
     def wait(self) -> Array | None:
-        """Return the scales by expert when they have come, or None."""
+        """Return the scales by expert when they have arrived, or None."""
         if self._came is None:
             return None
         self._hccl.Wait(self._handle)
@@ -321,7 +321,7 @@ def _is_small(turn: Turn) -> bool:
 
 
 class Experts:
-    """The operands of a grouped product, checked."""
+    """Checked operands of a grouped product."""
 
     def __init__(
         self,
@@ -349,7 +349,7 @@ class Experts:
         )
 
     def check_rows(self, name: str, counts: Array) -> None:
-        """Refuse counts that are not those of the rows of ``gmm_x``."""
+        """Check that counts add up to the rows of ``gmm_x``."""
         if int(counts.sum()) != len(self.x):
             raise ArgumentError(
                 f"{name} must add up to the {len(self.x)} rows of gmm_x, but got {int(counts.sum())}"
@@ -367,7 +367,7 @@ class Experts:
         _product(x[rows], weight, scale, columns, out[place])
 
     def pack(self, turn: Turn) -> None:
-        """Lay out the weights of a turn's experts, each for products of its own rows and the others'."""
+        """Pack the weights of a turn's experts, each for two products: the own rows and the others'."""
         self._packed = {
             expert: scratch.packed(self.weight[expert], place)
             for place, expert in enumerate(range(*turn))
@@ -375,7 +375,7 @@ class Experts:
 
 
 class Shared:
-    """The operands of the shared expert's product, checked; there may be none."""
+    """Checked operands of the shared expert's product; there may be none."""
 
     def __init__(
         self,

@@ -1,16 +1,16 @@
-"""``Hccl``: the communication API of a fused operator's kernel, with the names that it has in C++.
+"""``Hccl``: the communication API of a fused operator's kernel, under its C++ names.
 
 An operator makes one ``Hccl`` per call, on every rank. It *prepares* its communication tasks, *commits*
 them turn by turn as their inputs become ready, computes in the meantime, and *waits* for a turn
-before it uses what the turn brought. The communication server of the PE (:mod:`emu.comm.server.server`)
-does the rest at the same time::
+before it uses the turn's output. The communication server of the PE (:mod:`emu.comm.server.server`)
+executes the tasks concurrently::
 
     with Hccl(group) as hccl:
         handle = hccl.AllGather(x, gathered, count, strideCount=stride, repeat=tiles, commit=True)
-        ...  # multiply what is here already
+        ...  # multiply the own rows
         for tile in range(tiles):
             hccl.Wait(handle)
-            ...  # multiply what has come
+            ...  # multiply the rows that have arrived
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MAX_TASKS = 63
 """Tasks that a communication kernel can prepare."""
 
 WINDOW_BYTES = 200 << 20
-"""Default size of a window; memory is taken where it is touched."""
+"""Default size of a window in bytes; only touched pages take memory."""
 
 
 _WINDOWS = (UseBufferType.WINDOW_IN, UseBufferType.WINDOW_OUT)
@@ -67,7 +67,7 @@ class _Task:
 
 
 class Hccl:
-    """A communication kernel's end of the communication server.
+    """Compute side of a communication kernel: prepares, commits and awaits its tasks.
 
     Arrays are taken as flat memory that starts at their first element, as pointers are; an offset is a
     slice of a flat array. They must be dense. Input and output that lie in the PE's symmetric heap
@@ -364,7 +364,7 @@ class Hccl:
             if self._kernel.position == PreparePosition.HOST:
                 raise ArgumentError(
                     f"{request.name} cannot be prepared when preparePosition is 0: the host has "
-                    "prepared the only task, handle 0"
+                    "prepared the task, handle 0"
                 )
             self._kernel.check_task(int(request.command), int(request.message["op"]))
         if len(self._tasks) == MAX_TASKS:
@@ -445,8 +445,8 @@ class Hccl:
             if task.committed < task.repeat:
                 self._leave()
                 raise ServerError(
-                    f"Finalize was called with turns left to commit: handle {handle} ({task.name}) "
-                    f"has {task.repeat}, of which {task.committed} were committed"
+                    f"Finalize was called too early: handle {handle} ({task.name}) has {task.repeat} turns, "
+                    f"but only {task.committed} committed"
                 )
         try:
             if self._tasks:

@@ -1,4 +1,4 @@
-"""What the hardware refuses and the emulator does not, unless asked."""
+"""Limits of the hardware, which the emulator enforces on request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class HardwareLimits:
     ``HardwareLimits.A2`` and ``HardwareLimits.A3`` are the known generations.
 
     Attributes:
-        name: What messages call it.
-        rank_sizes: Group sizes that it serves.
+        name: Its name in messages.
+        rank_sizes: Supported group sizes.
         k_min: Smallest inner extent.
         k_end: The inner extent must be below this.
         max_turns: Most turns of one call.
 
     Raises:
-        ArgumentError: One of them is none of that.
+        ArgumentError: A field has a wrong type or value.
     """
 
     A2: ClassVar[HardwareLimits]
@@ -49,7 +49,7 @@ class HardwareLimits:
         check_integer("max_turns", self.max_turns, 1)
 
     def check(self, k: int, n_pes: int, turns: int) -> None:
-        """Refuse a call that the hardware would refuse.
+        """Check that the hardware would accept a call.
 
         Args:
             k: Inner extent of the product.
@@ -75,10 +75,10 @@ class HardwareLimits:
 
 
 def check_limits(limits: HardwareLimits | None, k: int, n_pes: int, turns: int) -> None:
-    """Refuse what an operator's ``limits`` refuse, or ``limits`` that are none.
+    """Check a call against an operator's ``limits``, if there are any.
 
     Raises:
-        ArgumentError: As said.
+        ArgumentError: The limits refuse the call, or ``limits`` is not HardwareLimits.
     """
     if limits is None:
         return

@@ -1,4 +1,4 @@
-"""Products whose partial sums are reduced across PEs: each tile is sent as soon as it is computed."""
+"""Products with partial sums reduced across PEs: each tile is sent as soon as it is computed."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def matmul_reduce_scatter(
     """Return this PE's rows of the sum over all PEs of ``x1 @ x2 + bias``.
 
     Every PE of the group calls it. A turn is some rows of every PE's block: while they are reduced, the
-    next are multiplied. A partial product, its bias included, is rounded to the dtype of ``y``, which is
-    what is sent; the partial products are summed in the order of the PEs in fp32 and rounded once
+    next are multiplied. A partial product, its bias included, is rounded to the dtype of ``y``, in which it is
+    sent; the partial products are summed in the order of the PEs in fp32 and rounded once
     more. The number of turns does not change a bit.
 
     Args:
         x1: [m, k] of fp16, bf16 or int8; m is divisible by the group's size R.
         x2: [k, n] of the same dtype, any strides.
-        bias: [n] of that dtype or fp32; int32 for int8. Each PE's is part of its partial product: give
-            it on one PE to have it once. Default: none.
+        bias: [n] of that dtype or fp32; int32 for int8. Each PE's is part of its partial product: to
+            add it once, give it on one PE. Default: none.
         reduce_op: Must be "sum".
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
@@ -98,7 +98,7 @@ def matmul_reduce_scatter(
 
 
 def _reduce_scatter(operands: Operands, communication: Communication, y: Tensor | None) -> Tensor:
-    """Do :func:`matmul_reduce_scatter`: a turn is some rows of every PE's block."""
+    """Run :func:`matmul_reduce_scatter`: a turn is some rows of every PE's block."""
     group = communication.members()
     left, right = operands.matrices()
     (m, k), n, n_pes = left.shape, right.shape[1], group.n_pes
@@ -163,8 +163,8 @@ def matmul_all_reduce(
     """Return the sum over all PEs of ``x1 @ x2 + bias + x3``, on every PE.
 
     Every PE of the group calls it. While the rows of one turn are reduced, the next are multiplied. A
-    partial product, x3 and bias added in fp32 in this order, is rounded to the dtype of ``y``, which
-    is what is sent; the partial products are summed in the order of the PEs in fp32 and rounded once more.
+    partial product, x3 and bias added in fp32 in this order, is rounded to the dtype of ``y``, in
+    which it is sent; the partial products are summed in the order of the PEs in fp32 and rounded once more.
     The number of turns does not change a bit.
 
     Weights of int8 beside an fp16 or bf16 x1 need ``antiquant_scale`` and are first turned into
@@ -218,7 +218,7 @@ def matmul_all_reduce(
 def _all_reduce(
     operands: _ReducedOperands, communication: Communication, x3: Tensor | None, y: Tensor | None
 ) -> Tensor:
-    """Do :func:`matmul_all_reduce`."""
+    """Run :func:`matmul_all_reduce`."""
     work = _Reduction(communication.members(), operands)
     if x3 is not None:
         work.more = _same_shape("x3", x3, work.shape, work.product.dtype)
@@ -307,7 +307,7 @@ def _all_reduce_and_norm(
     norm_operands: tuple[Tensor, Array, np.float32],
     outputs: tuple[Tensor | None, Tensor | None],
 ) -> tuple[Tensor, Tensor]:
-    """Do :func:`matmul_all_reduce_add_rms_norm`; the operands of the norm are residual, gamma, epsilon."""
+    """Run :func:`matmul_all_reduce_add_rms_norm`; the norm's operands are residual, gamma and epsilon."""
     (residual, gamma, epsilon), (y, norm_out) = norm_operands, outputs
     work = _Reduction(communication.members(), operands)
     dtype = work.product.dtype
@@ -398,7 +398,7 @@ class _ReducedOperands(Operands):
         return left, right
 
     def dense_sources(self, x3: Tensor | None = None) -> dict[str, Any]:
-        """Return the arrays that are read while results are written; scales of columns are copied before."""
+        """Return the arrays that are read while results are written; column scales are copied before."""
         return {
             "x1": self.x1,
             "x2": self.x2,
@@ -409,11 +409,11 @@ class _ReducedOperands(Operands):
 
 
 class _Reduction:
-    """A product whose partial sums every PE gets; arguments are checked when it is made.
+    """Product with partial sums that every PE gets; the constructor checks the arguments.
 
     Attributes:
-        shape: That of the result, (m, n).
-        product: The product of rows of x1.
+        shape: Shape of the result, (m, n).
+        product: Product of rows of x1.
         more: [m, n], added to this PE's partial product before it is rounded, or None.
     """
 
@@ -428,7 +428,7 @@ class _Reduction:
     def split(self, communication: Communication) -> TileSplit:
         """Cut the rows into turns."""
         (m, k), n, n_pes = self.left.shape, self.shape[1], self.group.n_pes
-        # A share of the rows is fetched to be reduced, and the shares of the others then.
+        # Each PE fetches its share of the rows to reduce it, then the reduced shares of the others.
         moved = 2 * m * n * self.product.dtype.itemsize // n_pes
         return communication.split(self.group, m, k, work=m * k * n, pair_bytes=moved)
 

@@ -1,4 +1,4 @@
-"""Mixture of experts: tokens to the ranks of their experts, and what became of them back.
+"""Mixture of experts: dispatch of tokens to their experts' ranks, and combination of the results.
 
 Of ``R`` ranks each has ``e = moe_expert_num / R`` experts: expert ``E`` lives on rank ``E // e`` as its
 expert ``E % e``. Token t of a rank has k copies; copy j goes to expert ``expert_ids[t, j]``.
@@ -41,17 +41,17 @@ from emu.mc2.expert_exchange import (
 from emu.mc2.hccl import Hccl
 
 NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT = range(3)
-"""What ``quant_mode`` may be."""
+"""Values of ``quant_mode``."""
 CUMULATIVE, COUNTS = range(2)
-"""What ``expert_token_nums_type`` may be."""
+"""Values of ``expert_token_nums_type``."""
 MAX_EXPERTS = 1 << 20
-"""Experts of all ranks: tables have a word for each."""
+"""Most experts of all ranks: tables have a word per expert."""
 
 _BOOL, _INT32 = np.dtype(np.bool_), np.dtype(np.int32)
 
 
 class DispatchResult(NamedTuple):
-    """What :func:`moe_distribute_dispatch` returns."""
+    """Result of :func:`moe_distribute_dispatch`."""
 
     expand_x: Array
     """[a, h]: the rows of this rank's experts, expert by expert; the dtype of ``x``, or int8."""
@@ -95,18 +95,18 @@ def moe_distribute_dispatch(
 
     Args:
         x: [bs, h] of fp16 or bf16: this rank's tokens; h is at least 1.
-        expert_ids: [bs, k] of int32, each in [0, moe_expert_num); one may come twice in a row. What
-            is not active is not looked at.
+        expert_ids: [bs, k] of int32, each in [0, moe_expert_num); a row may name one twice.
+            Inactive entries are ignored.
         group: The ranks: a Group or its name. Default: the World.
         moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
-        quant_mode: 0 sends the rows as they are; 1 quantises statically, 2 dynamically, a row at a
-            time.
+        quant_mode: 0 sends the rows as they are; 1 quantises statically, 2 dynamically, row by
+            row.
         scales: [moe_expert_num, h], or [h] for all experts alike, of fp32. With quant_mode 1 they must
             be given, with 2 they may; the same on every rank, which is not checked.
         x_active_mask: [bs] or [bs, k] of bool: tokens, or copies, that are sent, in any pattern.
             Default: all.
-        expert_token_nums_type: 1 has ``expert_token_nums`` count, 0 has it cumulated.
-        global_bs: At most so many tokens on all ranks, ``global_bs / R`` on each. Default: 0, any.
+        expert_token_nums_type: 1: ``expert_token_nums`` are counts; 0: cumulative sums.
+        global_bs: Most tokens on all ranks, ``global_bs / R`` on each. Default: 0, any number.
         expert_shard_type: Must be 0. Ranks for shared experts are not supported.
         shared_expert_rank_num: Must be 0, for the same reason.
         group_tp: Must be None or empty: tensor-parallel groups are not supported.
@@ -119,7 +119,7 @@ def moe_distribute_dispatch(
         ArgumentError: An argument breaks a rule, or ranks differ in what must be the same; no row has
             moved.
     """
-    _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
+    _check_layout(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
     members = find_group(group, 0)
     tokens = _tokens("x", x)
     routing = Routing(members, expert_ids, moe_expert_num, x_active_mask, global_bs)
@@ -195,7 +195,7 @@ def moe_distribute_combine(
         ArgumentError: An argument breaks a rule, ranks differ in what must be the same, or
             ``expand_idx`` or ``ep_send_counts`` do not belong to this routing; no row has moved.
     """
-    _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
+    _check_layout(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
     members = find_group(group, 0)
     rows = np.ascontiguousarray(_tokens("expand_x", expand_x))
     h = rows.shape[1]
@@ -221,7 +221,7 @@ def moe_distribute_combine(
 
 
 def _send_out(group: Group, exchange: RowExchange, packer: Packer) -> tuple[Array, Array | None]:
-    """Pack and send turn by turn; return the rows that came, by expert, and their scales."""
+    """Pack and send turn by turn; return the received rows, by expert, and their scales."""
     routes, turns = exchange.routes, exchange.turns
     sent = np.empty((routes.owned_rows, packer.width), packer.dtype)
     came = Staging(routes, turns, np.empty((routes.held_rows, packer.width), packer.dtype))
@@ -267,16 +267,16 @@ def _send_back(group: Group, exchange: RowExchange, rows: Array) -> Array:
 
 
 class Routing:
-    """Which copies of this rank's tokens go where.
+    """Routing of this rank's token copies to experts.
 
     Attributes:
         shape: (bs, k).
-        local_experts: Experts of a rank.
+        local_experts: Number of experts per rank.
         experts: Expert of each row, in the order in which rows are sent.
         tokens: Token of each row, in that order.
         index: [bs * k], int32: the row of each copy, or -1.
         owned: [ranks, local experts], int64: rows for each expert.
-        alike: What must be the same on every rank.
+        alike: Values that must be the same on every rank, by name.
     """
 
     def __init__(
@@ -321,7 +321,7 @@ class Routing:
         self.owned = counts.reshape(group.n_pes, self.local_experts)
 
     def check_tokens(self, name: str, x: Array) -> None:
-        """Refuse tokens that are not one for each row of ``expert_ids``."""
+        """Check that there is one token for each row of ``expert_ids``."""
         if len(x) != self.shape[0]:
             raise ArgumentError(
                 f"{name} must have {self.shape[0]} rows, one for each of expert_ids, but got "
@@ -342,7 +342,7 @@ class Routing:
         return held
 
     def check_index(self, expand_idx: Any) -> None:
-        """Refuse an index that dispatch would not have returned for this routing."""
+        """Check that an index is the one that the dispatch returns for this routing."""
         given = check_array("expand_idx", expand_idx, (self.index.size,), (_INT32,))
         wrong = np.flatnonzero(given != self.index)
         if len(wrong):
@@ -354,11 +354,11 @@ class Routing:
 
 
 class Packer:
-    """Copies tokens to the rows that are sent, and quantises them.
+    """Copier of tokens into the rows that are sent, which quantises them.
 
     Attributes:
-        dtype: That of the rows.
-        width: Elements of a row.
+        dtype: dtype of the rows.
+        width: Number of elements per row.
         has_scales: Whether each row has a scale.
     """
 
@@ -377,7 +377,7 @@ class Packer:
             if quant_mode == NO_QUANT:
                 raise ArgumentError("scales must be None with quant_mode 0, but got an array")
             self._smooth = self._smoothing(scales)
-        # Without scales of its own, an expert's row is the same as any other's of that token.
+        # Without per-expert scales, all copies of a token quantise alike: do it once per token.
         if self.has_scales and self._smooth is None:
             self._x, self._token_scales = dynamic_quantize(x)
         else:
@@ -415,7 +415,7 @@ class Packer:
 
 
 _PACK_ROWS = 64
-"""Rows that are scaled at a time, so that their fp32 values stay in the cache."""
+"""Number of rows scaled at a time: their fp32 values must stay in the cache."""
 
 
 def _tokens(name: str, value: Any) -> Array:
@@ -426,7 +426,7 @@ def _tokens(name: str, value: Any) -> Array:
 
 
 def _active(mask: Any, bs: int, k: int) -> Array:
-    """Return which copies are sent, [bs * k]."""
+    """Return the mask of the copies that are sent, [bs * k]."""
     if mask is None:
         return np.ones(bs * k, _BOOL)
     mask = local_memory("x_active_mask", mask)
@@ -435,10 +435,10 @@ def _active(mask: Any, bs: int, k: int) -> Array:
     return given.reshape(-1) if by_copy else np.repeat(given, k)
 
 
-def _refuse(
+def _check_layout(
     expert_shard_type: Any, shared_expert_rank_num: Any, group_tp: Any, tp_world_size: Any
 ) -> None:
-    """Refuse what would give other results if it were ignored."""
+    """Raise an error for options that would change the results, but are not implemented."""
     unsupported = {
         "expert_shard_type": expert_shard_type,
         "shared_expert_rank_num": shared_expert_rank_num,

@@ -1,4 +1,4 @@
-"""Operands of the dense operators, as their callers give them."""
+"""Operands of the dense operators, as given by their callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from emu.mc2.product import Product, row_scales
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
-    """The factors of a product and what is applied to its sums, not yet checked.
+    """Factors, bias and scales of a product, not yet checked.
 
     Attributes:
         x1: [m, k] of fp16, bf16 or int8.

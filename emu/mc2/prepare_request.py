@@ -1,4 +1,4 @@
-"""One Prepare call of ``Hccl``: its arguments checked, and the message that they make."""
+"""One Prepare call of ``Hccl``: checks of its arguments, and the message to the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from emu.mc2.arguments import as_dtype, check_integer, local_memory, shown
 Array = np.ndarray[Any, Any]
 
 MAX_REPEAT = 255
-"""Turns of a task."""
+"""Most turns of a task."""
 
 _NUMBERS = {dtype: number for number, dtype in NUMPY_DTYPES.items()}
 _KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
@@ -29,7 +29,7 @@ def locate(server: Server, name: str, value: Any) -> tuple[Array, Place]:
     """Return an array and where it lies.
 
     Raises:
-        ArgumentError: It is no array, or not dense.
+        ArgumentError: It is not an array, or not dense.
     """
     array = local_memory(name, value)
     if not array.flags.c_contiguous:
@@ -47,7 +47,7 @@ def data_type(name: str, value: Any) -> int:
     """Return the number of a dtype given as HcclDataType, its number, or a NumPy dtype.
 
     Raises:
-        ArgumentError: It is none of these.
+        ArgumentError: It is not one of these.
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return check_integer(name, value, 0, len(NUMPY_DTYPES) - 1)
@@ -59,10 +59,10 @@ def data_type(name: str, value: Any) -> int:
 
 
 class PrepareRequest:
-    """The message of one task, filled as its arguments are checked.
+    """Message of one task, filled as its arguments are checked.
 
     Attributes:
-        message: What the server will read.
+        message: Record that the server will read.
         kept: Arrays that must live until the task is done.
     """
 
@@ -87,7 +87,7 @@ class PrepareRequest:
         self.kept: tuple[Array, ...] = ()
 
     def set_operation(self, op: Any) -> None:
-        """Take the operation of a reduction."""
+        """Set the operation of a reduction."""
         try:
             number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
         except ValueError:
@@ -99,12 +99,12 @@ class PrepareRequest:
         self.message["op"] = int(number)
 
     def set_stride(self, stride: Any = 0) -> tuple[int, int]:
-        """Take strideCount; return the elements of input and output that the task spans."""
+        """Set strideCount; return the number of elements of input and output that the task spans."""
         self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
     def set_counts(self, side: str, counts: Any, displs: Any) -> int:
-        """Take the counts and displacements of one side; return the elements that they span."""
+        """Set the counts and displacements of one side; return the number of elements that they span."""
         names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
         rows = []
         for name, values in zip(names, (counts, displs), strict=True):
@@ -114,7 +114,7 @@ class PrepareRequest:
             row = [check_integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
                 raise ArgumentError(
-                    f"{name} must have {self._n_pes} elements, one a rank, but got {len(row)}"
+                    f"{name} must have {self._n_pes} elements, one per rank, but got {len(row)}"
                 )
             rows.append(row)
         self.message[f"{side}_counts"], self.message[f"{side}_displs"] = rows
@@ -129,7 +129,7 @@ class PrepareRequest:
         return max((start + length for start, length in spans), default=0)
 
     def check_own_counts(self, my: int) -> None:
-        """Check what this rank sends itself; what it sends the others, the servers compare."""
+        """Check the counts that this rank sends itself; the servers compare the others."""
         sent, received = int(self.message["send_counts"][my]), int(self.message["recv_counts"][my])
         if sent != received:
             raise ArgumentError(
@@ -140,13 +140,13 @@ class PrepareRequest:
     def set_memory(
         self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
     ) -> None:
-        """Take the two arrays.
+        """Set the two arrays.
 
         Args:
             send: Input.
             recv: Output.
-            sent: Elements that the task reads.
-            received: Elements up to the last that it writes.
+            sent: Number of elements that the task reads.
+            received: Number of elements up to the last that it writes.
             own: Element of ``recv`` at which ``send`` may begin if they overlap. Default: nowhere.
         """
         source, sends = self._place("send", send, sent)

@@ -1,4 +1,4 @@
-"""The products of one operator call on one PE: a weight, and what is applied to the sums."""
+"""Products of one operator call on one PE: a weight, and the bias and scales applied to the sums."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Product:
 
     Attributes:
         x2: [k, n], any strides.
-        dtype: That of the results, fp16 or bf16.
+        dtype: dtype of the results, fp16 or bf16.
         bias: [n], or None.
         scale: fp32 of 1 or n elements for int8, else None.
     """
@@ -73,7 +73,7 @@ class Product:
                 )
 
     def pack(self) -> None:
-        """Lay the weight out once for the products of this call; arguments have been checked."""
+        """Pack the weight once for the products of this call; arguments must have been checked."""
         self._weight = scratch.packed(self.x2)
 
     def multiply(
@@ -118,7 +118,7 @@ def restore_weight(
         group_size: Rows of x2 that share a row of ``scale``; 0 where scale is a vector.
 
     Raises:
-        ArgumentError: Shapes or dtypes that do not fit.
+        ArgumentError: Shapes or dtypes do not fit.
     """
     k, n = x2.shape
     group_size = check_integer("antiquant_group_size", group_size, 0)

@@ -1,4 +1,4 @@
-"""One call of an operator: its communication, and the record of when what happened."""
+"""One call of an operator: its communication and its trace."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit, split_rows, turns_worth
 
 _LARGE_ROWS = 384
-"""Products of so many rows lay their weight out themselves at no cost: each part of it stays in the cache
-until it is used."""
+"""Rows from which a product packs its weight at no cost: each packed part is used while still in the cache."""
 
 
 def _hccl_type() -> Any:
-    """Return the class whose objects talk to the communication server."""
+    """Return the class that talks to the communication server, which loads Numba."""
     from emu.mc2.hccl import Hccl
 
     return Hccl
@@ -35,7 +34,7 @@ def _hccl_type() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communication:
-    """The arguments of an operator that say who communicates and in which steps, not yet checked.
+    """Arguments of an operator that control its communication, not yet checked.
 
     All but ``trace`` must be the same on every PE of the group.
 
@@ -87,13 +86,13 @@ class Communication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """The facts about a call that must agree across the group, lest tasks of one size pass for each other.
+    """Facts about a call that must agree across the group: otherwise tasks of the same size would match.
 
     Attributes:
-        name: The operator.
-        command: Its communication.
-        x1: What is sent, of the same shape and dtype on all PEs, where communication comes first.
-        y: The result, the same way, where communication comes last.
+        name: Name of the operator.
+        command: Its collective.
+        x1: Operand that is sent, of the same shape and dtype on all PEs, where communication comes first.
+        y: Result, of the same shape and dtype on all PEs, where communication comes last.
     """
 
     name: str
@@ -102,16 +101,16 @@ class Operator:
     y: Array | None = None
 
     def label(self, split: TileSplit) -> str:
-        """Return the call as it stands in reports, with all that must be the same."""
+        """Return the call's name in reports, with all that must be the same."""
         name, array = ("x1", self.x1) if self.y is None else ("y", self.y)
         assert array is not None
         return _label(self.name, name, array.shape, array.dtype, split.turns)
 
     def check(self, group: Group, tiling: Any, trace: Any) -> None:
-        """Check the arguments that say how the operator communicates.
+        """Check the trace and the tiling data.
 
         Raises:
-            ArgumentError: ``trace`` is no list, or ``tiling`` no tiling data under which it can.
+            ArgumentError: ``trace`` is not a list, or the operator cannot communicate under ``tiling``.
         """
         if trace is not None and not isinstance(trace, list):
             raise ArgumentError(f"trace must be a list or None, but got {shown(trace)}")
@@ -139,11 +138,11 @@ def _label(
 
 
 class Session:
-    """The tasks of one operator call, posted turn by turn.
+    """Tasks of one operator call, posted turn by turn.
 
     Attributes:
-        hccl: The server's end.
-        split: How rows are cut into turns.
+        hccl: Compute side of the communication.
+        split: Rows of each turn.
     """
 
     def __init__(self, hccl: Any, split: TileSplit, pe: int, trace: list[Span] | None) -> None:
@@ -162,7 +161,7 @@ class Session:
         """Prepare a task for the tiles and one for the tails; return the handles.
 
         Args:
-            name: What spans call it.
+            name: Its name in spans.
             prepare: Called with the first row, the rows of a turn, and the number of turns.
         """
         return [
@@ -171,7 +170,7 @@ class Session:
         ]
 
     def communication(self) -> list[Span]:
-        """Return the spans of this PE's communication, when all is done."""
+        """Return the spans of this PE's communication, once all tasks are done."""
         turns = self.hccl.Turns()
         first = min((turn.task for turn in turns), default=0)
         spans = []
@@ -189,7 +188,7 @@ class Session:
         return computing(self._trace, self._pe, name, turn)
 
     def pack(self, product: Product, *, products: int | None = None) -> None:
-        """Lay out the weight for ``products`` products, one a turn by default, if they are many and small."""
+        """Pack the weight for ``products`` products, by default one per turn, if they are many and small."""
         several = (self.split.turns if products is None else products) > 1
         if several and self.split.longest < _LARGE_ROWS:
             with self.computing("packing of x2", -1):
@@ -205,7 +204,7 @@ class Session:
         self.hccl.Commit(handles[turn >= self.split.tiles])
 
     def arrived(self, handles: list[int]) -> Iterator[tuple[int, slice]]:
-        """Yield the number and the rows of each turn, when it is there."""
+        """Yield the number and the rows of each turn as it arrives."""
         for turn, (start, rows) in enumerate(self.split):
             self.wait(handles[turn >= self.split.tiles])
             yield turn, slice(start, start + rows)
@@ -229,7 +228,7 @@ def session(
         args: The operator's inputs and outputs, which the argument indices of tiling data count.
 
     Raises:
-        ArgumentError: The trace is no list, or the operator cannot communicate under the tiling data.
+        ArgumentError: The trace is not a list, or the operator cannot communicate under the tiling data.
     """
     tiling, trace = communication.tiling, communication.trace
     operator.check(group, tiling, trace)

@@ -1,7 +1,7 @@
-"""Mixture of experts under the names of torch_npu: tokens to their experts' ranks, products, and back.
+"""Mixture-of-experts operators under the names of torch_npu.
 
-Groups and tensors are what they are for :mod:`emu.torch_npu.fused`; the order of rows is described in
-:mod:`emu.mc2.moe` and :mod:`emu.mc2.grouped_matmul`, whose bits these are.
+Groups and tensors are as in :mod:`emu.torch_npu.fused`; :mod:`emu.mc2.moe` and :mod:`emu.mc2.grouped_matmul` define
+the order of rows and the bits of the results.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ def npu_alltoallv_gmm(
         mm_weight: [k, n2] of that dtype; given with ``mm_x``.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].
-        permute_out_flag: Return the rows that came, too.
+        permute_out_flag: Also return the received rows.
 
     Returns:
         ``gmm_y`` [a, n], the products of this rank's experts, by expert; ``mm_y`` [m, n2] or None; and
         ``permute_out`` [a, h] or None.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
-    _refuse_counts(send_counts_tensor, recv_counts_tensor)
+    _check_counts_on_host(send_counts_tensor, recv_counts_tensor)
     group = find_group("hcom", hcom, ep_world_size=ep_world_size)
     given = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
     got = alltoallv_gmm(
@@ -121,9 +121,9 @@ def npu_gmm_alltoallv(
         or None.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
-    _refuse_counts(send_counts_tensor, recv_counts_tensor)
+    _check_counts_on_host(send_counts_tensor, recv_counts_tensor)
     group = find_group("hcom", hcom, ep_world_size=ep_world_size)
     given = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
     got = gmm_alltoallv(
@@ -156,7 +156,7 @@ def npu_moe_distribute_dispatch(
     global_bs: int = 0,
     expert_token_nums_type: int = 1,
 ) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
-    """Send each copy of each token to the rank of its expert, quantised where asked for.
+    """Send each copy of each token to the rank of its expert, quantised on request.
 
     As :func:`emu.mc2.moe_distribute_dispatch`.
 
@@ -167,7 +167,7 @@ def npu_moe_distribute_dispatch(
         ep_world_size: Its size.
         ep_rank_id: This PE's rank in it.
         moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
-        scales: fp32 [moe_expert_num, h] or [h], with quantisation: what tokens are multiplied by before.
+        scales: fp32 [moe_expert_num, h] or [h], factors of the tokens before quantisation.
         x_active_mask: bool [bs] or [bs, k]: what is sent. Default: all.
         expert_scales: Must be None: the weights of copies do not travel; the combine has them.
         group_tp: Must be empty or None: tensor-parallel groups are not supported.
@@ -177,8 +177,8 @@ def npu_moe_distribute_dispatch(
         shared_expert_num: Must be 0 or 1, which mean the same without such ranks.
         shared_expert_rank_num: Must be 0.
         quant_mode: 0 none, 1 static, 2 dynamic: a scale for each row.
-        global_bs: At most so many tokens on all ranks; 0, any.
-        expert_token_nums_type: 1 has ``expert_token_nums`` count, 0 has it cumulated.
+        global_bs: Most tokens on all ranks; 0: any number.
+        expert_token_nums_type: 1: ``expert_token_nums`` are counts; 0: cumulative sums.
 
     Returns:
         ``(expand_x, dynamic_scales, expand_idx, expert_token_nums, ep_recv_counts, tp_recv_counts,
@@ -193,7 +193,7 @@ def npu_moe_distribute_dispatch(
         "the weights of copies do not travel: give them to the combine",
         expert_scales=(expert_scales, None),
     )
-    _refuse_layout(
+    _check_layout(
         group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num,
         shared_expert_rank_num,
     )  # fmt: skip
@@ -295,7 +295,7 @@ def npu_moe_distribute_combine(
         comm_quant_mode=(comm_quant_mode, 0),
         group_list_type=(group_list_type, 0),
     )
-    _refuse_layout(
+    _check_layout(
         group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num,
         shared_expert_rank_num,
     )  # fmt: skip
@@ -334,7 +334,7 @@ def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> TensorAr
     )
 
 
-def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
+def _check_counts_on_host(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
     check_supported(
         "counts are needed on the host: give send_counts and recv_counts",
         send_counts_tensor=(send_counts_tensor, None),
@@ -355,7 +355,7 @@ def _expert_group(group_ep: str, ep_world_size: int, ep_rank_id: int) -> Group:
     return group
 
 
-def _refuse_layout(
+def _check_layout(
     group_tp: Any,
     tp_world_size: Any,
     tp_rank_id: Any,
@@ -363,7 +363,7 @@ def _refuse_layout(
     shared_expert_num: Any,
     shared_expert_rank_num: Any,
 ) -> None:
-    """Refuse what would give other results if it were ignored."""
+    """Raise an error for options that would change the results, but are not implemented."""
     check_supported(
         "tensor-parallel groups are not supported",
         group_tp=(group_tp, "", None),

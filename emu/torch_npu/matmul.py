@@ -1,4 +1,4 @@
-"""Products of int8 matrices, scaled to what they stand for or quantised again."""
+"""Products of int8 matrices, dequantised or quantised again."""
 
 from __future__ import annotations
 

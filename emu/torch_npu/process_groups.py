@@ -1,4 +1,4 @@
-"""Process groups by the names that scripts hand to operators."""
+"""Process groups by the names that scripts pass to operators."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NAME_CHARACTERS = 128
 
 
 def find_group(name: str, value: Any, **size: Any) -> Group:
-    """Return the World's group of a name, "world" for all PEs.
+    """Return the World's group of a name; "world" is the group of all PEs.
 
     Args:
-        name: What errors call the name.
-        value: The name.
-        **size: How many PEs the script takes the group to have, under the name that errors call it.
+        name: The argument's name in errors.
+        value: The group's name.
+        **size: Number of PEs that the script expects, under that argument's name in errors.
 
     Raises:
         ArgumentError: There is no such group, or it has another size.
@@ -45,7 +45,7 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
 
 
 def check_rank(name: str, value: Any, group: Group) -> None:
-    """Refuse a rank that is not this PE's in the group."""
+    """Check that a rank is this PE's in the group."""
     if check.integer(name, value) != group.my_pe:
         raise ArgumentError(
             f"{name} must be {group.my_pe}, the rank of this PE in group {group.name!r}, "

@@ -1,4 +1,4 @@
-"""Quantisation of tensors, with scales that are given or found, and back."""
+"""Quantisation of tensors, with given or computed scales, and dequantisation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32, INT64,
 
 _VALUES = (FLOAT32, FLOAT16, BFLOAT16)
 _BLOCK = 1 << 16
-"""Elements that are quantised at once where NumPy does it: what stays in the L2 cache."""
+"""Number of elements quantised at once by NumPy: they must stay in the L2 cache."""
 
 
 def npu_quantize(
@@ -125,11 +125,11 @@ def npu_dynamic_quant(
 
     Args:
         x: fp32, fp16 or bf16, at least one axis, the last of at least one element; any strides.
-        smooth_scales: What rows are multiplied by first, in fp32: [h] of the dtype of ``x``, h being its
-            last extent; with ``group_index`` [groups, h]. Default: nothing.
-        group_index: Where groups of rows end: [groups] of int32 or int64 that do not decrease, the last
+        smooth_scales: Factors applied to the rows first, in fp32: [h] of the dtype of ``x``, h being its
+            last extent; with ``group_index`` [groups, h]. Default: none.
+        group_index: Ends of the groups of rows: [groups] of int32 or int64 that do not decrease, the last
             the number of rows. Default: all rows are one group.
-        dst_type: int8, which is also the default.
+        dst_type: int8, which is the default.
 
     Returns:
         The values, of the shape of ``x``, and the scales, fp32, of that shape less its last axis; of the
@@ -183,14 +183,14 @@ def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
 def npu_anti_quant(
     x: Any, scale: Any, *, offset: Any = None, dst_dtype: Any = None, src_dtype: Any = None
 ) -> Any:
-    """Turn int8 back into values: ``(x + offset) * scale`` in fp32, then rounded once.
+    """Dequantise int8: ``(x + offset) * scale`` in fp32, then rounded once.
 
     Args:
         x: int8, any shape and strides.
         scale: One element, or one for each along the last axis of ``x``; fp32, fp16 or bf16.
         offset: As many elements as ``scale`` may have, of its dtype. It is added. Default: 0.
         dst_dtype: dtype of the result: fp16, bf16 or fp32. Default: fp16.
-        src_dtype: int8, which is also the default.
+        src_dtype: int8, which is the default.
 
     Returns:
         The values, of the shape, kind and device of ``x``.

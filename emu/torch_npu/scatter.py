@@ -1,4 +1,4 @@
-"""Writes into parts of a tensor that indices name: quantised segments, slices, slots of a KV cache."""
+"""Writes to indexed parts of a tensor: quantised segments, slices, slots of a KV cache."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def npu_quant_scatter_(
     fp32 and rounded by itself, halves to even, NaN to 0:
     ``self[i, ..., indices[i] + k, ...] = q[i, ..., k, ...]`` for indices of one axis,
     ``self[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs; k goes along
-    ``axis``. Updates without elements change nothing, and their indices are not looked at.
+    ``axis``. Updates without elements change nothing, and their indices are ignored.
 
     Args:
         self: int8, 3 to 8 axes, any strides.
@@ -52,8 +52,8 @@ def npu_quant_scatter_(
         quant_axis: The axis of scales and zero points, which must be the last. The default, 1, is
             therefore refused: give -1.
         reduce: ``"update"``.
-        align: What the last extent of ``updates`` must be a multiple of; None for no such rule.
-            Default: 32, the bytes that the hardware writes at once.
+        align: Divisor of the last extent of ``updates``; None: no such rule. Default: 32, the number of
+            bytes that the hardware writes at once.
         overlap: ``"refuse"`` where two segments overlap, or ``"last"``: the later row wins. Default:
             refuse.
 
@@ -62,7 +62,7 @@ def npu_quant_scatter_(
 
     Raises:
         ArgumentError: An argument breaks a rule, an index leaves no room for its segment, or segments
-            overlap and should not. ``self`` is unchanged.
+            overlap with ``overlap="refuse"``. ``self`` is unchanged.
     """
     scatter = _QuantScatter(
         indices=indices, updates=updates, quant_scales=quant_scales,
@@ -105,7 +105,7 @@ def npu_quant_scatter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _QuantScatter:
-    """The arguments of :func:`npu_quant_scatter_` but ``self``."""
+    """Arguments of :func:`npu_quant_scatter_` except ``self``."""
 
     indices: Any
     updates: Any
@@ -275,7 +275,7 @@ def _indices(name: str, array: Array) -> Array:
 
 
 def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
-    """Refuse what cannot be written, and dtypes that have no words of their size."""
+    """Check that a target can be written, and that its dtype has integers of the same size."""
     if (
         target.dtype.kind not in "biufV"
         or target.dtype.names
@@ -301,7 +301,7 @@ def _in_range(name: str, column: Array, extent: int) -> None:
 
 
 def _distinct(name: str, flat: Array, shape: tuple[int, ...], overlap: str) -> Array | None:
-    """Return which rows to write where places are named twice; None for all, as they are distinct."""
+    """Return the rows to write where places are named twice; None: all, since they are distinct."""
     keys = np.zeros(len(flat), np.int64)
     for axis, extent in enumerate(shape):
         keys = keys * extent + flat[:, axis]
@@ -321,7 +321,7 @@ def _distinct(name: str, flat: Array, shape: tuple[int, ...], overlap: str) -> A
 
 
 def _write(target: Array, flat: Array, rows: Array, kept: Array | None) -> None:
-    """Write rows to distinct places, as words of their size, which NumPy moves faster."""
+    """Write rows to distinct places, as integers of their size, which NumPy moves faster."""
     if kept is not None:
         flat, rows = flat[kept], rows[kept]
     word = f"u{target.itemsize}"

@@ -1,4 +1,4 @@
-"""The process group that ``torch.distributed`` calls, over a group of the World."""
+"""Process group of ``torch.distributed`` over a group of the World."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _ProcessGroup: Any = dist.ProcessGroup  # its stubs have overloads that are not 
 class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     """Collectives and messages of torch tensors between the PEs of a group.
 
-    Tensors are CPU memory marked as lying on an emulated device; that device must be one of the
-    backend's. They must be contiguous. All collectives are kept back until their result is asked for
+    Tensors are CPU memory tagged with an emulated device, which must be one of the backend's. They must be
+    contiguous. All collectives are deferred until their result is needed
     (:mod:`emu.accelerator.distributed.works`).
 
     Attributes:
-        emu_group: The group of the World.
+        emu_group: Group of the World.
     """
 
     supports_splitting = False
@@ -69,7 +69,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._channels_made: Channels | None = None
         self._coalesced: list[Work] | None = None
 
-    # --- who am I --------------------------------------------------------------------------
+    # --- identity --------------------------------------------------------------------------
 
     def getBackendName(self) -> str:
         """Return "nccl" or "hccl"."""
@@ -84,14 +84,14 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
     @property
     def group_name(self) -> str:
-        """The name that torch gave."""
+        """Name that torch gave the group."""
         return self._name
 
     pg_name = group_name
 
     @property
     def group_desc(self) -> str:
-        """What torch says that the group is for."""
+        """Torch's description of the group's purpose."""
         return self._description
 
     def _set_group_name(self, name: str) -> None:
@@ -118,7 +118,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
             init_comm: Ignored: the communicator is always there.
 
         Raises:
-            ArgumentError: ``rank`` is none of the group's.
+            ArgumentError: ``rank`` is not one of the group's.
         """
         if not 0 <= rank < self.emu_group.n_pes:
             raise ArgumentError(f"rank must be in [0, {self.emu_group.n_pes}), but got {rank}")
@@ -131,7 +131,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return 0
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Do nothing: a world reports its deadlocks itself."""
+        """Do nothing: the World reports deadlocks itself."""
 
     _set_default_timeout = set_timeout
 
@@ -139,7 +139,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return False
 
     def shutdown(self) -> None:
-        """Do the collectives that were kept back; ``destroy_process_group`` calls it."""
+        """Run the deferred collectives; ``destroy_process_group`` calls it."""
         self._queue.run_all()
         for queue in self._receives:
             queue.drop()
@@ -147,17 +147,17 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
             drop_sends(self._channels_made)
 
     def abort(self) -> None:
-        """Drop what was kept back."""
+        """Drop the deferred collectives."""
         self._queue.drop()
         self._queue = Queue(collective=True)
 
-    # --- how an operation is kept ----------------------------------------------------------
+    # --- deferring ----------------------------------------------------------
 
     def _check(self, *tensors: Tensor) -> None:
         """Check the tensors' device, for calls through the functions of ``torch.distributed``.
 
-        Torch's C++ code (DistributedDataParallel's reducer) brings buffers of its own, which cannot
-        be marked, and in a backward pass gradients.
+        Torch's C++ code (DistributedDataParallel's reducer) passes buffers of its own, which cannot be tagged,
+        and gradients in a backward pass; those calls are not checked.
         """
         caller = sys._getframe(2).f_globals.get("__name__")
         if caller not in _CALLERS or not active():
@@ -236,7 +236,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def all_gather_single_coalesced(
         self, outputs: Tensors, sources: Tensors, opts: Any = None
     ) -> Work:
-        """Do :meth:`all_gather_single` for several pairs."""
+        """Run :meth:`all_gather_single` for several pairs."""
         self._check(*outputs, *sources)
         return self._gather_all(outputs, sources)
 
@@ -284,7 +284,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def allgather_coalesced(
         self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
     ) -> Work:
-        """Do :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
+        """Run :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
         self._check(*sources, *(output for outputs in output_lists for output in outputs))
         columns = list(zip(*output_lists, strict=True))
         pairs = zip(columns, sources, strict=True)
@@ -336,7 +336,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def reduce_scatter_single_coalesced(
         self, outputs: Tensors, sources: Tensors, opts: Any = None
     ) -> Work:
-        """Do :meth:`reduce_scatter_single` for several pairs."""
+        """Run :meth:`reduce_scatter_single` for several pairs."""
         self._check(*outputs, *sources)
         return self._reduce_scatter(outputs, sources, opts)
 
@@ -425,7 +425,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return self._keep(self.emu_group.barrier, [])
 
     def monitored_barrier(self, *_: Any, **__: Any) -> None:
-        """Raise: as with NCCL, only gloo has it."""
+        """Raise an error: as with NCCL, only gloo has it."""
         raise ValueError("monitored_barrier is only implemented for GLOO backend.")
 
     # --- messages --------------------------------------------------------------------------
@@ -461,7 +461,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return work
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
-        """Raise: as NCCL, the backend needs to know who sends."""
+        """Raise an error: like NCCL, the backend must know the sender."""
         raise RuntimeError(
             f"src must be a rank with backend {self._backend!r}, but got None: a receive from any "
             "source is not supported"
@@ -497,7 +497,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
 def _one(items: Sequence[Any]) -> Any:
     if len(items) != 1:
-        raise ArgumentError(f"tensors must be one a process, but got {len(items)}")
+        raise ArgumentError(f"tensors must be one per process, but got {len(items)}")
     return items[0]
 
 
@@ -507,7 +507,7 @@ def _deal(rows: Any, arrays: Sequence[Array]) -> None:
 
 
 def _exchange(group: Group, data: Array, send: list[int], out: Array, receive: list[int]) -> None:
-    """Exchange flat arrays; what comes must be what ``receive`` says."""
+    """Exchange flat arrays, and check that ``receive`` elements have come from each member."""
     if sum(send) < data.size:
         data = data[: sum(send)]
     rows, counts = group.all_to_all_v(data, send)
@@ -543,7 +543,7 @@ _current_epoch = 0
 
 
 def new_epoch() -> int:
-    """Begin another ``init_process_group``: names of groups made from now on are new ones."""
+    """Begin another ``init_process_group``, and with it a new name space for groups."""
     global _current_epoch
     _current_epoch = next(_epoch)
     return _current_epoch

@@ -1,7 +1,7 @@
-"""What ``torch.distributed`` is told about our backends, and what of it is replaced.
+"""Registration of the backends with ``torch.distributed``, and the attributes replaced for it.
 
-"hccl" is registered as torch wants it (``Backend.register_backend``). "nccl" torch knows already, as a
-class of its CUDA builds. So these attributes are set, once, by :func:`register`:
+"hccl" is registered as torch intends (``Backend.register_backend``). Torch knows "nccl" already, as a class
+of its CUDA builds. So :func:`register` sets these attributes, once:
 
 =====================================================  ==============================================
 ``distributed_c10d.ProcessGroupNCCL``, also in         :class:`NcclProcessGroup`: torch's own code for
@@ -40,16 +40,16 @@ from emu.comm.errors import ArgumentError, CommError
 from emu.comm.world.world import World, world
 
 DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
-"""Our backends and the devices whose tensors they take."""
+"""Backends and the device types of the tensors that they take."""
 
 NCCL_VERSION = (2, 21, 5)
-"""The release of NCCL whose rules are kept: what it has, scripts may use."""
+"""Release of NCCL whose rules apply: scripts may use whatever it has."""
 
 _registered = False
 
 
 class NcclOptions:
-    """Stands for ``ProcessGroupNCCL.Options``: attributes can be set, and none has an effect."""
+    """Stand-in for ``ProcessGroupNCCL.Options``, whose attributes have no effect."""
 
     def __init__(self, is_high_priority_stream: bool = False) -> None:
         self.is_high_priority_stream = is_high_priority_stream
@@ -59,7 +59,7 @@ class NcclOptions:
 
 
 class NcclProcessGroup(WorldProcessGroup):
-    """The process group of backend "nccl", made with the arguments of torch's own."""
+    """Process group of backend "nccl", made with the arguments of torch's own class."""
 
     Options = NcclOptions
 
@@ -69,7 +69,7 @@ class NcclProcessGroup(WorldProcessGroup):
 
 
 def register() -> None:
-    """Make the backends known; a second call does nothing."""
+    """Register the backends; a second call does nothing."""
     global _registered
     if _registered:
         return
