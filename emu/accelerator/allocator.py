@@ -104,6 +104,7 @@ def _stats(usage: Usage) -> OrderedDict[str, Any]:
         ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes"), sizes
     )
     families |= dict.fromkeys(_NEVER, (0, 0, 0, 0))
+    # Torch's keys are family.pool.counter, but the oversize families have no pools.
     for family, values in families.items():
         for pool in ("all", "large_pool", "small_pool"):
             mine = values if pool != "small_pool" else (0, 0, 0, 0)  # there is one pool

@@ -51,6 +51,7 @@ def _gather_stats_with_counts(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
+    # Each rank's mean and variance count by its number of elements: the ranks' batches may differ.
     weights = counts.to(mean.dtype).reshape(-1, 1)
     total = weights.sum()
     together = (mean * weights).sum(0) / total

@@ -34,9 +34,9 @@ class _Kernels:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel for the device of the arguments."""
-        kind = next(
-            (m.type for m in map(emulated_device, _tensors((*args, *kwargs.values()))) if m), "cpu"
-        )
+        # Torch has chosen the CPU for all of them, so the tags decide; the first tagged tensor counts.
+        tags = map(emulated_device, _tensors((*args, *kwargs.values())))
+        kind = next((tag.type for tag in tags if tag), "cpu")
         kernel = self.by_kind.get(kind)
         if kernel is None:
             raise NotImplementedError(
@@ -63,6 +63,7 @@ def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, op_name, fn, dispatch_key, **options)
         kernel, key = _covered(fn), dispatch_key or self.dispatch_key
         kind = _KINDS.get(key)
+        # Kernels with a keyset redispatch by it: they must stay where the script registered them.
         if kind is not None and not options.get("with_keyset"):
             name = f"{self.ns}::{str(op_name).split('::')[-1]}"
             kernel, key = _add(name, kind, kernel), "CPU"

@@ -135,7 +135,7 @@ def device_count() -> int:
 
 
 def accelerator_type() -> str:
-    """Return the device type of ``torch.accelerator``: ``npu`` once a script has loaded torch_npu, else ``cuda``."""
+    """Return the type of ``torch.accelerator``: ``npu`` if the script has loaded torch_npu, else ``cuda``."""
     return "npu" if "torch_npu" in sys.modules else "cuda"
 
 

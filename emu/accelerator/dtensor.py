@@ -29,7 +29,7 @@ def _change_random(module: Any) -> None:
     of all ranks stay in step.
     """
 
-    class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc]
+    class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc] # its base is Any
         @contextlib.contextmanager
         def _distribute_region(self, spec: Any, generator: Any = None) -> Iterator[None]:
             if not self.distribute_region_enabled:

@@ -13,7 +13,7 @@ from emu.accelerator.state import TYPES
 _Real = torch._C.Generator
 
 
-class _Meta(type(_Real)):  # type: ignore[misc]
+class _Meta(type(_Real)):  # type: ignore[misc] # its metaclass has no type
     """Instance check that accepts the generators which torch itself makes, too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -27,14 +27,14 @@ class Generator(_Real, metaclass=_Meta):
         """Make a generator for ``device``."""
         where = resolve(device)
         if where.type not in TYPES:
-            made: Self = super().__new__(cls, where)  # type: ignore[call-arg]
+            made: Self = super().__new__(cls, where)  # type: ignore[call-arg] # the stub has no __new__
             return made
-        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg] # the stub has no __new__
         setattr(made, TAG, where)
         return made
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:  # type: ignore[override] # an attribute in the stub
         """Device that the generator was made for."""
         tag: torch.device | None = getattr(self, TAG, None)
         return torch.device("cpu") if tag is None else tag

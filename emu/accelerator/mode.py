@@ -172,6 +172,7 @@ def find_devices(
     """
     device = None
     host = False
+    # Both levels are written out: a call per argument would double the time of small operators.
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
             found = tag_of(value)
@@ -231,6 +232,7 @@ def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         kwargs = {**kwargs, "device": CPU}
     if kwargs.get("pin_memory"):
         return _pinned(func, args, kwargs)
+    # These two share the memory of their source, which must not happen between devices.
     source = args[0] if args and func in _ALIASING else None
     result = func(*args, **kwargs)
     if source is not None:

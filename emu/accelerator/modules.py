@@ -40,6 +40,7 @@ def install() -> None:
                 replace(owner, name, value, "the module exists in every build")
     replace(torch.cuda, "_lazy_init", _refuse_cuda, "whatever is not emulated begins with it")
     replace(torch._C, "__getattr__", _missing, "functions of CUDA builds are named when missed")
+    # hasattr() must stay False for what CPU builds lack: torch and scripts choose their path by it.
     for name in _BETWEEN_DEVICES:
         refusal = functools.partial(_refuse_between, name)
         replace(torch._C, name, refusal, "DataParallel calls functions of CUDA builds")
@@ -50,7 +51,7 @@ def install() -> None:
     npu = types.ModuleType("torch.npu", "The functions of an emulated NPU.")
     for name, value in make_namespace("npu").items():
         setattr(npu, name, value)
-    npu.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]  # type: ignore[attr-defined]
+    vars(npu)["get_amp_supported_dtype"] = lambda: [torch.float16, torch.bfloat16]
     torch._register_device_module("npu", npu)
     record("torch.npu", "torch registers a module for the device", _remove_npu)
     replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")

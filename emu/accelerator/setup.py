@@ -43,8 +43,8 @@ from emu.accelerator.state import begin_pass, end_pass
 def set_up() -> None:
     """Enter the mode, and register or replace what a mode cannot see.
 
-    The order matters in two places: torch makes ``Tensor.npu`` only once ``torch.npu`` is registered, and the mode
-    is entered when all is in place, since from then on it handles our own calls into torch too.
+    The order matters in two places: torch makes ``Tensor.npu`` only once ``torch.npu`` is registered, and
+    the mode is entered last, since from then on it handles our own calls into torch too.
     """
     if torch._C._get_privateuse1_backend_name() != "npu":  # a name for good: torch sets it once
         rename_privateuse1_backend("npu")

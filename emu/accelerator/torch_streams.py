@@ -15,12 +15,12 @@ _RealStream: Any = torch.Stream
 _RealEvent: Any = torch.Event
 
 
-class _StreamMeta(type(_RealStream)):  # type: ignore[misc]
+class _StreamMeta(type(_RealStream)):  # type: ignore[misc] # its metaclass has no type
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _RealStream)
 
 
-class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc]
+class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc] # its base is Any
     """``torch.Stream``; for an emulated device it makes a stream of that device's module."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
@@ -31,12 +31,12 @@ class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc]
         return getattr(torch, where.type).Stream(where, **options)
 
 
-class _EventMeta(type(_RealEvent)):  # type: ignore[misc]
+class _EventMeta(type(_RealEvent)):  # type: ignore[misc] # its metaclass has no type
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _RealEvent | Event)
 
 
-class AnyEvent(_RealEvent, metaclass=_EventMeta):  # type: ignore[misc]
+class AnyEvent(_RealEvent, metaclass=_EventMeta):  # type: ignore[misc] # its base is Any
     """``torch.Event`` for emulated devices as well."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:

@@ -155,6 +155,7 @@ def _run(
         scales_come = call.post(
             "AllGather of scales", lambda: call.hccl.AllGather(own, scales, m, commit=True)
         )
+    # After the scales, which are small and needed by the first tile: tasks run in the order of posting.
     handles = call.post_parts(
         "AllGather",
         lambda start, rows, turns: call.hccl.AllGather(
@@ -188,3 +189,6 @@ def _multiply_blocks(
         x1, out = x1.reshape(-1, x1.shape[-1]), out.reshape(-1, out.shape[-1])
         tokens = None if tokens is None else tokens.reshape(-1)
     product.multiply(x1, out, tokens=tokens)
+
+
+__all__ = ["all_gather_matmul"]

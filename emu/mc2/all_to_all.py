@@ -95,6 +95,7 @@ def _exchange_and_multiply(
     check_disjoint({"y": y}, operands.sources())
     out = check_output("y", y, (block, n), product.dtype)
     received = scratch.private("received blocks", (n_pes, block, k), left.dtype)
+    # Received blocks lie one below the other; the product needs them side by side along k.
     beside = scratch.private("blocks side by side", (split.longest, n_pes, k), left.dtype)
     sent, target = as_sendable(operands.x1, group), local_memory("y", out)
     flat = received.reshape(n_pes * block, k)
@@ -198,6 +199,7 @@ def _multiply_and_exchange(
     operator = Operator(name="matmul_all_to_all", command=command, y=local_memory("y", out))
     args = (operands.x1, operands.x2, operands.bias, out)
     with session(group, split, operator, communication, args) as call:
+        # Peers read the blocks in place, so that they lie in symmetric memory, contiguous for each PE.
         sent = scratch.symmetric(group, "blocks of columns", m * n, product.dtype)
         blocks = sent.local.reshape(n_pes, m, columns)
         handles = call.post_parts(
@@ -219,3 +221,6 @@ def _multiply_and_exchange(
                 blocks[:, rows] = part.reshape(count, n_pes, columns).swapaxes(0, 1)
             call.commit(handles, turn)
     return out
+
+
+__all__ = ["all_to_all_matmul", "matmul_all_to_all"]

@@ -45,6 +45,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
     Raises:
         ArgumentError: It is not such an integer; booleans are not accepted.
     """
+    # The common case first: operators check a dozen integers per call.
     if type(value) is int and low <= value and (high is None or value <= high):
         return value
     try:
@@ -129,6 +130,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             raise ArgumentError(
                 f"group must have 1 to {NAME_CHARACTERS} characters, but got {len(group)}"
             )
+        # Lone surrogates cannot be stored as UTF-8, which the shared memory holds.
         if not group.isascii() and group != group.encode("utf-8", "replace").decode():
             raise ArgumentError(f"group must be text that UTF-8 can hold, but got {shown(group)}")
         try:
@@ -264,6 +266,7 @@ def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
     for number, (name, array) in enumerate(written.items()):
         later = dict(list(written.items())[number + 1 :])
         for other, memory in {**later, **read}.items():
+            # Bounds suffice: two interleaved views of one array are refused too.
             if np.may_share_memory(array, memory):
                 raise ArgumentError(
                     f"{name} must not share memory with {other}, but got arrays that do"

@@ -182,18 +182,9 @@ def gmm_alltoallv(
             products go back to that rank. They add up to a.
         recv_counts: [R * e] integers; at rank * e + expert, products that come back from that expert
             of that rank. They add up to bsk.
-        group: The ranks: a Group or its name. Default: the World.
-        mm_x: [m, k] of fp16, bf16 or int8: rows of the shared expert. Default: there is none.
-        mm_weight: [k, n2] of the dtype of ``mm_x``; given with it.
-        trans_gmm_weight: ``gmm_weight`` is [e, n, h].
-        trans_mm_weight: ``mm_weight`` is [n2, k].
-        comm_turn: Number of turns, at most e and at most 62; 0: chosen by the amount of data.
         gmm_x_scale: For int8: [a] of fp32, a scale for each row of ``gmm_x``. Default: none.
-        gmm_weight_scale: For int8, where it must be given: [e, n] of fp32, a scale for each column.
-        mm_x_scale: For int8: [m] of fp32. Default: none.
-        mm_weight_scale: For int8, where it must be given: [n2] of fp32.
-        output_dtype: dtype of products of int8, fp16 or bf16; default fp16. For others that of the
-            operands is the only one.
+        group, mm_x, mm_weight, trans_gmm_weight, trans_mm_weight, comm_turn, gmm_weight_scale, mm_x_scale,
+            mm_weight_scale, output_dtype: As in :func:`alltoallv_gmm`.
 
     Returns:
         ``(y, mm_y)``.

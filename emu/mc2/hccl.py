@@ -535,3 +535,6 @@ def _check_indices(kernel: Kernel, places: list[Place | None]) -> None:
             raise ArgumentError(
                 f"{name} must be in [0, {len(places)}), the operator's arguments, but got {index}"
             )
+
+
+__all__ = ["MAX_TASKS", "WINDOW_BYTES", "Hccl"]

@@ -178,15 +178,9 @@ def moe_distribute_combine(
         expand_idx: [bs * k] of int32, as the dispatch returned it.
         ep_send_counts: [e * R] integers, the dispatch's ``ep_recv_counts``: what came now goes back.
         expert_scales: [bs, k] of fp32: the weight of each copy.
-        group: The ranks: a Group or its name. Default: the World.
-        moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``. Default: nothing is added.
-        x_active_mask: As the dispatch was given it.
-        global_bs: As for the dispatch.
-        expert_shard_type: Must be 0. Ranks for shared experts are not supported.
-        shared_expert_rank_num: Must be 0, for the same reason.
-        group_tp: Must be None or empty: tensor-parallel groups are not supported.
-        tp_world_size: Must be 0 or 1, for the same reason.
+        group, moe_expert_num, x_active_mask, global_bs, expert_shard_type, shared_expert_rank_num, group_tp,
+            tp_world_size: As in :func:`moe_distribute_dispatch`.
 
     Returns:
         The tokens, [bs, h], of the dtype of ``expand_x``.

@@ -119,6 +119,7 @@ class PrepareRequest:
             rows.append(row)
         self.message[f"{side}_counts"], self.message[f"{side}_displs"] = rows
         spans = sorted((d, n * self.repeat) for n, d in zip(*rows, strict=True) if n)
+        # Overlapping sources are fine; overlapping targets would depend on the order of arrival.
         if side == "recv":
             for (start, length), (following, _) in itertools.pairwise(spans):
                 if start + length > following:
@@ -190,6 +191,8 @@ class PrepareRequest:
     ) -> None:
         size = source.itemsize
         first, there = int(array_data(id(source))), int(array_data(id(target)))
+        # In place: the task leaves this rank's own part where it is. Any other overlap would be overwritten
+        # before peers have read it.
         if own is not None and first == there + own * size:
             return
         reach = there + received * size

@@ -89,12 +89,13 @@ class Product:
         """
         if self.scale is None:
             beta = 0.0
-            if more is not None:
+            if more is not None:  # the kernel adds beta * out in fp32, before its only rounding
                 out[...] = more
                 beta = 1.0
             matmul(x1, self._weight, out=out, bias=self.bias, beta=beta)
             return
         sums = matmul(x1, self._weight, bias=self.bias)
+        # One array, operation by operation: each is rounded by itself, which defines the bits.
         wide = sums.astype(FLOAT32)
         with np.errstate(all="ignore"):
             wide *= self.scale

@@ -165,8 +165,8 @@ class OperatorPrototype:
         """Check the arguments of one call, and fill in the defaults of attributes.
 
         Args:
-            args: The inputs by name, or in order; None for optional ones, of which the last may be left out. Arrays with
-                a ``dtype``; lists of them for dynamic inputs.
+            args: The inputs by name, or in order; None for optional ones, of which the last may be left
+                out. Arrays with a ``dtype``; lists of them for dynamic inputs.
             attrs: Attributes by name.
 
         Returns:
@@ -425,3 +425,13 @@ def _attribute(where: str, entry: Any, typos: _Typos) -> AttributePrototype:
     if default is not None:
         default = _attribute_value(f"default_value of {where}", type_name, default)
     return AttributePrototype(name, kind == "required", type_name, default)
+
+
+__all__ = [
+    "AttributePrototype",
+    "Bound",
+    "OperatorPrototype",
+    "PrototypeWarning",
+    "TensorPrototype",
+    "read_prototypes",
+]

@@ -171,6 +171,7 @@ class Session:
 
     def communication(self) -> list[Span]:
         """Return the spans of this PE's communication, once all tasks are done."""
+        # The log of the server counts tasks over all kernels of the communicator.
         turns = self.hccl.Turns()
         first = min((turn.task for turn in turns), default=0)
         spans = []
@@ -201,6 +202,7 @@ class Session:
 
     def commit(self, handles: list[int], turn: int) -> None:
         """Release turn ``turn`` of the tasks for tiles and tails."""
+        # handles[0] is the task of the tiles, handles[1] that of the tails, whose turns come last.
         self.hccl.Commit(handles[turn >= self.split.tiles])
 
     def arrived(self, handles: list[int]) -> Iterator[tuple[int, slice]]:

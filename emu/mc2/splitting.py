@@ -46,6 +46,7 @@ def turns_worth(
         cores: Cores of the machine. Default: those it has.
     """
     cores = cores or os.cpu_count() or 1
+    # Every PE has a server thread: without a core for each, copying takes time from multiplying.
     if n_pes == 1 or (link is None and 2 * n_pes > cores):
         return 1
     moving = pair_bytes * (n_pes - 1) / _COPIED_BYTES_PER_S
@@ -143,6 +144,7 @@ class TileSplit:
             raise ArgumentError(
                 f"comm_turn must be in [0, {rows}] for {rows} rows, but got {turns}"
             )
+        # Whole units keep the blocks of a packed weight's products full.
         if rows >= turns * UNIT and rows % UNIT == 0:
             return _even(rows // UNIT, turns, UNIT)
         return _even(rows, turns, 1)
@@ -199,3 +201,6 @@ def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> 
             f"an operator must have at most {MAX_REPEAT} equal turns, but got {split.tiles}"
         )
     return split
+
+
+__all__ = ["MAX_TURNS", "UNIT", "TileSplit", "split_rows", "turns_worth"]

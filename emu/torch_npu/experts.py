@@ -1,7 +1,7 @@
 """Mixture-of-experts operators under the names of torch_npu.
 
-Groups and tensors are as in :mod:`emu.torch_npu.fused`; :mod:`emu.mc2.moe` and :mod:`emu.mc2.grouped_matmul` define
-the order of rows and the bits of the results.
+Groups and tensors are as in :mod:`emu.torch_npu.fused`; :mod:`emu.mc2.moe` and
+:mod:`emu.mc2.grouped_matmul` define the order of rows and the bits of the results.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ def npu_alltoallv_gmm(
     got = alltoallv_gmm(
         given["gmm_x"], given["gmm_weight"], _counts("send_counts", send_counts),
         _counts("recv_counts", recv_counts), group=group, mm_x=given["mm_x"],
-        mm_weight=given["mm_weight"], trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
-        trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight), permute_out=check.flag("permute_out_flag", permute_out_flag),
+        mm_weight=given["mm_weight"],
+        trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight),
+        permute_out=check.flag("permute_out_flag", permute_out_flag),
     )  # fmt: skip
     return given.result(got.gmm_y), given.result(got.mm_y), given.result(got.permute_out)
 
@@ -103,18 +105,12 @@ def npu_gmm_alltoallv(
     Args:
         gmm_x: [a, h] of fp16 or bf16: the rows of this rank's experts, by expert.
         gmm_weight: [e, h, n] of that dtype: this rank's experts.
-        hcom: Name of the group.
-        ep_world_size: Its size.
         send_counts: R * e numbers; at rank * e + expert, rows of that expert of this rank whose products
             go back to that rank.
         recv_counts: R * e numbers; at rank * e + expert, products that come back from that expert of
             that rank.
-        send_counts_tensor: Must be None: counts are needed on the host.
-        recv_counts_tensor: Must be None, for the same reason.
-        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: there is none.
-        mm_weight: [k, n2] of that dtype; given with ``mm_x``.
-        trans_gmm_weight: ``gmm_weight`` is [e, n, h].
-        trans_mm_weight: ``mm_weight`` is [n2, k].
+        hcom, ep_world_size, send_counts_tensor, recv_counts_tensor, mm_x, mm_weight, trans_gmm_weight,
+            trans_mm_weight: As in :func:`npu_alltoallv_gmm`.
 
     Returns:
         ``y`` [bsk, n], the products of this rank's rows in the order of (rank, expert), and ``mm_y`` [m, n2]
@@ -129,7 +125,8 @@ def npu_gmm_alltoallv(
     got = gmm_alltoallv(
         given["gmm_x"], given["gmm_weight"], _counts("send_counts", send_counts),
         _counts("recv_counts", recv_counts), group=group, mm_x=given["mm_x"],
-        mm_weight=given["mm_weight"], trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
+        mm_weight=given["mm_weight"],
+        trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
         trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight),
     )  # fmt: skip
     return given.result(got.y), given.result(got.mm_y)
@@ -206,6 +203,7 @@ def npu_moe_distribute_dispatch(
         quant_mode=quant_mode, scales=given["scales"], x_active_mask=given["x_active_mask"],
         expert_token_nums_type=expert_token_nums_type, global_bs=global_bs,
     )  # fmt: skip
+    # torch_npu has a fixed number of results: the absent ones are empty tensors.
     dynamic = np.empty(0, np.float32) if got.dynamic_scales is None else got.dynamic_scales
     return (
         given.result(got.expand_x),
@@ -257,27 +255,18 @@ def npu_moe_distribute_combine(
         expand_idx: [bs * k] of int32, as the dispatch returned it.
         ep_send_counts: The dispatch's ``ep_recv_counts``.
         expert_scales: fp32 [bs, k]: the weight of each copy.
-        group_ep: Name of the group.
-        ep_world_size: Its size.
-        ep_rank_id: This PE's rank in it.
-        moe_expert_num: Number of experts of all ranks.
         tp_send_counts: None or empty, as the dispatch returned it.
-        x_active_mask: As the dispatch was given it.
         activation_scale: Must be None: rows are not restored from int8.
         weight_scale: Must be None, for the same reason.
         group_list: Must be None, for the same reason.
         expand_scales: None or empty, as the dispatch returned it.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``, added to the tokens. Default: nothing is.
-        group_tp: Must be empty or None: tensor-parallel groups are not supported.
-        tp_world_size: Must be 0 or 1, for the same reason.
-        tp_rank_id: Must be 0, for the same reason.
-        expert_shard_type: Must be 0. Ranks for shared experts are not supported.
-        shared_expert_num: Must be 0 or 1, which mean the same without such ranks.
-        shared_expert_rank_num: Must be 0.
-        global_bs: As for the dispatch.
         out_dtype: Must be 0: the result has the dtype of ``expand_x``.
         comm_quant_mode: Must be 0: what is sent is not quantised.
         group_list_type: Must be 0, since there is no ``group_list``.
+        group_ep, ep_world_size, ep_rank_id, moe_expert_num, x_active_mask, group_tp, tp_world_size,
+            tp_rank_id, expert_shard_type, shared_expert_num, shared_expert_rank_num, global_bs: As in
+            :func:`npu_moe_distribute_dispatch`.
 
     Returns:
         The tokens, [bs, h], of the dtype of ``expand_x``.

@@ -2,8 +2,8 @@
 
 ``hcom`` is the name of a group of the World, "world" for all PEs. Every PE of the group calls an operator
 with the same shapes. Tensors are torch tensors of one device, or NumPy arrays (of :mod:`ml_dtypes`
-for bf16); results are of the same kind, on that device. The operators of :mod:`emu.mc2` define the arithmetic and its
-order; the results here have the same bits.
+for bf16); results are of the same kind, on that device. The operators of :mod:`emu.mc2` define the
+arithmetic and its order; the results here have the same bits.
 
 Arguments described as "Must be" exist for scripts that pass them; another value raises an error rather than
 being ignored.
@@ -298,6 +298,7 @@ def npu_mm_all_reduce_add_rms_norm_(
         dequant_scale=dequant_scale, antiquant_group_size=antiquant_group_size,
         comm_turn=comm_turn,
     )  # fmt: skip
+    # Only now: until the reduction is done, the residual is an operand.
     target[...] = as_array("y", y)
     bump_version(residual)
     return residual, normal

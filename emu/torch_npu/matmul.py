@@ -121,6 +121,7 @@ def _scaled(
             return quantize(product.astype(FLOAT32), columns, added, multiply=True)
     stack = prod(product.shape[:-2])
     flat = product.reshape(stack * product.shape[-2], product.shape[-1])
+    # The matrices of a stack share the scales of their rows.
     if rows is not None:
         rows = np.tile(rows, stack)
     if added is None:
@@ -129,3 +130,6 @@ def _scaled(
     with np.errstate(all="ignore"):
         values += added
     return (values if dtype == FLOAT32 else cast(values, dtype)).reshape(product.shape)
+
+
+__all__ = ["npu_quant_matmul"]

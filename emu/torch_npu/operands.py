@@ -86,6 +86,7 @@ def check_target(name: str, value: Any) -> Array:
         array = as_array(name, array)
     if not array.flags.writeable:
         raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    # From the innermost axis out, each stride must step over everything that the inner axes reach.
     axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
     reach = array.itemsize
     for stride, extent in axes:
@@ -111,6 +112,7 @@ def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
     for name, (value, *allowed) in arguments.items():
         if any(_equals(value, one) for one in allowed):
             continue
+        # Tensors are named by their type: their repr may be long.
         shown = repr(value) if np.isscalar(value) or value is None else type(value).__name__
         names = " or ".join(repr(one) for one in allowed)
         raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")

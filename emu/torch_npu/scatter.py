@@ -260,6 +260,7 @@ def npu_scatter_pa_kv_cache(
         others = {other: array for other, array in arrays.items() if other != f"{name}_cache"}
         _writable(f"{name}_cache", cache, others)
         _in_range("slot_mapping", slots, cache.shape[0] * cache.shape[1])
+    # Both caches are checked before either is written.
     kept = _distinct(
         "slot_mapping", slots.reshape(-1, 1), (int(slots.max(initial=0)) + 1,), overlap
     )
@@ -326,3 +327,12 @@ def _write(target: Array, flat: Array, rows: Array, kept: Array | None) -> None:
         flat, rows = flat[kept], rows[kept]
     word = f"u{target.itemsize}"
     target.view(word)[tuple(flat.T)] = rows.view(word)
+
+
+__all__ = [
+    "npu_quant_scatter",
+    "npu_quant_scatter_",
+    "npu_scatter_nd_update",
+    "npu_scatter_nd_update_",
+    "npu_scatter_pa_kv_cache",
+]

@@ -39,6 +39,7 @@ def as_flat_array(tensor: torch.Tensor) -> Array:
         if tensor.layout is not torch.strided:
             raise ValueError(f"Tensors must be dense, but got layout {tensor.layout}")
         line = tensor.detach()
+        # Channels-last tensors fill their memory too: collectives may take it in that order.
         if line.is_contiguous():
             line = line.view(-1)
         elif _is_channels_last(line):
@@ -52,6 +53,7 @@ def as_flat_array(tensor: torch.Tensor) -> Array:
         if dtype in _SHARED:
             return as_shared_array(line)
         if dtype is torch.bfloat16:
+            # NumPy has no bf16 of its own: the bits pass as int16.
             return as_shared_array(line.view(torch.int16)).view(_BF16)
         if line.is_conj() or line.is_neg():
             raise ValueError(

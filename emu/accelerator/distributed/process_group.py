@@ -43,7 +43,7 @@ _CALLERS = ("torch.distributed.distributed_c10d",)
 _ProcessGroup: Any = dist.ProcessGroup  # its stubs have overloads that are not called for Python
 
 
-class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
+class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
     """Collectives and messages of torch tensors between the PEs of a group.
 
     Tensors are CPU memory tagged with an emulated device, which must be one of the backend's. They must be

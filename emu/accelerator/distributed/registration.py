@@ -163,6 +163,7 @@ def _init_process_group(
     number = process_group.new_epoch()
     if given["store"] is None:
         given["store"] = WorldStore(everyone, number)
+    # Torch would bind the device through CUDA; it is set below, once the group is there.
     given.update(backend=backend, init_method=None, device_id=None)
     everyone.on_finish(works.flush_collectives)
     original(*bound.args, **bound.kwargs)

@@ -69,7 +69,7 @@ class Queue:
             _pending.pop(id(work), None)
 
 
-class Work(_Work):  # type: ignore[misc, unused-ignore]
+class Work(_Work):  # type: ignore[misc, unused-ignore] # not final in older stubs
     """Handle of an asynchronous operation, as ``torch.distributed`` returns it."""
 
     def __init__(self, outputs: list[Any], source: int = -1) -> None:

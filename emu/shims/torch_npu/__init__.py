@@ -33,10 +33,10 @@ def _version(torch: ModuleType | None) -> str:
 def _furnish(home: ModuleType, torch: ModuleType | None) -> None:
     """Give ``home`` what belongs to the name torch_npu rather than to the operators."""
     vars(home).setdefault("__version__", _version(torch))
-    home.contrib = importlib.import_module(f"{__name__}.contrib")  # type: ignore[attr-defined]
+    home.contrib = importlib.import_module(f"{__name__}.contrib")  # type: ignore[attr-defined] # a new name
     if torch is None:
         return
-    home.npu = torch.npu  # type: ignore[attr-defined]
+    home.npu = torch.npu  # type: ignore[attr-defined] # a new name
     sys.modules[f"{__name__}.npu"] = torch.npu
     for name in [name for name in sys.modules if name.startswith("torch.npu.")]:
         sys.modules[name.replace("torch.", f"{__name__}.", 1)] = sys.modules[name]

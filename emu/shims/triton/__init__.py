@@ -27,7 +27,7 @@ class _Alias:
         real = f"{_HOME}{name[len(_NAME) :]}"
         if importlib.util.find_spec(real) is None:
             return None
-        return ModuleSpec(name, _Alias(), origin=real)  # type: ignore[arg-type]
+        return ModuleSpec(name, _Alias(), origin=real)  # type: ignore[arg-type] # the two methods suffice
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
