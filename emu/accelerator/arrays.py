@@ -16,7 +16,7 @@ from emu.comm.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 
-# Dtypes that NumPy has from ml_dtypes only. Torch exports none of them, so that their bits go as integers.
+# Dtypes that NumPy has from ml_dtypes only: torch cannot export them, so their bits pass as integers.
 _EXTENDED = {
     np.dtype(getattr(ml_dtypes, name)): name
     for name in (

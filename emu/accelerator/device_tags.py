@@ -162,8 +162,8 @@ def check_index(kind: str, index: int) -> int:
     count = device_count()
     if not 0 <= index < count:
         raise RuntimeError(
-            f"invalid device ordinal: {kind} device must be in [0, {count}), but got {index} (the "
-            "environment's EMU_DEVICES, or the number of PEs, says how many there are)"
+            f"invalid device ordinal: {kind} device must be in [0, {count}), but got {index} (their "
+            "number is that of the environment's EMU_DEVICES, or of the PEs)"
         )
     return int(index)  # a bool counts as 0 or 1
 

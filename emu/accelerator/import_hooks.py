@@ -57,6 +57,6 @@ class _Finder:
             execute(module)
             change(module)
 
-        # On the instance, which was made for this specification: the loader stays what it is.
+        # Set on this specification's own loader object: the loader's class stays unchanged.
         setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - a method, for mypy
         return spec

@@ -1,9 +1,9 @@
-"""Record of what is changed in torch: each change in order, with its reason and the way to undo it.
+"""Ordered record of the changes made to torch, each with its reason and the way to undo it.
 
-A torch function mode sees calls into torch, but not what torch looks up by itself: classes that have no extension
-point, methods that C++ code calls, modules that exist in every build. Those attributes are replaced,
-each by :func:`replace` or :func:`record`, so that :func:`table` lists them all and :func:`undo_all` gives torch
-back its own. docs/torch.md has the table for users.
+A torch function mode sees calls into torch, but not torch's own lookups: classes without an extension point,
+methods that C++ code calls, modules that exist in every build. Those attributes are replaced by
+:func:`replace`, and other changes noted by :func:`record`, so that :func:`table` lists them all and
+:func:`undo_all` restores torch. docs/torch.md has the table for users.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class Patch(NamedTuple):
     """One change."""
 
     target: str
-    """What is changed, such as ``torch.cuda.set_device``."""
+    """Name of the changed object, such as ``torch.cuda.set_device``."""
     reason: str
     """Why a mode does not suffice."""
     undo: Callable[[], object]
-    """Restores what was there before."""
+    """Function that restores the previous state."""
 
 
 _ABSENT = object()
@@ -28,12 +28,12 @@ _made: list[Patch] = []
 
 
 def record(target: str, reason: str, undo: Callable[[], object]) -> None:
-    """Note a change that the caller has made."""
+    """Record a change that the caller has made."""
     _made.append(Patch(target, reason, undo))
 
 
 def replace(owner: Any, name: str, value: Any, reason: str) -> None:
-    """Set an attribute of a class or a module, and note what it was.
+    """Set an attribute of a class or a module, and record its previous value.
 
     Args:
         owner: The class or module.
@@ -62,7 +62,7 @@ def replace_all(owner: Any, values: Mapping[str, Any], reason: str) -> None:
 
 
 def replace_item(table: dict[Any, Any], key: Any, value: Any, target: str, reason: str) -> None:
-    """Set an item of a dictionary, and note what it was.
+    """Set an item of a dictionary, and record its previous value.
 
     Args:
         table: The dictionary.
@@ -89,7 +89,7 @@ def table() -> tuple[Patch, ...]:
 
 
 def undo_all() -> None:
-    """Undo all changes, the last first: some wrap what an earlier one has put there."""
+    """Undo all changes, the last first: some wrap the value of an earlier one."""
     while _made:
         _made.pop().undo()
 

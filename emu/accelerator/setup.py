@@ -1,4 +1,4 @@
-"""Steps of :func:`emu.accelerator.install` and its undoing; :mod:`.patches` lists what is changed in torch."""
+"""Steps of :func:`emu.accelerator.install` and of its undoing; :mod:`.patches` lists the changes to torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from emu.accelerator.state import begin_pass, end_pass
 
 
 def set_up() -> None:
-    """Enter the mode, and register or replace what a mode cannot see.
+    """Register or replace the parts of torch that a mode cannot see, and enter the mode.
 
     The order matters in two places: torch makes ``Tensor.npu`` only once ``torch.npu`` is registered, and
     the mode is entered last, since from then on it handles our own calls into torch too.
@@ -84,7 +84,7 @@ def tear_down() -> None:
 
 
 def _generate_npu_methods() -> None:
-    """Have torch make ``npu()`` and ``is_npu`` of tensors, modules and storages."""
+    """Let torch generate ``npu()`` and ``is_npu`` of tensors, modules and storages."""
     owners = (
         torch.Tensor,
         torch.nn.Module,
@@ -107,7 +107,7 @@ def _cover_backward() -> None:
     """Run the hooks and Python functions that a backward pass calls inside the mode.
 
     ``Tensor.backward`` is itself a call that the mode handles, and a mode is off meanwhile. The device of
-    the pass is the current one for what it calls, as it is for the thread that CUDA runs a pass in.
+    the pass is the current one for the called code, as in the threads in which CUDA runs a pass.
     """
     run = torch.autograd.graph._engine_run_backward
 

@@ -68,9 +68,9 @@ def all_gather_matmul(
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
         gather_index: Must be 0: x1 is gathered, not x2.
-        is_gather_out: Return what was gathered.
+        is_gather_out: Also return the gathered rows.
         y: Where to put the product, [m · R, n], C-contiguous. Default: a new array.
-        gather_out: Where to put what is gathered, [m · R, k], C-contiguous. Default: a new array.
+        gather_out: Where to put the gathered rows, [m · R, k], C-contiguous. Default: a new array.
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1; the PEs' are gathered too.
             Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.

@@ -96,8 +96,8 @@ class ExpertCall:
         Args:
             group: The ranks.
             owned: [ranks, experts]: rows of this rank for each expert of each rank.
-            held: [ranks, experts]: rows of each rank for each expert of this rank. None: take what the
-                others say.
+            held: [ranks, experts]: rows of each rank for each expert of this rank. None: taken from the
+                other ranks.
 
         Raises:
             ArgumentError: Ranks disagree; all of them raise.
@@ -254,7 +254,7 @@ def check_turns(comm_turn: Any, experts: int) -> int:
     turns = check_integer("comm_turn", comm_turn, -1 << 70)
     if not 0 <= turns <= most:
         raise ArgumentError(
-            f"comm_turn must be in [0, {most}] with {experts} experts a rank (a turn has at least one "
+            f"comm_turn must be in [0, {most}] with {experts} experts per rank (a turn has at least one "
             f"expert, a call at most {MAX_TURNS} turns), but got {turns}"
         )
     return turns

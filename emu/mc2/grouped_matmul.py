@@ -104,7 +104,7 @@ def alltoallv_gmm(
         recv_counts: [R * e] integers; at rank * e + expert, rows that come from that rank for that
             expert of this one. They add up to a.
         group: The ranks: a Group or its name. Default: the World.
-        mm_x: [m, k] of fp16, bf16 or int8: rows of the shared expert. Default: there is none.
+        mm_x: [m, k] of fp16, bf16 or int8: rows of the shared expert. Default: none.
         mm_weight: [k, n2] of the dtype of ``mm_x``; given with it.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].

@@ -139,7 +139,7 @@ class Hccl:
 
         The server decodes the bytes that it finds in shared memory, and so does this side, first: errors are
         raised here, in the caller's thread, before anything is posted. The message itself is parsed once, since
-        :func:`read_kernel` keeps what it has read.
+        :func:`read_kernel` caches its results.
         """
         server = self._server
         data, expected = tiling_bytes(tiling), _version(version)
@@ -163,7 +163,7 @@ class Hccl:
         _check_indices(kernel, places)
         area = np.zeros_like(server.launch_area)
         write_launch(area, data, expected, places, space, windows)
-        if kernel.position == PreparePosition.HOST:  # raises what the server would find
+        if kernel.position == PreparePosition.HOST:  # raise the server's errors here
             Launch(area, self._group.name).records(self._group.n_pes, 0, 0)
         server.leave_launch(area)
         self._kernel = kernel
@@ -335,11 +335,11 @@ class Hccl:
         be ``recvCounts[i]`` of rank j.
 
         Args:
-            send: What is sent.
+            send: Source of the elements.
             sendCounts: Elements for each rank, as many as there are ranks.
             sdispls: Where each rank's elements begin in ``send``.
             dtype: HcclDataType or NumPy dtype of both arrays, or None.
-            recv: Where what comes goes, apart from ``send``.
+            recv: Where received elements go, apart from ``send``.
             recvCounts: Elements from each rank.
             rdispls: Where each rank's elements go.
             recvDtype: Must be ``dtype`` if it is given.

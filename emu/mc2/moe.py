@@ -176,7 +176,7 @@ def moe_distribute_combine(
             1.
         expert_ids: [bs, k] of int32, as the dispatch was given them.
         expand_idx: [bs * k] of int32, as the dispatch returned it.
-        ep_send_counts: [e * R] integers, the dispatch's ``ep_recv_counts``: what came now goes back.
+        ep_send_counts: [e * R] integers, the dispatch's ``ep_recv_counts``: each received row goes back.
         expert_scales: [bs, k] of fp32: the weight of each copy.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``. Default: nothing is added.
         group, moe_expert_num, x_active_mask, global_bs, expert_shard_type, shared_expert_rank_num, group_tp,

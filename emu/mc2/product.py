@@ -34,7 +34,7 @@ class Product:
     """``x1 @ x2`` with bias and scales, for any rows of x1.
 
     fp16 and bf16: ``sums (+ more) (+ bias)`` in fp32. int8: ``((sums + bias) * x2_scale * x1_scale)
-    (+ more)``, sums and bias in int32, the rest in fp32, each operation rounded by itself. Then one
+    (+ more)``, sums and bias in int32, the rest in fp32, each operation rounded separately. Then one
     rounding to ``dtype``.
 
     Attributes:
@@ -95,7 +95,7 @@ class Product:
             matmul(x1, self._weight, out=out, bias=self.bias, beta=beta)
             return
         sums = matmul(x1, self._weight, bias=self.bias)
-        # One array, operation by operation: each is rounded by itself, which defines the bits.
+        # One array, operation by operation: each is rounded separately, which defines the bits.
         wide = sums.astype(FLOAT32)
         with np.errstate(all="ignore"):
             wide *= self.scale

@@ -43,7 +43,7 @@ class Communication:
         rank_size: Size of the group, or 0.
         comm_turn: Number of turns in which rows are sent; 0: automatic
             (:func:`emu.mc2.splitting.turns_worth`).
-        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
+        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes the rest.
         limits: Refuse what this hardware would refuse. None: no limits.
         tiling: The communication's tiling data, bytes of an Mc2Msg. None: the usual ones.
         trace: List to which the spans of this PE's computation and communication are appended, or None.

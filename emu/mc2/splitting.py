@@ -119,7 +119,7 @@ class TileSplit:
 
     @classmethod
     def by_rows(cls, rows: int, tile: int) -> TileSplit:
-        """Cut into tiles of ``tile`` rows and one tail of what is left.
+        """Cut into tiles of ``tile`` rows and one tail for the rest.
 
         Raises:
             ArgumentError: ``rows`` is below 1, or ``tile`` not in [1, rows].
@@ -151,7 +151,7 @@ class TileSplit:
 
     @classmethod
     def chosen(cls, rows: int, turns: int) -> TileSplit:
-        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail of what is left.
+        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail for the rest.
 
         Raises:
             ArgumentError: ``rows`` is below 1, or ``turns`` below 0.

@@ -55,7 +55,7 @@ def npu_alltoallv_gmm(
             of this one.
         send_counts_tensor: Must be None: counts are needed on the host.
         recv_counts_tensor: Must be None, for the same reason.
-        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: there is none.
+        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: none.
         mm_weight: [k, n2] of that dtype; given with ``mm_x``.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].
@@ -165,7 +165,7 @@ def npu_moe_distribute_dispatch(
         ep_rank_id: This PE's rank in it.
         moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
         scales: fp32 [moe_expert_num, h] or [h], factors of the tokens before quantisation.
-        x_active_mask: bool [bs] or [bs, k]: what is sent. Default: all.
+        x_active_mask: bool [bs] or [bs, k]: tokens, or copies, that are sent. Default: all.
         expert_scales: Must be None: the weights of copies do not travel; the combine has them.
         group_tp: Must be empty or None: tensor-parallel groups are not supported.
         tp_world_size: Must be 0 or 1, for the same reason.
@@ -262,7 +262,7 @@ def npu_moe_distribute_combine(
         expand_scales: None or empty, as the dispatch returned it.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``, added to the tokens. Default: nothing is.
         out_dtype: Must be 0: the result has the dtype of ``expand_x``.
-        comm_quant_mode: Must be 0: what is sent is not quantised.
+        comm_quant_mode: Must be 0: data is not quantised for sending.
         group_list_type: Must be 0, since there is no ``group_list``.
         group_ep, ep_world_size, ep_rank_id, moe_expert_num, x_active_mask, group_tp, tp_world_size,
             tp_rank_id, expert_shard_type, shared_expert_num, shared_expert_rank_num, global_bs: As in

@@ -68,7 +68,7 @@ def npu_all_gather_base_mm(
         x1_scale: For int8: fp32 [m] or [m, 1], a scale for each row of the input.
         x2_scale: For int8, where it must be given: one element or [n], fp32, fp16 or bf16.
         gather_index: Must be 0: it is the input that is gathered, not x2.
-        gather_output: Return what was gathered.
+        gather_output: Also return the gathered rows.
         comm_turn: Number of turns in which the input is sent; 0: automatic.
         output_dtype: fp16 or bf16, that of the product of int8. Default: fp16; otherwise that of the
             input, which is the only one.
@@ -176,7 +176,7 @@ def npu_mm_all_reduce_base(
         x3: The result's shape and dtype; each PE's is added.
         dequant_scale: Where x1 is int8, where it must be given: one element or [n], fp32, fp16 or bf16.
         pertoken_scale: Where x1 is int8: fp32, one for each row of x1.
-        comm_quant_scale_1: Must be None: what is sent is not quantised.
+        comm_quant_scale_1: Must be None: data is not quantised for sending.
         comm_quant_scale_2: Must be None, for the same reason.
         comm_turn: Number of turns into which the rows are cut; 0: automatic.
         antiquant_group_size: Rows of x2 that share a scale; 0 where the scale has no groups.

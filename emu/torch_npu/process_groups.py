@@ -7,8 +7,7 @@ from typing import Any
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world.checks import check
 from emu.comm.world.world import Group, world
-
-_NAME_CHARACTERS = 128
+from emu.mc2.arguments import NAME_CHARACTERS
 
 
 def find_group(name: str, value: Any, **size: Any) -> Group:
@@ -26,9 +25,9 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
         raise ArgumentError(
             f"{name} must be the name of a process group, but got {type(value).__name__}"
         )
-    if not 1 <= len(value) <= _NAME_CHARACTERS:
+    if not 1 <= len(value) <= NAME_CHARACTERS:
         raise ArgumentError(
-            f"{name} must have 1 to {_NAME_CHARACTERS} characters, but got {len(value)}"
+            f"{name} must have 1 to {NAME_CHARACTERS} characters, but got {len(value)}"
         )
     try:
         group = world().group(check.text(name, value))

@@ -29,7 +29,7 @@ def npu_quantize(
 ) -> Any:
     """Quantise: ``clip(rint(input / scales + zero_points))``, or ``input * scales`` in its place.
 
-    Every operation is fp32 and rounded by itself, halves go to even, NaN to 0.
+    Every operation is fp32 and rounded separately, halves go to even, NaN to 0.
 
     Args:
         input: fp32, fp16 or bf16, any shape and strides.

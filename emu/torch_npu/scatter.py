@@ -34,7 +34,7 @@ def npu_quant_scatter_(
     """Quantise ``updates`` and write each row into a segment of ``self``, in place.
 
     With ``q = clip(rint(updates / quant_scales + quant_zero_points), -128, 127)``, every operation in
-    fp32 and rounded by itself, halves to even, NaN to 0:
+    fp32 and rounded separately, halves to even, NaN to 0:
     ``self[i, ..., indices[i] + k, ...] = q[i, ..., k, ...]`` for indices of one axis,
     ``self[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs; k goes along
     ``axis``. Updates without elements change nothing, and their indices are ignored.

@@ -1,4 +1,4 @@
-"""Tensors as the World takes them: flat NumPy arrays over their memory."""
+"""Tensors as flat NumPy arrays over their memory, the form that the World takes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SHARED = frozenset(
         *("uint16", "uint32", "uint64"),
     )
 )
-"""Dtypes that torch, NumPy and the World have in common by name."""
+"""Dtypes that torch, NumPy and the World share by name."""
 
 
 def as_flat_array(tensor: torch.Tensor) -> Array:
     """Return the tensor's memory as an array of one axis, of the same dtype.
 
-    A dtype that the World does not know (complex numbers, 8-bit floats) comes as bytes.
+    Dtypes that the World does not know (complex numbers, 8-bit floats) become bytes.
 
     Args:
         tensor: A strided tensor that fills its memory: contiguous, or in a channels-last format.
 
     Raises:
-        ValueError: It does not; as NCCL's backend says it.
+        ValueError: It does not; in the words of NCCL's backend.
     """
     with torch._C.DisableTorchFunction():
         if tensor.layout is not torch.strided:
@@ -77,7 +77,7 @@ def check_same_dtype(*tensors: torch.Tensor) -> None:
     """Check that the tensors have one dtype.
 
     Raises:
-        TypeError: They have not; as NCCL's backend says it.
+        TypeError: They have not; in the words of NCCL's backend.
     """
     for tensor in tensors:
         if tensor.dtype is not tensors[0].dtype:
@@ -90,7 +90,7 @@ def check_element_count(tensor: torch.Tensor, wanted: int, name: str) -> None:
     """Check the number of elements of an argument.
 
     Raises:
-        ArgumentError: It is another.
+        ArgumentError: It is not ``wanted``.
     """
     with torch._C.DisableTorchFunction():
         got = tensor.numel()

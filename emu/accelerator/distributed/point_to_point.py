@@ -78,12 +78,12 @@ class Channels:
         return number
 
     def is_matched(self, number: int, pe: int) -> bool:
-        """Return whether member ``pe`` has asked for message ``number``."""
+        """Return whether member ``pe`` has posted the receive of message ``number``."""
         group = self._group
         return group.fetch(self._posted, group.my_pe, index=pe) > number
 
     def await_match(self, number: int, pe: int) -> None:
-        """Wait until member ``pe`` has asked for message ``number``."""
+        """Wait until member ``pe`` has posted the receive of message ``number``."""
         self._group.wait_until(self._posted, Cmp.GE, number + 1, index=pe)
 
     def _take_buffer(self, size: int) -> tuple[int, int]:

@@ -549,7 +549,7 @@ def new_epoch() -> int:
     return _current_epoch
 
 
-def find_group(name: str, ranks: Sequence[int]) -> Group:
+def world_group_of(name: str, ranks: Sequence[int]) -> Group:
     """Return the World's group for the process group that torch calls ``name``.
 
     Args:

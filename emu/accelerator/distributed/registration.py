@@ -64,7 +64,7 @@ class NcclProcessGroup(WorldProcessGroup):
     Options = NcclOptions
 
     def __init__(self, store: Any, rank: int, size: int, options: NcclOptions) -> None:
-        group = process_group.find_group(options.group_name, options.global_ranks_in_group)
+        group = process_group.world_group_of(options.group_name, options.global_ranks_in_group)
         super().__init__("nccl", DEVICES["nccl"], group)
 
 
@@ -123,7 +123,7 @@ def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.d
 
 def _register_plugin(name: str, devices: list[str]) -> None:
     def create(options: Any, _: Any) -> WorldProcessGroup:
-        group = process_group.find_group(options.group_id, options.global_ranks_in_group)
+        group = process_group.world_group_of(options.group_id, options.global_ranks_in_group)
         return WorldProcessGroup(name, devices, group)
 
     dist.Backend.register_backend(name, create, extended_api=True, devices=devices)
