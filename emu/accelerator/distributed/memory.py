@@ -63,7 +63,7 @@ def as_flat_array(tensor: torch.Tensor) -> Array:
 
 
 def as_reducible_array(tensor: torch.Tensor) -> Array:
-    """Return :func:`flat`, for a reduction.
+    """Return the array of :func:`as_flat_array` for a reduction.
 
     Raises:
         TypeError: The World does not reduce the tensor's dtype.
