@@ -280,8 +280,9 @@ def _run_gmm_alltoallv(
     products = Staging(routes, turns, rows)
     y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
     # Beside the last turn's products only its own rank's are left to be computed: those are kept back.
-    splits = len(turns) > 1 and _is_small(turns[-1])
-    kept: list[int | None] = [None] * (len(turns) - 1) + [group.my_pe if splits else None]
+    kept: list[int | None] = [None] * len(turns)
+    if len(turns) > 1 and _is_small(turns[-1]):
+        kept[-1] = group.my_pe
     with Hccl(group) as hccl:
         hccl.operator = "gmm_alltoallv"
         handles = [
