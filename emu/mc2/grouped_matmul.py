@@ -279,7 +279,7 @@ def _run_gmm_alltoallv(
     rows = np.empty((routes.held_rows, experts.columns), experts.dtype)
     products = Staging(routes, turns, rows)
     y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
-    # Beside the last turn's products only its own rank's are left to be computed: those are kept back.
+    # While the last turn travels nothing is left to multiply but its own rows: they are kept back for it.
     kept: list[int | None] = [None] * len(turns)
     if len(turns) > 1 and _is_small(turns[-1]):
         kept[-1] = group.my_pe
