@@ -1,7 +1,7 @@
-"""What the device modules say about memory: true counts of bytes, of an allocator that keeps none back.
+"""Memory functions of the device modules: exact byte counts.
 
-Bytes are those of the storages that live tensors have on a device. A real allocator rounds them up, and
-keeps what was freed; here ``memory_reserved`` is ``memory_allocated``.
+Bytes are those of the storages that live tensors have on a device. A real allocator rounds them up and
+caches freed blocks; here ``memory_reserved`` is ``memory_allocated``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NEVER = ("inactive_split", "inactive_split_bytes", "oversize_allocations", "ove
 
 
 def make_functions(kind: str, index_of: IndexOf) -> dict[str, Any]:
-    """Return the functions about memory of a device module.
+    """Return the memory functions of a device module.
 
     Args:
         kind: The device type.
-        index_of: Finds the index that an argument ``device`` means for a type.
+        index_of: Returns the device index that an argument ``device`` stands for, given the type.
     """
 
     def usage(device: Any) -> Usage:
@@ -104,6 +104,7 @@ def _stats(usage: Usage) -> OrderedDict[str, Any]:
         ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes"), sizes
     )
     families |= dict.fromkeys(_NEVER, (0, 0, 0, 0))
+    # Torch's keys are family.pool.counter, but the oversize families have no pools.
     for family, values in families.items():
         for pool in ("all", "large_pool", "small_pool"):
             mine = values if pool != "small_pool" else (0, 0, 0, 0)  # there is one pool

@@ -1,7 +1,7 @@
-"""NumPy arrays over the memory of torch tensors, and results of the kind that the caller uses.
+"""NumPy arrays over the memory of torch tensors, and results as the caller's type.
 
 Operators take NumPy arrays and torch tensors alike, on the CPU or on an emulated device. Nothing
-here copies elements except where it says so, and torch is not loaded for it.
+here copies elements unless documented, and nothing imports torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from emu.comm.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 
-# Dtypes that NumPy has from ml_dtypes: between the libraries they go as integers.
+# Dtypes that NumPy has from ml_dtypes only: torch cannot export them, so their bits pass as integers.
 _EXTENDED = {
     np.dtype(getattr(ml_dtypes, name)): name
     for name in (
@@ -30,12 +30,12 @@ _EXTENDED = {
 }
 _WORDS = {1: "uint8", 2: "int16"}
 
-# torch dtype: (torch dtype of the integers, NumPy dtype); filled when torch is met.
+# torch dtype: (torch dtype of the integers, NumPy dtype); filled when a tensor is first seen.
 _carried: dict[Any, tuple[Any, np.dtype[Any]]] = {}
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether ``value`` is a torch tensor; never loads torch."""
+    """Return whether ``value`` is a torch tensor; never import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -44,11 +44,11 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
     """Return a NumPy array of the elements of ``value``, in the same memory.
 
     Args:
-        name: What an error calls it.
+        name: Its name in errors.
         value: A NumPy array, which is returned, or a torch tensor in host memory or on an emulated
-            device; any strides. bf16 and the 8-bit floating dtypes come as those of ml_dtypes.
-        detach: Read a tensor that requires grad without recording it, as an operator may whose results
-            have no gradient. Default: refuse it while torch records gradients.
+            device; any strides. bf16 and the 8-bit floating dtypes become those of ml_dtypes.
+        detach: Accept a tensor that requires grad, for operators whose results have no gradient. Default:
+            raise an error for it while torch records gradients.
 
     Raises:
         ArgumentError: It is something else, requires grad, or NumPy has no such dtype or layout.
@@ -71,8 +71,8 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
         carried = (_carried or _fill(torch)).get(value.dtype)
         try:
             if carried is None:
-                return share(value)
-            return share(value.view(carried[0])).view(carried[1])
+                return as_shared_array(value)
+            return as_shared_array(value.view(carried[0])).view(carried[1])
         except (TypeError, RuntimeError, ValueError) as error:
             raise ArgumentError(
                 f"{name} must be a dense tensor in host memory, of a dtype that NumPy has, but got "
@@ -81,7 +81,7 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
 
 
 class _Shared:
-    """What NumPy makes an array of: the memory of a tensor, which is kept alive."""
+    """Source of a NumPy array over a tensor's memory; keeps the tensor alive."""
 
     __slots__ = ("__array_interface__", "tensor")
 
@@ -97,11 +97,11 @@ class _Shared:
         }
 
 
-def share(tensor: Any) -> Array:
-    """Return the same as ``tensor.numpy()``, which would forbid that the tensor's memory is resized later.
+def as_shared_array(tensor: Any) -> Array:
+    """Return the array of ``tensor.numpy()``, but let the tensor's memory be resized later.
 
-    Modules that are sharded give memory back by resizing it. To be called with torch's function modes
-    switched off, with a tensor of the host that does not require grad.
+    Sharded modules release memory by resizing it, which ``Tensor.numpy`` would forbid. Call this with torch's
+    function modes switched off and with a host tensor that does not require grad.
 
     Args:
         tensor: A dense tensor of a dtype that NumPy has.
@@ -122,13 +122,13 @@ def share(tensor: Any) -> Array:
 _shared: dict[Any, np.dtype[Any]] = {}
 
 
-def like(array: Array, source: Any) -> Any:
-    """Return ``array`` as what ``source`` is: the array itself, or a tensor in its memory.
+def as_type_of(array: Array, source: Any) -> Any:
+    """Return ``array`` as the type of ``source``: the array itself, or a tensor over its memory.
 
     Args:
-        array: The result of an operator. Where a tensor is wanted it is copied only if torch cannot
-            have it as it is: negative strides, or read-only.
-        source: A NumPy array, or a tensor whose device the result gets.
+        array: The result of an operator. For a tensor it is copied only if torch cannot represent it:
+            negative strides, or read-only memory.
+        source: A NumPy array, or a tensor; the result is placed on its device.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(source, torch.Tensor):
@@ -142,19 +142,19 @@ def like(array: Array, source: Any) -> Any:
         else:
             words = array.view(_WORDS[array.itemsize])
             tensor = torch.from_numpy(words).view(getattr(torch, name))
-        marks = sys.modules.get("emu.accelerator.marks")
-        if marks is not None:
-            device = marks.device_of(source)
+        device_tags = sys.modules.get("emu.accelerator.device_tags")
+        if device_tags is not None:
+            device = device_tags.device_of(source)
             if device.type != "cpu":
-                marks.place(tensor, device)
+                device_tags.assign_device(tensor, device)
     return tensor
 
 
-def mark_changed(value: Any) -> None:
-    """Tell torch that a tensor's elements were written, so that a gradient from old ones is refused.
+def bump_version(value: Any) -> None:
+    """Record that a tensor was written, so that autograd rejects gradients from its old elements.
 
     Args:
-        value: A tensor; a NumPy array needs nothing.
+        value: A tensor. NumPy arrays are ignored.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
@@ -165,14 +165,14 @@ def mark_changed(value: Any) -> None:
 
 
 def as_dtype(name: str, value: Any) -> np.dtype[Any]:
-    """Return a NumPy dtype for a NumPy or a torch one; torch's quantised dtypes give their integers.
+    """Return the NumPy dtype of a NumPy or torch dtype; torch's quantised dtypes become their integers.
 
     Args:
-        name: What an error calls it.
+        name: Its name in errors.
         value: Anything that ``numpy.dtype`` takes, or a ``torch.dtype``.
 
     Raises:
-        ArgumentError: It is no such thing, or NumPy has no such dtype.
+        ArgumentError: It is not a dtype, or NumPy has no such dtype.
     """
     text = str(value)
     known = value
@@ -198,14 +198,13 @@ _QUANTISED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 
 
 def check_together(**arguments: Any) -> None:
-    """Check that the arguments of one operator belong together; None is left out.
+    """Check that the arguments of one operator are all NumPy arrays, or all torch tensors on one device.
 
-    They are all NumPy arrays, or all torch tensors on one device. In a program whose devices are
-    emulated that device is not the CPU, as the operator runs on none.
+    None is ignored. In a program with emulated devices that device must not be the CPU, since the operator has no
+    CPU kernel there.
 
     Args:
-        **arguments: Arrays and tensors by the names that errors call them. What is neither is left to
-            :func:`as_array`.
+        **arguments: Arrays and tensors by their names in errors. Other values are left to :func:`as_array`.
 
     Raises:
         ArgumentError: An argument is of the other kind, or on another device.
@@ -226,17 +225,17 @@ def check_together(**arguments: Any) -> None:
         raise ArgumentError(
             f"{arrays[0]} must be a torch tensor as {next(iter(tensors))} is, but got a NumPy array"
         )
-    marks = sys.modules.get("emu.accelerator.marks")
+    device_tags = sys.modules.get("emu.accelerator.device_tags")
     installed = getattr(sys.modules["emu.accelerator"], "installed", None)
-    if marks is None or installed is None or not installed():
+    if device_tags is None or installed is None or not installed():
         return
     with torch._C.DisableTorchFunction():
-        devices = {name: marks.device_of(tensor) for name, tensor in tensors.items()}
+        devices = {name: device_tags.device_of(tensor) for name, tensor in tensors.items()}
         if len(set(devices.values())) > 1 or next(iter(devices.values())).type == "cpu":
-            _refuse_devices(devices)
+            _raise_mixed_devices(devices)
 
 
-def _refuse_devices(devices: dict[str, Any]) -> None:
+def _raise_mixed_devices(devices: dict[str, Any]) -> None:
     emulated = [(name, device) for name, device in devices.items() if device.type != "cpu"]
     if not emulated:
         raise ArgumentError(

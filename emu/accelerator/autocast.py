@@ -1,6 +1,6 @@
 """``torch.autocast("cuda")`` and ``("npu")``: the CPU's autocast, with the device's dtype.
 
-Autocast is decided in C++ by the kind of memory, which is the host's here.
+C++ decides autocast by the kind of memory, which is the host's here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch.amp import autocast_mode
 
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 
 def install() -> None:
-    """Have autocast for an emulated device cast on the CPU; its dtype is fp16 unless one is given."""
+    """Make autocast for an emulated device cast on the CPU, to fp16 unless a dtype is given."""
     begin = autocast_mode.autocast.__init__
 
     def begin_on_cpu(
@@ -28,4 +29,9 @@ def install() -> None:
             device_type, dtype = "cpu", dtype or torch.float16
         begin(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
-    autocast_mode.autocast.__init__ = begin_on_cpu  # type: ignore[method-assign]
+    replace(
+        autocast_mode.autocast,
+        "__init__",
+        begin_on_cpu,
+        "C++ decides autocast by the kind of memory",
+    )

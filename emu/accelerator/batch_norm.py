@@ -1,4 +1,4 @@
-"""The five operators that ``SyncBatchNorm`` is made of; torch has them for CUDA only.
+"""CPU kernels of the five operators behind ``SyncBatchNorm``, which torch has for CUDA only.
 
 Statistics are in fp32 for 16-bit inputs, as CUDA's are.
 """
@@ -10,13 +10,17 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.patches import record
+
 Tensor = torch.Tensor
 
 
 def install() -> None:
-    """Register the operators for memory of the host, where emulated tensors lie."""
+    """Register the operators for host memory, where emulated tensors lie."""
+    library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
     for name, function in _OPERATORS.items():
-        _library.impl(name, function)
+        library.impl(name, function)
+    record("torch.ops.aten.batch_norm_*", "torch has these for CUDA only", library._destroy)
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -24,7 +28,7 @@ def _wide(tensor: Tensor) -> Tensor:
 
 
 def _along(line: Tensor, like: Tensor) -> Tensor:
-    """Return one value a channel so that it broadcasts against [batch, channel, ...]."""
+    """Return per-channel values in a shape that broadcasts against [batch, channel, ...]."""
     return _wide(line).reshape(1, -1, *[1] * (like.dim() - 2))
 
 
@@ -47,6 +51,7 @@ def _gather_stats_with_counts(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
+    # Each rank's mean and variance count by its number of elements: the ranks' batches may differ.
     weights = counts.to(mean.dtype).reshape(-1, 1)
     total = weights.sum()
     together = (mean * weights).sum(0) / total
@@ -119,4 +124,3 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "batch_norm_backward_reduce": _backward_reduce,
     "batch_norm_backward_elemt": _backward_elemt,
 }
-_library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it

@@ -1,8 +1,8 @@
-"""Operators that scripts register with ``torch.library``: their kernels see emulated devices.
+"""Emulated devices for the kernels that scripts register with ``torch.library``.
 
-Torch calls a kernel from C++ in the midst of a call that the mode handles, and a mode is off meanwhile.
-It also chooses the kernel by the memory, which is the host's: so a kernel for an emulated device is
-registered for the CPU, and the marks of the arguments choose between it and the script's own for the CPU.
+Torch calls a kernel from C++ during a call that the mode handles, when the mode is off. It also chooses the
+kernel by the memory, which is the host's: so a kernel for an emulated device is registered for the CPU, and the
+tags of the arguments choose between it and the script's own CPU kernel.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
-from emu.accelerator.marks import mark_of
+from emu.accelerator.device_tags import emulated_device
 from emu.accelerator.mode import inside, on_stack
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 Kernel = Callable[..., Any]
@@ -33,7 +34,9 @@ class _Kernels:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel for the device of the arguments."""
-        kind = next((m.type for m in map(mark_of, _tensors((*args, *kwargs.values()))) if m), "cpu")
+        # Torch has chosen the CPU for all of them, so the tags decide; the first tagged tensor counts.
+        tags = map(emulated_device, _tensors((*args, *kwargs.values())))
+        kind = next((tag.type for tag in tags if tag), "cpu")
         kernel = self.by_kind.get(kind)
         if kernel is None:
             raise NotImplementedError(
@@ -48,8 +51,9 @@ _of_operator: dict[str, _Kernels] = {}
 
 def install() -> None:
     """Replace the two methods through which all kernels in Python are registered."""
-    Library.impl = _implement(Library.impl)  # type: ignore[method-assign]
-    CustomOpDef.register_kernel = _register(CustomOpDef.register_kernel)  # type: ignore[method-assign]
+    reason = "C++ calls kernels outside the mode, and chooses them by the memory"
+    replace(Library, "impl", _implement(Library.impl), reason)
+    replace(CustomOpDef, "register_kernel", _register(CustomOpDef.register_kernel), reason)
 
 
 def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,6 +63,7 @@ def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, op_name, fn, dispatch_key, **options)
         kernel, key = _covered(fn), dispatch_key or self.dispatch_key
         kind = _KINDS.get(key)
+        # Kernels with a keyset redispatch by it: they must stay where the script registered them.
         if kind is not None and not options.get("with_keyset"):
             name = f"{self.ns}::{str(op_name).split('::')[-1]}"
             kernel, key = _add(name, kind, kernel), "CPU"
@@ -95,7 +100,7 @@ def _add(name: str, kind: str, kernel: Kernel) -> Kernel:
 
 
 def _is_scripts(fn: Any) -> bool:
-    """Return whether a kernel is not torch's own."""
+    """Return whether a kernel is the script's, not torch's."""
     module = getattr(fn, "__module__", None) or ""
     return callable(fn) and not f"{module}.".startswith(("torch.", "emu."))
 

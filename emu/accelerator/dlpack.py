@@ -1,4 +1,4 @@
-"""DLPack of device tensors: within torch it shares their memory; others are refused, as by a device."""
+"""DLPack of device tensors: shared memory within torch, an error for other libraries, as on a device."""
 
 from __future__ import annotations
 
@@ -11,54 +11,57 @@ import torch
 import torch.utils.dlpack
 from torch.utils.dlpack import DLDeviceType
 
-from emu.accelerator.marks import MARK, look, mark_of, place
+from emu.accelerator.device_tags import TAG, assign_device, emulated_device, tag_of
 from emu.accelerator.mode import HANDLERS
+from emu.accelerator.patches import replace
 
 Tensor = torch.Tensor
 
 _CODES = {"cuda": DLDeviceType.kDLCUDA, "npu": DLDeviceType.kDLExtDev}
 
 _exported: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The storages of device tensors that were exported, by their addresses."""
+"""Storages of exported device tensors by address: an import finds its device through them."""
 _importing: ContextVar[bool] = ContextVar("whether torch asks for a tensor's DLPack", default=False)
 
 
 def install() -> None:
-    """Handle the two methods, and have what is imported be on the device that it was exported from."""
+    """Handle the two methods, and place imported tensors on the device they were exported from."""
     HANDLERS[Tensor.__dlpack_device__] = _device
     HANDLERS[Tensor.__dlpack__] = _export
     HANDLERS[torch._C._to_dlpack] = _export
     original = torch.utils.dlpack.from_dlpack
 
     def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-        mark = mark_of(ext_tensor) if isinstance(ext_tensor, Tensor) else None
+        tag = emulated_device(ext_tensor) if isinstance(ext_tensor, Tensor) else None
         token = _importing.set(True)
         try:
             result = original(ext_tensor, copy=copy)
         finally:
             _importing.reset(token)
         storage = _exported.get(result.untyped_storage().data_ptr())
-        mark = mark or getattr(storage, MARK, None)
-        if mark is not None:
-            place(result, mark)
+        tag = tag or getattr(storage, TAG, None)
+        if tag is not None:
+            assign_device(result, tag)
         return result if device is None else result.to(device)
 
     from_dlpack.__doc__ = original.__doc__
     for owner in (torch, torch.utils.dlpack):
-        setattr(owner, "from_dlpack", from_dlpack)  # noqa: B010 - torch does not export it, for mypy
+        replace(
+            owner, "from_dlpack", from_dlpack, "the host's memory comes back without its device"
+        )
 
 
 def _device(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    mark = look(args[0])
-    return func(*args, **kwargs) if mark is None else (_CODES[mark.type], mark.index)
+    tag = tag_of(args[0])
+    return func(*args, **kwargs) if tag is None else (_CODES[tag.type], tag.index)
 
 
 def _export(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    mark = look(args[0])
-    if mark is not None:
+    tag = tag_of(args[0])
+    if tag is not None:
         if func is Tensor.__dlpack__ and not _importing.get():
             raise BufferError(
-                f"DLPack of a tensor on {mark} is for torch only, since its memory is the host's: copy "
+                f"DLPack of a tensor on {tag} is for torch only, since its memory is the host's: copy "
                 "the tensor to the host with Tensor.cpu() first"
             )
         storage = args[0].untyped_storage()

@@ -1,4 +1,4 @@
-"""``torch.Generator(device="cuda")``: the host's generator, which says that it is another device's."""
+"""``torch.Generator(device="cuda")``: the host's generator under the name of another device."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ from typing import Any, Self
 
 import torch
 
-from emu.accelerator.marks import MARK, resolve
+from emu.accelerator.device_tags import TAG, resolve
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 _Real = torch._C.Generator
 
 
-class _Meta(type(_Real)):  # type: ignore[misc]
-    """What counts as a generator: those that torch itself makes, too."""
+class _Meta(type(_Real)):  # type: ignore[misc] # its metaclass has no type
+    """Instance check that accepts the generators which torch itself makes, too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Real)
 
 
 class Generator(_Real, metaclass=_Meta):
-    """As ``torch.Generator``, for emulated devices as well; its random bits are those of the CPU's."""
+    """``torch.Generator`` for emulated devices as well; its random bits are those of the CPU's."""
 
     def __new__(cls, device: Any = "cpu") -> Self:
         """Make a generator for ``device``."""
         where = resolve(device)
         if where.type not in TYPES:
-            made: Self = super().__new__(cls, where)  # type: ignore[call-arg]
+            made: Self = super().__new__(cls, where)  # type: ignore[call-arg] # the stub has no __new__
             return made
-        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
-        setattr(made, MARK, where)
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg] # the stub has no __new__
+        setattr(made, TAG, where)
         return made
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        """The device that it was made for."""
-        mark: torch.device | None = getattr(self, MARK, None)
-        return torch.device("cpu") if mark is None else mark
+    def device(self) -> torch.device:  # type: ignore[override] # an attribute in the stub
+        """Device that the generator was made for."""
+        tag: torch.device | None = getattr(self, TAG, None)
+        return torch.device("cpu") if tag is None else tag
 
 
 def install() -> None:
     """Replace ``torch.Generator``, which has no extension point."""
-    torch.Generator = Generator  # type: ignore[misc]
+    replace(torch, "Generator", Generator, "the class has no extension point")

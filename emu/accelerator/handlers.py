@@ -1,4 +1,4 @@
-"""Calls into torch in which devices play a part of their own: moving, asking where, showing."""
+"""Handlers for torch functions that move tensors, query their device or print it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
-from emu.accelerator import NotEmulatedError
-from emu.accelerator.legacy_types import TYPES as TYPES_BY_NAME
-from emu.accelerator.legacy_types import LegacyType
-from emu.accelerator.marks import (
+from emu.accelerator.device_tags import (
     CPU,
     accelerator_type,
-    count_again,
     current_device,
-    look,
-    put_mark,
+    recount_bytes,
     resolve,
+    set_tag,
+    tag_of,
 )
-from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, refuse_mixed
+from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.legacy_types import TYPES as TYPES_BY_NAME
+from emu.accelerator.legacy_types import LegacyType
+from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, raise_mixed_devices
 from emu.accelerator.state import TYPES, pass_device
 
 Tensor = torch.Tensor
@@ -27,14 +27,16 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
+"""Parameters of ``Tensor.to`` behind the device, in the order in which they may be given by position."""
+
 # --- where -----------------------------------------------------------------------------------
 
 
 def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """``tensor.device``; gradients that autograd passes to hooks are where the pass was started."""
-    mark = look(args[0])
-    if mark is not None:
-        return mark
+    """Return ``tensor.device``; in hooks of a backward pass, untagged gradients are on the pass's device."""
+    tag = tag_of(args[0])
+    if tag is not None:
+        return tag
     if torch._C._current_graph_task_id() >= 0:
         started = pass_device()
         if started is not None:
@@ -46,23 +48,23 @@ def _is_on(kind: str) -> Callable[..., Any]:
     """Return the handler of ``Tensor.is_cuda`` or ``Tensor.is_npu``."""
 
     def handle(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-        mark = look(args[0])
-        return mark is not None and mark.type == kind
+        tag = tag_of(args[0])
+        return tag is not None and tag.type == kind
 
     return handle
 
 
 def _is_cpu(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    return look(args[0]) is None and func(*args)
+    return tag_of(args[0]) is None and func(*args)
 
 
 def _get_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    mark = look(args[0])
-    return func(*args, **kwargs) if mark is None else mark.index
+    tag = tag_of(args[0])
+    return func(*args, **kwargs) if tag is None else tag.index
 
 
 def _is_pinned(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    return look(args[0]) is None and bool(getattr(args[0].untyped_storage(), PINNED, False))
+    return tag_of(args[0]) is None and bool(getattr(args[0].untyped_storage(), PINNED, False))
 
 
 # --- moving ----------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ def _to(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     elif rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device)):
         device = rest.pop(0)
     if other is not None:
-        device = look(other) or other.device
+        device = tag_of(other) or other.device
         options["dtype"] = other.dtype
         options.update(zip(_TO_OPTIONS[1:], rest, strict=False))
     else:
@@ -86,27 +88,27 @@ def _to(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def move(tensor: Tensor, device: Any, options: Kwargs) -> Any:
-    """Return a tensor on another device: a copy, as it would be; itself where nothing changes.
+    """Return a tensor on another device: a copy, or the tensor itself where nothing changes.
 
     Args:
         tensor: Any tensor.
-        device: Where to; None: where it is.
-        options: What else ``Tensor.to`` takes by name.
+        device: The target; None: the tensor's own device.
+        options: The other keyword arguments of ``Tensor.to``.
     """
-    here = look(tensor)
+    here = tag_of(tensor)
     target = None if device is None else resolve(device)
     if target is not None and target.type not in (*TYPES, "cpu"):
         return Tensor.to(tensor, target, **options)
     emulated = target if target is not None and target.type in TYPES else None
     if target is None or emulated == here:
         if not options and target is None:
-            return Tensor.to(tensor)  # which says what is missing
+            return Tensor.to(tensor)  # raises torch's own error about missing arguments
         result = Tensor.to(tensor, device=CPU, **options)
         emulated = here
     else:
         result = Tensor.to(tensor, device=CPU, **{**options, "copy": True})
     if result is not tensor:
-        put_mark(result, emulated)
+        set_tag(result, emulated)
     return result
 
 
@@ -141,12 +143,12 @@ def _cpu(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 def _type_as(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     other = args[1] if len(args) > 1 else kwargs["other"]
-    return move(args[0], look(other) or other.device, {"dtype": other.dtype})
+    return move(args[0], tag_of(other) or other.device, {"dtype": other.dtype})
 
 
 def _pin_memory(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    if look(args[0]) is not None:
-        raise RuntimeError(f"cannot pin '{args[0].type()}' on {look(args[0])}: only host memory")
+    if tag_of(args[0]) is not None:
+        raise RuntimeError(f"cannot pin '{args[0].type()}' on {tag_of(args[0])}: only host memory")
     if getattr(args[0].untyped_storage(), PINNED, False):
         return args[0]
     result = args[0].clone()
@@ -158,18 +160,18 @@ def _pin_memory(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def _numpy(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    mark = look(args[0])
-    if mark is not None and not kwargs.get("force", False):
+    tag = tag_of(args[0])
+    if tag is not None and not kwargs.get("force", False):
         raise TypeError(
-            f"can't convert {mark} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            f"can't convert {tag} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
             "to host memory first."
         )
     result = func(*args, **kwargs)
-    return result if mark is None else result.copy()
+    return result if tag is None else result.copy()
 
 
 def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    if look(args[0]) is None:
+    if tag_of(args[0]) is None:
         return func(*args, **kwargs)
     raise NotEmulatedError(
         "__cuda_array_interface__ is not emulated: the memory is the host's; pass the tensor itself"
@@ -180,30 +182,30 @@ def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) 
 
 
 def _repr(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    if look(args[0]) is None:
+    if tag_of(args[0]) is None:
         return func(*args, **kwargs)
-    with inside():  # torch's own printing asks for the device
+    with inside():  # torch's printing queries the device
         return torch._tensor_str._str(args[0], **kwargs)
 
 
 def _format(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     tensor, spec = args
-    if look(tensor) is None or tensor.dim() == 0:
+    if tag_of(tensor) is None or tensor.dim() == 0:
         return func(*args, **kwargs)
     return format(_repr(func, (tensor,), {}), spec)
 
 
 def _type(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-    mark = look(args[0])
+    tag = tag_of(args[0])
     if wanted is None:
         name: str = func(args[0])
-        return name if mark is None else name.replace("torch.", f"torch.{mark.type}.", 1)
+        return name if tag is None else name.replace("torch.", f"torch.{tag.type}.", 1)
     known = TYPES_BY_NAME.get(wanted) if isinstance(wanted, str) else wanted
     if isinstance(known, LegacyType):
-        here = mark is not None and mark.type == known.kind
-        return move(args[0], mark if here else known.kind, {"dtype": known.dtype})
-    if mark is not None and not isinstance(wanted, torch.dtype):
+        here = tag is not None and tag.type == known.kind
+        return move(args[0], tag if here else known.kind, {"dtype": known.dtype})
+    if tag is not None and not isinstance(wanted, torch.dtype):
         return move(args[0], CPU, {"dtype": func(args[0].new_empty(0), wanted).dtype})
     return follow(func, args, kwargs)
 
@@ -212,33 +214,33 @@ def _type(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def _grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """``tensor.grad``, which autograd made: it is where the tensor is."""
+    """Return ``tensor.grad``; autograd has made it in C++, without a tag, so it gets the tensor's."""
     grad = func(*args)
     if grad is not None:
-        mark = look(args[0])
-        if mark is not None and look(grad) is None:
-            put_mark(grad, mark)
+        tag = tag_of(args[0])
+        if tag is not None and tag_of(grad) is None:
+            set_tag(grad, tag)
     return grad
 
 
 def _set_grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     tensor, grad = args
     if grad is not None and torch._C._current_graph_task_id() < 0:
-        here, there = look(tensor), look(grad)
+        here, there = tag_of(tensor), tag_of(grad)
         if here != there:
-            refuse_mixed(func, here or CPU, there or CPU)
+            raise_mixed_devices(func, here or CPU, there or CPU)
     return func(*args)
 
 
 def _packed(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """Sequences packed or padded: the lengths beside them are on the host."""
+    """Pack or pad sequences; the lengths returned beside them are on the host."""
     data, lengths = func(*args, **kwargs)
-    put_mark(data, look(args[0]))
+    set_tag(data, tag_of(args[0]))
     return data, lengths
 
 
 def _make_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """``torch.device(1)``: of the accelerator that the script uses, not of the one that C++ knows."""
+    """Return ``torch.device(1)`` of the accelerator that the script uses, not of the one that C++ knows."""
     if len(args) == 1 and type(args[0]) is int and not kwargs:
         return func(accelerator_type(), args[0])
     return func(*args, **kwargs)
@@ -250,7 +252,7 @@ def _as_it_is(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 def _resized(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     result = follow(func, args, kwargs)
-    count_again(args[0].untyped_storage())
+    recount_bytes(args[0].untyped_storage())
     return result
 
 
@@ -259,7 +261,7 @@ def _no_stream(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def _property(name: str) -> Any:
-    """Return the descriptor behind an attribute of tensors, whose accesses a mode sees as calls."""
+    """Return the descriptor of a tensor attribute; a mode sees accesses as calls of its ``__get__``."""
     return getattr(Tensor, name)
 
 
@@ -276,7 +278,7 @@ HANDLERS.update(
         Tensor.cpu: _cpu,
         Tensor.type_as: _type_as,
         Tensor.pin_memory: _pin_memory,
-        Tensor.copy_: _as_it_is,  # into memory that stays where it is, from wherever
+        Tensor.copy_: _as_it_is,  # the target keeps its device, whatever the source's is
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,
         _property("__cuda_array_interface__").__get__: _cuda_array_interface,

@@ -1,4 +1,4 @@
-"""``torch.cuda.FloatTensor`` and its like: types that scripts of old make and ask for tensors with."""
+"""Legacy tensor types such as ``torch.cuda.FloatTensor``, which old scripts call and test with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.marks import mark_of
+from emu.accelerator.device_tags import emulated_device
+from emu.accelerator.patches import replace
 
 _DTYPES = {
     "BFloat16Tensor": torch.bfloat16,
@@ -22,11 +23,11 @@ _DTYPES = {
 }
 
 TYPES: dict[str, LegacyType] = {}
-"""The types by their full names, ``torch.cuda.FloatTensor``."""
+"""Legacy types by full name, such as ``torch.cuda.FloatTensor``."""
 
 
 class LegacyType(type):
-    """A tensor type: a device type and a dtype under one name."""
+    """Tensor type that stands for a device type and a dtype."""
 
     kind: str
     dtype: torch.dtype
@@ -34,11 +35,11 @@ class LegacyType(type):
     def __instancecheck__(cls, instance: object) -> bool:
         if not isinstance(instance, torch.Tensor) or instance.dtype is not cls.dtype:
             return False
-        mark = mark_of(instance)
-        return mark is not None and mark.type == cls.kind
+        tag = emulated_device(instance)
+        return tag is not None and tag.type == cls.kind
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
-        """Make a tensor: of a size, with garbage in it, or of the elements of a sequence."""
+        """Make a tensor: uninitialised of a size, or of the elements of a sequence."""
         where = torch.device(cls.kind) if device is None else torch.device(device)
         if where.type != cls.kind:
             raise RuntimeError(
@@ -65,7 +66,7 @@ def make_types(kind: str) -> dict[str, LegacyType]:
 
 
 def install() -> None:
-    """Have ``torch.set_default_tensor_type`` know the types."""
+    """Make ``torch.set_default_tensor_type`` accept the types."""
     set_type = torch.set_default_tensor_type
 
     def set_default_tensor_type(t: Any) -> None:
@@ -77,4 +78,6 @@ def install() -> None:
             torch.set_default_device(None)
             set_type(t)
 
-    torch.set_default_tensor_type = set_default_tensor_type
+    replace(
+        torch, "set_default_tensor_type", set_default_tensor_type, "C++ knows the CPU's types only"
+    )

@@ -1,12 +1,12 @@
-"""The torch function mode: what happens to a call into torch while devices are emulated.
+"""Torch function mode through which every call into torch passes while devices are emulated.
 
-Most calls follow the general rule: all tensors must be on one device, and so is what comes out. Calls
-in which devices play another part have a handler of their own in :mod:`emu.accelerator.handlers`; calls
-with ``device=`` make tensors.
+Most calls follow the general rule: all tensors must be on one device, and so are the results. Calls that treat
+devices in another way have a handler of their own in :mod:`emu.accelerator.handlers`; calls with ``device=``
+make tensors.
 
-Two things keep right programs from being refused. A zero-dimensional host tensor goes with any device,
-as in torch. And inside a backward pass tensors without a mark are let through: the gradients that
-autograd hands to hooks and to functions in Python are made in C++, where no mode sees them.
+Two exceptions keep correct programs running. A zero-dimensional host tensor goes with any device, as in
+torch. And inside a backward pass untagged tensors are accepted: the gradients that autograd hands to hooks
+and to Python functions are made in C++, where no mode sees them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
-from emu.accelerator.marks import CPU, MARK, count_again, look, mark_storage, put_mark, resolve
+from emu.accelerator.device_tags import (
+    CPU,
+    TAG,
+    recount_bytes,
+    resolve,
+    set_tag,
+    tag_of,
+    tag_storage,
+)
 from emu.accelerator.state import TYPES, state
 from emu.accelerator.wrappers import PLAIN
 
@@ -38,11 +46,11 @@ MIXES = {
     for name in names
     if hasattr(owner, name)
 }
-"""Functions that take host tensors beside those of a device: indices, lengths of sequences."""
+"""Functions that accept host tensors beside those of a device: indices, lengths of sequences."""
 
 
 class Devices(TorchFunctionMode):
-    """See the top of this module. One is entered per thread, at the bottom, and never left."""
+    """Mode of this module's docstring; entered once per thread, below all modes of the script."""
 
     def __torch_function__(
         self,
@@ -64,7 +72,7 @@ class Devices(TorchFunctionMode):
 
 
 HANDLERS: dict[Any, Handler] = {}
-"""Calls in which devices play a part of their own; :mod:`emu.accelerator.handlers` fills it."""
+"""Handlers by torch function; :mod:`emu.accelerator.handlers` and some ``install`` functions fill it."""
 
 _mode: Devices | None = None
 
@@ -79,30 +87,47 @@ def enter() -> None:
     global _mode
     if _mode is None:
         _mode = Devices()
-    _mode.__enter__()  # type: ignore[no-untyped-call]
+    _mode.__enter__()  # type: ignore[no-untyped-call] # torch does not annotate it
+
+
+def leave() -> None:
+    """Leave the mode in this thread, and have :func:`active` return False.
+
+    Raises:
+        RuntimeError: The mode is not the innermost one.
+    """
+    global _mode
+    depth = torch._C._len_torch_function_stack()
+    if not depth or torch._C._get_function_stack_at(depth - 1) is not _mode or _mode is None:
+        raise RuntimeError("every mode entered after emu.accelerator.install() must be left first")
+    _mode.__exit__(None, None, None)
+    _mode = None
 
 
 def inside() -> TorchFunctionMode:
-    """Return the mode, to be entered for a while by code that runs outside it."""
+    """Return the mode, as a context for code that runs outside it."""
     if _mode is None:
         raise RuntimeError("emu.accelerator.install() must be called first")
     return _mode
 
 
 def adopt(tensor: Tensor) -> None:
-    """Mark a tensor that torch made on the way to a call's result, and hands out before that."""
-    if state.running is not None and look(tensor) is None:
-        put_mark(tensor, state.running)
+    """Tag an intermediate tensor that torch hands out before the call's result."""
+    if state.running is not None and tag_of(tensor) is None:
+        set_tag(tensor, state.running)
 
 
 def on_stack() -> bool:
-    """Return whether the mode is entered here: it is not while a call is handled."""
+    """Return whether the mode is active here: it is off while it handles a call."""
     depth = torch._C._len_torch_function_stack()
     return any(torch._C._get_function_stack_at(i) is _mode for i in range(depth))
 
 
 def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
-    """Run a call by the general rule."""
+    """Run a call by the general rule.
+
+    Every operator of a program passes here, so its steps are written out rather than called.
+    """
     device, host = find_devices(args, kwargs)
     if device is None:
         default = _device.CURRENT_DEVICE
@@ -110,7 +135,7 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             return create(func, args, {**(kwargs or {}), "device": default})
         return func(*args, **kwargs) if kwargs else func(*args)
     if host and func not in MIXES and torch._C._current_graph_task_id() < 0:
-        refuse_mixed(func, device, CPU)
+        raise_mixed_devices(func, device, CPU)
     before, state.running = state.running, device
     try:
         result = func(*args, **kwargs) if kwargs else func(*args)
@@ -118,59 +143,60 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         state.running = before
     if type(result) in PLAIN:
         try:
-            mark_storage(_storage(result), device)
+            tag_storage(_storage(result), device)
         except (NotImplementedError, RuntimeError):
-            put_mark(result, device)
+            set_tag(result, device)
     elif isinstance(result, Tensor):
-        put_mark(result, device)
+        set_tag(result, device)
     elif isinstance(result, _SEQUENCES):
-        mark_all(result, device)
+        tag_all(result, device)
     if kwargs and "out" in kwargs:
-        _count_again(kwargs["out"])
+        _recount_out(kwargs["out"])
     return result
 
 
-def _count_again(out: Any) -> None:
-    """Count the bytes of results again that a call was given memory for: it may have resized it."""
+def _recount_out(out: Any) -> None:
+    """Count the bytes of ``out`` arguments again, which the call may have resized."""
     for tensor in out if isinstance(out, _SEQUENCES) else (out,):
         if type(tensor) in PLAIN and tensor.layout is torch.strided:
-            count_again(_storage(tensor))
+            recount_bytes(_storage(tensor))
 
 
 def find_devices(
     args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> tuple[torch.device | None, bool]:
-    """Return the one emulated device of the tensors among the arguments, and whether some are on the host.
+    """Return the emulated device of the tensor arguments, and whether some are on the host.
 
     Raises:
         RuntimeError: They are on two emulated devices.
     """
     device = None
     host = False
+    # Both levels are written out: a call per argument would double the time of small operators.
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
-            found = look(value)
+            found = tag_of(value)
             if found is None:
                 host = host or value.dim() > 0
             elif device is None:
                 device = found
             elif found != device:
-                refuse_mixed(None, device, found)
+                raise_mixed_devices(None, device, found)
         elif isinstance(value, _SEQUENCES):
             for item in value:
                 if isinstance(item, Tensor):
-                    found = look(item)
+                    found = tag_of(item)
                     if found is None:
                         host = host or item.dim() > 0
                     elif device is None:
                         device = found
                     elif found != device:
-                        refuse_mixed(None, device, found)
+                        raise_mixed_devices(None, device, found)
     return device, host
 
 
-def refuse_mixed(func: Any, one: torch.device, other: torch.device) -> None:
-    """Say that tensors are on two devices, in the words that torch users know.
+def raise_mixed_devices(func: Any, one: torch.device, other: torch.device) -> None:
+    """Raise torch's own error for tensors on two devices.
 
     Raises:
         RuntimeError: Always.
@@ -183,20 +209,20 @@ def refuse_mixed(func: Any, one: torch.device, other: torch.device) -> None:
     )
 
 
-def mark_all(result: Any, device: torch.device | None) -> None:
-    """Mark every tensor of a nested list or tuple."""
+def tag_all(result: Any, device: torch.device | None) -> None:
+    """Tag every tensor of a nested list or tuple."""
     for value in result:
         if isinstance(value, Tensor):
-            put_mark(value, device)
+            set_tag(value, device)
         elif isinstance(value, _SEQUENCES):
-            mark_all(value, device)
+            tag_all(value, device)
 
 
 _ALIASING = {torch.as_tensor, torch.asarray}
 
 
 def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a call that says on which ``device`` its result shall be."""
+    """Run a call with an argument ``device``, and place its result there."""
     device = resolve(kwargs["device"])
     emulated = device.type in TYPES
     generator = kwargs.get("generator")
@@ -206,20 +232,21 @@ def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         kwargs = {**kwargs, "device": CPU}
     if kwargs.get("pin_memory"):
         return _pinned(func, args, kwargs)
+    # These two share the memory of their source, which must not happen between devices.
     source = args[0] if args and func in _ALIASING else None
     result = func(*args, **kwargs)
     if source is not None:
-        here = look(source) if isinstance(source, Tensor) else None
+        here = tag_of(source) if isinstance(source, Tensor) else None
         if here == (device if emulated else None):
             return result  # the same memory, or memory on the host
         result = result.clone()
     if isinstance(result, Tensor):
-        put_mark(result, device if emulated else None)
+        set_tag(result, device if emulated else None)
     return result
 
 
 def _check_generator(generator: torch.Generator, device: torch.device) -> None:
-    kind = getattr(generator, MARK, CPU).type
+    kind = getattr(generator, TAG, CPU).type
     if kind != device.type and device.type in (*TYPES, "cpu"):
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{kind}'"
@@ -227,14 +254,14 @@ def _check_generator(generator: torch.Generator, device: torch.device) -> None:
 
 
 def _pinned(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a call that asks for page-locked memory, which a device that is the host does not need."""
+    """Run a call that asks for page-locked memory; any host memory will serve, and is noted as such."""
     result = func(*args, **{k: v for k, v in kwargs.items() if k != "pin_memory"})
     pin(result)
     return result
 
 
 def pin(tensor: Tensor) -> None:
-    """Say that a host tensor's memory is page-locked."""
+    """Note that a host tensor's memory is page-locked."""
     setattr(_storage(tensor), PINNED, True)
 
 

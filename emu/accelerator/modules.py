@@ -1,56 +1,65 @@
-"""``torch.cuda``, ``torch.npu`` and ``torch.accelerator``: their functions replaced or provided."""
+"""Functions of ``torch.cuda``, ``torch.npu`` and ``torch.accelerator``, replaced or provided."""
 
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any
 
 import torch
 import torch.cuda.nvtx
 
-from emu.accelerator import NotEmulatedError
-from emu.accelerator.marks import (
+from emu.accelerator.device_tags import (
     accelerator_type,
     current_device,
     device_count,
     set_current_device,
 )
+from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.patches import record, replace, replace_all
 from emu.accelerator.runtime import index_of, make_namespace, synchronize
 
 CUDA_VERSION = "12.4"
-"""What ``torch.version.cuda`` says: a release whose NCCL is that of ``torch.cuda.nccl.version``."""
+"""Value of ``torch.version.cuda``: a release with the NCCL of ``torch.cuda.nccl.version``."""
 
 
 _PARTS = (torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
-"""Modules that have some of the functions of ``torch.cuda``, and that scripts import them from."""
+"""Modules from which scripts import some of the functions of ``torch.cuda``."""
 
 
 def install() -> None:
     """Give both device types their modules.
 
-    ``torch.npu`` is registered as PyTorch provides for; ``torch.cuda`` exists in every build, so there
-    names are replaced. Its initialisation, which all that is not replaced begins with, says what is wrong.
+    ``torch.npu`` is registered as PyTorch intends; ``torch.cuda`` exists in every build, so its names are
+    replaced. Everything that is not replaced begins with CUDA's initialisation, which raises an error here.
     """
     for name, value in make_namespace("cuda").items():
         for owner in (torch.cuda, *_PARTS):
             if owner is torch.cuda or hasattr(owner, name):
-                setattr(owner, name, value)
-    torch.cuda._lazy_init = _refuse_cuda
-    torch._C.__getattr__ = _missing  # type: ignore[method-assign]
+                replace(owner, name, value, "the module exists in every build")
+    replace(torch.cuda, "_lazy_init", _refuse_cuda, "whatever is not emulated begins with it")
+    replace(torch._C, "__getattr__", _missing, "functions of CUDA builds are named when missed")
+    # hasattr() must stay False for what CPU builds lack: torch and scripts choose their path by it.
     for name in _BETWEEN_DEVICES:
-        setattr(torch._C, name, functools.partial(_refuse_between, name))
+        refusal = functools.partial(_refuse_between, name)
+        replace(torch._C, name, refusal, "DataParallel calls functions of CUDA builds")
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
-        setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
-    torch.version.cuda = CUDA_VERSION
-    torch.backends.cudnn.is_acceptable = lambda tensor: False
+        replace(torch.cuda.nvtx, name, lambda *_, **__: 0, "NVTX is not there")
+    replace(torch.version, "cuda", CUDA_VERSION, "scripts ask for it")
+    replace(torch.backends.cudnn, "is_acceptable", lambda tensor: False, "cuDNN is not there")
     npu = types.ModuleType("torch.npu", "The functions of an emulated NPU.")
     for name, value in make_namespace("npu").items():
         setattr(npu, name, value)
-    npu.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]  # type: ignore[attr-defined]
+    vars(npu)["get_amp_supported_dtype"] = lambda: [torch.float16, torch.bfloat16]
     torch._register_device_module("npu", npu)
-    for name, value in _accelerator().items():
-        setattr(torch.accelerator, name, value)
+    record("torch.npu", "torch registers a module for the device", _remove_npu)
+    replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")
+
+
+def _remove_npu() -> None:
+    del torch.npu  # type: ignore[attr-defined] # registered in `install`
+    del sys.modules["torch.npu"]
 
 
 class MissingFunctionError(NotEmulatedError, AttributeError):
@@ -67,7 +76,7 @@ _BETWEEN_DEVICES = (
     "_scatter",
     "_scatter_out",
 )
-"""What ``DataParallel`` calls; builds for CUDA have these functions, also where there is no GPU."""
+"""Functions that ``DataParallel`` calls; CUDA builds have them even without a GPU."""
 
 
 def _refuse_between(name: str, *_: Any, **__: Any) -> None:
@@ -77,7 +86,7 @@ def _refuse_between(name: str, *_: Any, **__: Any) -> None:
 
 
 def _missing(name: str) -> Any:
-    """Answer for what ``torch._C`` has not: say so where a build for CUDA would have it."""
+    """Raise the error for a missing attribute of ``torch._C``; name those that CUDA builds have."""
     if name.startswith(_ONLY_WITH_CUDA):
         raise MissingFunctionError(
             f"torch._C.{name} is not emulated: it is a function of CUDA builds"
@@ -132,7 +141,7 @@ _ABOUT_MEMORY = (
 
 
 def _of_module(name: str) -> Any:
-    """Return a function that calls the one of that name of the script's device module."""
+    """Return a function that calls its namesake in the script's device module."""
 
     def call(device_index: Any = None, /) -> Any:
         return getattr(_module(), name)(device_index)

@@ -1,4 +1,4 @@
-"""``torch.profiler`` for a device whose work is done on the CPU: there it is recorded."""
+"""``torch.profiler`` for emulated devices, whose work the CPU does and the profile shows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 from torch.autograd import profiler
 
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 
 def install() -> None:
-    """Have a profile of an emulated device be one of the CPU; there are no events of CUDA's to record."""
+    """Record a profile of an emulated device on the CPU, since there are no CUDA events."""
     begin = profiler.profile.__init__
 
     def begin_on_cpu(self: Any, enabled: bool = True, *args: Any, **options: Any) -> None:
@@ -18,4 +19,4 @@ def install() -> None:
             options.update(use_device=None, use_cpu=True)
         begin(self, enabled, *args, **options)
 
-    profiler.profile.__init__ = begin_on_cpu  # type: ignore[method-assign]
+    replace(profiler.profile, "__init__", begin_on_cpu, "CUPTI, which it would start, is not there")

@@ -1,7 +1,7 @@
 """Streams, events and the functions of ``torch.cuda`` and ``torch.npu``, one set per device type.
 
-An emulated device has done its work when a call returns, so that streams are always idle and an event
-has happened when it is recorded. What waits are deferred collectives (:mod:`emu.accelerator.distributed`):
+An emulated device has done its work when a call returns, so streams are always idle and an event has
+happened when it is recorded. Only collectives are deferred (:mod:`emu.accelerator.distributed`):
 ``synchronize`` runs them.
 """
 
@@ -10,39 +10,39 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
 
-from emu.accelerator import NotEmulatedError
 from emu.accelerator.allocator import make_functions, total_memory
-from emu.accelerator.legacy_types import make_types
-from emu.accelerator.marks import (
+from emu.accelerator.device_tags import (
     check_index,
     current_device,
     device_count,
     resolve,
     set_current_device,
 )
+from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.events import HostEvent
+from emu.accelerator.legacy_types import make_types
 from emu.accelerator.state import state
 
 CAPABILITY = (8, 0)
-"""What ``get_device_capability`` says: bf16 is there, fp8 is not."""
+"""Compute capability: one with bf16 and without fp8."""
 WARP_SIZE = 32
 
 
 def synchronize(device: Any = None) -> None:
-    """Run what is deferred; everything else has been done."""
+    """Run the deferred collectives; all other work is done already."""
     distributed = sys.modules.get("emu.accelerator.distributed")
     if distributed is not None:
         distributed.flush_all()
 
 
 def index_of(kind: str, device: Any) -> int:
-    """Return the index that an argument ``device`` means for a type; None: the current one."""
+    """Return the index that an argument ``device`` stands for; None: the current device's."""
     if device is None:
         return current_device(kind)
     if isinstance(device, int):
@@ -58,7 +58,7 @@ _stream_numbers = itertools.count(1)
 
 
 class Stream(torch.Stream):
-    """A stream of an emulated device: work is done when it is submitted."""
+    """Stream of an emulated device: work is done when it is submitted."""
 
     kind = "cuda"
 
@@ -67,7 +67,7 @@ class Stream(torch.Stream):
 
         Args:
             device: The device.
-            priority: Kept, and without effect.
+            priority: Stored, but without effect.
             **known: ``stream_id``, where a stream is made from its number.
         """
         made: Self = super().__new__(
@@ -82,7 +82,7 @@ class Stream(torch.Stream):
         self.priority = priority
 
     def synchronize(self) -> None:
-        """Run what is deferred."""
+        """Run the deferred collectives."""
         synchronize()
 
     def query(self) -> bool:
@@ -109,7 +109,7 @@ class Stream(torch.Stream):
 
     @property
     def cuda_stream(self) -> int:
-        """The handle; 0 is that of the default stream."""
+        """Handle of the stream; 0 is that of the default stream."""
         return self.stream_id
 
     npu_stream = cuda_stream
@@ -125,51 +125,39 @@ class Stream(torch.Stream):
         return f"<torch.{self.kind}.Stream device={self.device} (emulated)>"
 
 
-class Event:
-    """An event of an emulated device: it has happened when it was recorded."""
+class Event(HostEvent):
+    """Event of an emulated device: it has happened once it is recorded."""
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
         if interprocess:
             raise NotEmulatedError("Event(interprocess=True) is not emulated")
+        super().__init__()
         self.enable_timing = enable_timing
-        self._at: int | None = None
-
-    def record(self, stream: Stream | None = None) -> None:
-        """Note the time."""
-        self._at = time.perf_counter_ns()
-
-    def wait(self, stream: Stream | None = None) -> None:
-        """Return: nothing is under way."""
-
-    def query(self) -> bool:
-        """Return True: what was recorded has happened."""
-        return True
 
     def synchronize(self) -> None:
-        """Run what is deferred."""
+        """Run the deferred collectives."""
         synchronize()
 
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: HostEvent) -> float:
         """Return the milliseconds from this event to ``end_event``.
 
         Raises:
             ValueError: One of them was made without ``enable_timing``.
             RuntimeError: One of them was not recorded.
         """
-        if not (self.enable_timing and end_event.enable_timing):
+        # Torch's own words: scripts match them.
+        if not (self.enable_timing and getattr(end_event, "enable_timing", False)):
             raise ValueError("both events must be created with argument 'enable_timing=True'")
-        if self._at is None or end_event._at is None:
-            raise RuntimeError("both events must be recorded before their time is calculated")
-        return (end_event._at - self._at) / 1e6
+        return super().elapsed_time(end_event)
 
 
 Stream.event_type = Event
 
 
 def make_namespace(kind: str) -> dict[str, Any]:
-    """Return the names that a device module of ``kind`` gets."""
+    """Return the contents of a device module of ``kind``."""
     stream = type("Stream", (Stream,), {"kind": kind})
     names: dict[str, Any] = {"Stream": stream, "Event": Event}
     names["synchronize"] = lambda device=None: synchronize(device)
@@ -183,7 +171,7 @@ def make_namespace(kind: str) -> dict[str, Any]:
 
 def _device_functions(kind: str) -> dict[str, Any]:
     class device:
-        """Make a device the current one for a while; None or a negative index: change nothing."""
+        """Context in which a device is current; None or a negative index change nothing."""
 
         def __init__(self, device: Any) -> None:
             self.idx = index_of(kind, device)
@@ -197,7 +185,7 @@ def _device_functions(kind: str) -> dict[str, Any]:
             set_current_device(kind, self.prev_idx)
 
     class device_of(device):
-        """Make a tensor's device the current one for a while."""
+        """Context in which a tensor's device is current."""
 
         def __init__(self, tensor: torch.Tensor) -> None:
             super().__init__(tensor.device if tensor.device.type == kind else None)
@@ -224,7 +212,7 @@ def _device_functions(kind: str) -> dict[str, Any]:
 
 def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
     class StreamContext:
-        """Makes a stream the current one for a while; None: changes nothing."""
+        """Context in which a stream is current; None changes nothing."""
 
         def __init__(self, stream: Stream | None) -> None:
             self.stream = stream
@@ -240,6 +228,7 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
     def current_stream(device: Any = None) -> Stream:
         entered = state.streams[kind]
         index = index_of(kind, device)
+        # Entered streams of other devices stay current on those.
         same = [stream for stream in entered if stream.device_index == index]
         return same[-1] if same else stream_type(index, stream_id=0)
 
@@ -258,7 +247,7 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
 
 
 def _random_functions(kind: str) -> dict[str, Any]:
-    """Random numbers: one generator, the host's, serves every device."""
+    """Return the random functions: one generator, the host's, serves every device."""
     generator = torch.default_generator
 
     def seed(value: int) -> None:
@@ -318,7 +307,7 @@ def _refusal(name: str, why: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What ``get_device_properties`` returns: sizes are those of a device of :data:`CAPABILITY`."""
+    """Result of ``get_device_properties``, with the sizes of a device of :data:`CAPABILITY`."""
 
     name: str
     major: int = CAPABILITY[0]

@@ -1,4 +1,4 @@
-"""Saved tensors keep their device, and so do tensors that are sent to another process."""
+"""Devices of saved tensors and of tensors that are sent to another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
-from emu.accelerator.marks import MARK, mark_of, mark_storage, place, resolve
+from emu.accelerator.device_tags import TAG, assign_device, emulated_device, resolve, tag_storage
+from emu.accelerator.patches import record, replace_item
 from emu.accelerator.state import TYPES
 
 _BEFORE_THE_CPU = 5  # torch asks its packages in this order; its own CPU has 10
@@ -16,32 +17,46 @@ _BEFORE_THE_CPU = 5  # torch asks its packages in this order; its own CPU has 10
 
 def install() -> None:
     """Register with ``torch.save``, ``torch.load`` and multiprocessing's pickler."""
-    torch.serialization.register_package(_BEFORE_THE_CPU, _tag, _restore)
+    torch.serialization.register_package(_BEFORE_THE_CPU, _location_of, _restore)
+    packages = torch.serialization._package_registry
+    entry = next(entry for entry in packages if entry[1] is _location_of)
+    record(
+        "torch.serialization.register_package",
+        "saved tensors keep their device",
+        lambda: packages.remove(entry),
+    )
+    reducers: Any = ForkingPickler
     for kind in (torch.Tensor, torch.nn.Parameter):
-        ForkingPickler.register(kind, _reduce)
+        replace_item(
+            reducers._extra_reducers,
+            kind,
+            _reduce,
+            f"multiprocessing.reduction.ForkingPickler[{kind.__name__}]",
+            "tensors sent to another process keep their device",
+        )
 
 
-def _tag(storage: Any) -> str | None:
-    mark = getattr(getattr(storage, "_untyped_storage", storage), MARK, None)
-    return None if mark is None else str(mark)
+def _location_of(storage: Any) -> str | None:
+    tag = getattr(getattr(storage, "_untyped_storage", storage), TAG, None)
+    return None if tag is None else str(tag)
 
 
 def _restore(storage: Any, location: str) -> Any:
     if location.partition(":")[0] not in TYPES:
         return None
-    mark_storage(getattr(storage, "_untyped_storage", storage), resolve(location))
+    tag_storage(getattr(storage, "_untyped_storage", storage), resolve(location))
     return storage
 
 
 def _reduce(tensor: torch.Tensor) -> Any:
-    """Pickle for another process: memory is shared, as it is with CUDA tensors, and so is the place."""
-    mark = mark_of(tensor)
+    """Pickle for another process: it shares the memory, as with CUDA tensors, and sees the same device."""
+    tag = emulated_device(tensor)
     with torch._C.DisableTorchFunction():
         rebuild, arguments = reduce_tensor(tensor)
-    if mark is None:
+    if tag is None:
         return rebuild, arguments
-    return _rebuild, (str(mark), rebuild, arguments)
+    return _rebuild, (str(tag), rebuild, arguments)
 
 
 def _rebuild(device: str, rebuild: Any, arguments: Any) -> torch.Tensor:
-    return place(rebuild(*arguments), torch.device(device))
+    return assign_device(rebuild(*arguments), torch.device(device))

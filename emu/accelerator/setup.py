@@ -1,10 +1,11 @@
-"""What :func:`emu.accelerator.install` does. The table of what is changed in torch is docs/torch.md."""
+"""Steps of :func:`emu.accelerator.install` and of its undoing; :mod:`.patches` lists the changes to torch."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,38 +14,46 @@ from torch.utils.backend_registration import (
     rename_privateuse1_backend,
 )
 
+from emu.accelerator import (
+    autocast,
+    autocast_fp32,
+    batch_norm,
+    custom_operators,
+    device_tags,
+    distributed,
+    dlpack,
+    dtensor,
+    generator,
+    handlers,
+    legacy_types,
+    modules,
+    patches,
+    profiling,
+    serialization,
+    storages,
+    torch_streams,
+    tracing,
+    wrappers,
+)
+from emu.accelerator.mode import adopt, enter, inside, leave, on_stack
+from emu.accelerator.patches import record, replace
+from emu.accelerator.state import begin_pass, end_pass
+
 
 def set_up() -> None:
-    """Enter the mode, and register or replace what a mode cannot see."""
-    from emu.accelerator import (
-        autocast,
-        batch_norm,
-        custom_operators,
-        distributed,
-        dlpack,
-        generator,
-        generic,
-        handlers,
-        legacy_types,
-        marks,
-        modules,
-        profiling,
-        serialization,
-        sharded,
-        storages,
-        tracing,
-        wide,
-        wrappers,
-    )
-    from emu.accelerator.mode import enter
+    """Register or replace the parts of torch that a mode cannot see, and enter the mode.
 
-    rename_privateuse1_backend("npu")
+    The order matters in two places: torch makes ``Tensor.npu`` only once ``torch.npu`` is registered, and
+    the mode is entered last, since from then on it handles our own calls into torch too.
+    """
+    if torch._C._get_privateuse1_backend_name() != "npu":  # a name for good: torch sets it once
+        rename_privateuse1_backend("npu")
     modules.install()
-    generate_methods_for_privateuse1_backend()
+    _generate_npu_methods()
     handlers.provide_npu()
     serialization.install()
     generator.install()
-    generic.install()
+    torch_streams.install()
     autocast.install()
     batch_norm.install()
     custom_operators.install()
@@ -53,35 +62,58 @@ def set_up() -> None:
     legacy_types.install()
     storages.install()
     tracing.install()
-    wide.install()
-    sharded.install()
-    wrappers.install(marks.resolve, marks.put_mark)
+    autocast_fp32.install()
+    dtensor.install()
+    wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()
     _cover_saved_tensors()
-    # A compiled function is no call that a mode sees: what it makes would count as the host's.
-    torch.jit._state.disable()
-    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
-        os.environ.setdefault(name, "1")
+    _disable_compilers()
     _cover_threads()
     enter()
     distributed.register()
 
 
+def tear_down() -> None:
+    """Leave the mode in this thread and undo the changes, the last first.
+
+    Raises:
+        RuntimeError: Another mode was entered after ours; nothing was undone.
+    """
+    leave()
+    patches.undo_all()
+
+
+def _generate_npu_methods() -> None:
+    """Let torch generate ``npu()`` and ``is_npu`` of tensors, modules and storages."""
+    owners = (
+        torch.Tensor,
+        torch.nn.Module,
+        torch.storage._StorageBase,
+        torch.TypedStorage,
+        torch.nn.utils.rnn.PackedSequence,
+    )
+    generate_methods_for_privateuse1_backend()
+    for owner in owners:
+        for name in ("npu", "is_npu"):
+            if name in vars(owner):
+                record(
+                    f"{owner.__module__}.{owner.__name__}.{name}",
+                    "torch generates it for a registered device",
+                    partial(delattr, owner, name),
+                )
+
+
 def _cover_backward() -> None:
-    """Have hooks and functions in Python that a backward pass calls run inside the mode.
+    """Run the hooks and Python functions that a backward pass calls inside the mode.
 
     ``Tensor.backward`` is itself a call that the mode handles, and a mode is off meanwhile. The device of
-    the pass is the current one for what it calls, as it is for the thread that CUDA runs a pass in.
+    the pass is the current one for the called code, as in the threads in which CUDA runs a pass.
     """
-    from emu.accelerator.marks import mark_of
-    from emu.accelerator.mode import inside, on_stack
-    from emu.accelerator.state import begin_pass, end_pass
-
     run = torch.autograd.graph._engine_run_backward
 
     def run_inside(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        device = next((mark_of(t) for t in t_outputs if isinstance(t, torch.Tensor)), None)
-        before = begin_pass(device)
+        tensors = (tensor for tensor in t_outputs if isinstance(tensor, torch.Tensor))
+        before = begin_pass(next(map(device_tags.emulated_device, tensors), None))
         try:
             if on_stack():
                 return run(t_outputs, *args, **kwargs)
@@ -90,17 +122,15 @@ def _cover_backward() -> None:
         finally:
             end_pass(before)
 
-    torch.autograd.graph._engine_run_backward = run_inside
-    torch.autograd._engine_run_backward = run_inside  # type: ignore[attr-defined]
+    for owner in (torch.autograd.graph, torch.autograd):
+        replace(owner, "_engine_run_backward", run_inside, "a mode is off while it handles a call")
 
 
 def _cover_saved_tensors() -> None:
-    """Have hooks on tensors that autograd saves run inside the mode, as checkpoints need.
+    """Run hooks on tensors that autograd saves inside the mode, as checkpoints need.
 
     They are called in the midst of a call that the mode handles, and a mode is off meanwhile.
     """
-    from emu.accelerator.mode import adopt, inside, on_stack
-
     begin = torch.autograd.graph.saved_tensors_hooks.__init__
 
     def covered(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -117,17 +147,31 @@ def _cover_saved_tensors() -> None:
     def begin_inside(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
         begin(self, covered(pack_hook), covered(unpack_hook))
 
-    torch.autograd.graph.saved_tensors_hooks.__init__ = begin_inside  # type: ignore[method-assign]
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    replace(hooks, "__init__", begin_inside, "a mode is off while it handles a call")
+
+
+def _disable_compilers() -> None:
+    """Run scripted and compiled functions eagerly.
+
+    A compiled function is no call that a mode sees: its results would count as the host's.
+    """
+    reason = "a mode does not see what compiled functions call"
+    if torch.jit._state._enabled.enabled:
+        torch.jit._state.disable()
+        record("torch.jit", reason, torch.jit._state.enable)
+    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
+        if name not in os.environ:
+            os.environ[name] = "1"
+            record(f"os.environ[{name}]", reason, partial(os.environ.pop, name, None))
 
 
 def _cover_threads() -> None:
-    """Have threads started from now on enter the mode: a torch function mode belongs to a thread."""
-    from emu.accelerator.mode import enter
-
+    """Enter the mode in each thread started from now on: a torch function mode belongs to a thread."""
     run = threading.Thread.run
 
     def run_inside(self: threading.Thread) -> None:
         enter()
         run(self)
 
-    threading.Thread.run = run_inside  # type: ignore[method-assign]
+    replace(threading.Thread, "run", run_inside, "a mode belongs to a thread")

@@ -1,4 +1,4 @@
-"""What belongs to a thread: its current devices, its streams, and the call that it is in."""
+"""Per-thread state: current devices, streams, and the device of the call being handled."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 TYPES = ("cuda", "npu")
-"""The device types that are emulated."""
+"""Device types that are emulated."""
 
 
 class _State(threading.local):
-    """Each thread begins with device 0 of each type, and outside any call, as with CUDA.
+    """State of one thread; as with CUDA, each begins with device 0 of each type.
 
     Attributes:
-        running: The device of the call that is being handled.
-        current: The index of the current device of each type.
-        in_pass: The number of the backward pass whose device was made the current one.
-        streams: The streams that were entered, by type, innermost last.
+        running: Device of the call that is being handled.
+        current: Index of the current device of each type.
+        in_pass: Number of the backward pass whose device was made the current one; -1: none.
+        streams: Streams that were entered, by type, innermost last.
     """
 
     def __init__(self) -> None:
@@ -31,19 +31,19 @@ class _State(threading.local):
 state = _State()
 
 _PASS = "emu.accelerator: device of the backward pass"
-# Torch carries objects that are stashed so to each thread in which it runs the pass.
+# Torch copies objects stashed this way to each thread in which it runs the pass.
 _stash, _stashed = torch._C._stash_obj_in_tls, torch._C._is_key_in_tls
 
 
 def begin_pass(device: torch.device | None) -> tuple[Any, ...]:
-    """Note that a backward pass begins in this thread; return what :func:`end_pass` needs."""
+    """Begin a backward pass in this thread; return the state for :func:`end_pass`."""
     before = pass_device(), dict(state.current), state.in_pass
     _stash(_PASS, device)
     return before
 
 
 def end_pass(before: tuple[Any, ...]) -> None:
-    """Note that the innermost backward pass has ended."""
+    """End the innermost backward pass."""
     device, state.current, state.in_pass = before
     _stash(_PASS, device)
 
@@ -54,9 +54,9 @@ def pass_device() -> torch.device | None:
 
 
 def current() -> dict[str, int]:
-    """Return the index of the current device of each type, which may be changed.
+    """Return the index of the current device of each type, as a dictionary that may be changed.
 
-    What a backward pass calls begins with the device of the pass, as in the threads that CUDA uses.
+    Code called by a backward pass begins with the device of the pass, as in the threads that CUDA uses.
     """
     number = torch._C._current_graph_task_id()
     if number >= 0 and number != state.in_pass:

@@ -6,36 +6,50 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.marks import CPU, MARK, count_again, current_device, mark_storage, resolve
+from emu.accelerator.device_tags import (
+    CPU,
+    TAG,
+    current_device,
+    recount_bytes,
+    resolve,
+    tag_storage,
+)
+from emu.accelerator.patches import replace_all
 from emu.accelerator.state import TYPES
 
 Storage = torch.UntypedStorage
 
 
 def install() -> None:
-    """Replace the methods of untyped storages, which the others are made of."""
+    """Replace the methods of untyped storages; typed storages are built on them."""
     resize, to = Storage.resize_, Storage.to
 
     def resize_(self: Any, size: int) -> Any:
         result = resize(self, size)
-        count_again(self)
+        recount_bytes(self)
         return result
 
     def move(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
         target = resolve(device)
         if target.type not in (*TYPES, "cpu"):
             return to(self, device=target, non_blocking=non_blocking)
-        here = getattr(self, MARK, None)
+        here = getattr(self, TAG, None)
         if (here or CPU) == target:
             return self
         moved = self.clone()
-        mark_storage(moved, target if target.type in TYPES else None)
+        tag_storage(moved, target if target.type in TYPES else None)
         return moved
 
     def cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
         return move(self, device=current_device("cuda") if device is None else device)
 
-    Storage.resize_ = resize_  # type: ignore[method-assign]
-    Storage.to = move  # type: ignore[method-assign]
-    Storage.cuda = cuda  # type: ignore[method-assign]
-    Storage.cpu = lambda self: move(self, device=CPU)  # type: ignore[method-assign]
+    replace_all(
+        Storage,
+        {
+            "resize_": resize_,
+            "to": move,
+            "cuda": cuda,
+            "cpu": lambda self: move(self, device=CPU),
+        },
+        "a mode does not see the methods of storages",
+    )

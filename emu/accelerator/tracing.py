@@ -1,8 +1,8 @@
 """Fake tensors and exported graphs of emulated devices.
 
-A fake tensor that says that it is on a device which torch was not built for ends the process in autograd.
-So fake tensors are made for the CPU and carry a mark, as real ones do. What is traced then names the CPU
-wherever a graph makes tensors; such nodes get their device back.
+A fake tensor on a device that torch was not built for ends the process in autograd. So fake tensors are made
+for the CPU and carry a tag, as real ones do. Traced graphs then name the CPU wherever they make tensors; those
+nodes get their device back.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.late import after_import
-from emu.accelerator.marks import CPU, mark_of, put_mark, resolve
+from emu.accelerator.device_tags import CPU, emulated_device, resolve, set_tag
+from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import on_stack
+from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
 
 def install() -> None:
-    """Change the classes of fake tensors when they are imported, and ``torch.export.export``."""
+    """Change fake tensors and ``torch.export.export`` when a script imports them."""
     after_import("torch._subclasses.fake_tensor", _change_fakes)
     after_import("torch.export", _change_export)
 
@@ -32,20 +33,21 @@ def _change_fakes(module: Any) -> None:
     ) -> Any:
         where = None if device is None else resolve(device)
         emulated = where is not None and where.type in TYPES
-        with torch._C.DisableTorchFunction():  # the memory is on "meta", whatever its mark says
+        with torch._C.DisableTorchFunction():  # the memory is on "meta", whatever its tag says
             made = make(cls, fake_mode, elem, CPU if emulated else where, *args, **kw)
             if emulated:
-                put_mark(made, where)
+                set_tag(made, where)
         return made
 
-    module.FakeTensor.__new__ = staticmethod(make_on_cpu)
+    reason = "autograd ends the process for a device that torch was not built for"
+    replace(module.FakeTensor, "__new__", staticmethod(make_on_cpu), reason)
     own_device = module.FakeTensor.device.fget
 
     def device(self: Any) -> Any:
         found = own_device(self)
-        return (mark_of(self) or found) if found.type == "cpu" and on_stack() else found
+        return (emulated_device(self) or found) if found.type == "cpu" and on_stack() else found
 
-    module.FakeTensor.device = property(device)
+    replace(module.FakeTensor, "device", property(device), reason)
 
 
 def _change_export(module: Any) -> None:
@@ -57,9 +59,9 @@ def _change_export(module: Any) -> None:
         for node in program.graph.nodes:
             made = node.meta.get("val")
             if node.kwargs.get("device") is not None and isinstance(made, torch.Tensor):
-                mark = mark_of(made)
-                if mark is not None:
-                    node.kwargs = {**node.kwargs, "device": mark}
+                tag = emulated_device(made)
+                if tag is not None:
+                    node.kwargs = {**node.kwargs, "device": tag}
         return program
 
-    module.export = export_with_devices
+    replace(module, "export", export_with_devices, "traced graphs name the CPU")

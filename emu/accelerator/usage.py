@@ -1,7 +1,7 @@
-"""How many bytes the tensors of each emulated device hold, now and at most.
+"""Bytes that the tensors of each emulated device hold, now and at most.
 
-Each storage that is marked carries a :class:`Held`, which lives and ends with it. Counters are changed by
-single statements that call nothing, so that no other thread and no finaliser comes in between.
+Each tagged storage carries a :class:`HeldBytes`, which lives and dies with it. Counters are changed by single
+statements that call nothing, so that no other thread and no finaliser can run in between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 
 class Usage:
-    """The counters of a device, in bytes and in storages; ``made`` is what was ever there."""
+    """Counters of a device, in bytes and in storages; ``made`` is the running total."""
 
     __slots__ = ("made", "made_bytes", "now", "now_bytes", "peak", "peak_bytes")
 
@@ -20,16 +20,16 @@ class Usage:
         self.now = self.now_bytes = self.peak = self.peak_bytes = self.made = self.made_bytes = 0
 
     def reset_peaks(self) -> None:
-        """Begin to look for the maximum anew."""
+        """Restart the search for the maximum."""
         self.peak, self.peak_bytes = self.now, self.now_bytes
 
     def reset_totals(self) -> None:
-        """Begin to add up anew what is made."""
+        """Restart the running total."""
         self.made, self.made_bytes = self.now, self.now_bytes
 
 
-class Held:
-    """The bytes of one storage, counted from the time that this is made until it ends."""
+class HeldBytes:
+    """Bytes of one storage, counted as long as this object lives."""
 
     __slots__ = ("nbytes", "usage")
 
@@ -51,4 +51,4 @@ class Held:
 
 
 USAGE: defaultdict[torch.device, Usage] = defaultdict(Usage)
-"""The counters of each emulated device."""
+"""Counters of each emulated device."""

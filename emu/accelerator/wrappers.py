@@ -1,7 +1,7 @@
 """Wrapper subclasses: tensors without memory of their own, which dispatch in Python to tensors in them.
 
-A wrapper is on the device of its content. It must never say so to torch's C++ code, where a build for the
-CPU has no such device; so its own device is always the CPU.
+A wrapper is on the device of its content. Torch's C++ code must never see that device, which a CPU build does not
+have; so the wrapper's own device is always the CPU.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.patches import replace
+
 Tensor = torch.Tensor
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
-"""Types that are known to be no wrappers."""
+"""Types that are known not to be wrappers."""
 
 _NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
 
@@ -31,10 +33,10 @@ def tells_content(kind: type) -> bool:
 
 
 def inner_tensors(tensor: Tensor) -> list[Tensor]:
-    """Return the tensors that a wrapper is made of.
+    """Return the tensors inside a wrapper.
 
     They are those that ``__tensor_flatten__`` names; where a class has no such method, those among its
-    attributes. To be called with torch's function modes switched off.
+    attributes. Call this with torch's function modes switched off.
     """
     values: Any
     if tells_content(type(tensor)):
@@ -46,10 +48,8 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     return [value for value in values if isinstance(value, Tensor) and value is not tensor]
 
 
-def install(
-    resolve: Callable[[Any], torch.device], put_mark: Callable[[Tensor, Any], None]
-) -> None:
-    """Have wrappers that are made for an emulated device be made for the CPU, and marked."""
+def install(resolve: Callable[[Any], torch.device], set_tag: Callable[[Tensor, Any], None]) -> None:
+    """Make wrappers for an emulated device on the CPU, and tag them."""
     make: Any = Tensor._make_wrapper_subclass
 
     def make_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -60,8 +60,12 @@ def install(
         made: Any = make(cls, *args, **{**kwargs, "device": torch.device("cpu")})
         if not tells_content(cls):
             with torch._C.DisableTorchFunction():
-                put_mark(made, where)
+                set_tag(made, where)
         return made
 
-    owner: Any = Tensor
-    owner._make_wrapper_subclass = staticmethod(make_on_cpu)
+    replace(
+        Tensor,
+        "_make_wrapper_subclass",
+        staticmethod(make_on_cpu),
+        "autograd ends the process for a device that torch was not built for",
+    )

@@ -14,20 +14,18 @@ from emu.mc2.arguments import (
     FLOAT32,
     Array,
     Tensor,
-    apart,
-    find_group,
-    flag,
-    integer,
-    local,
-    operands,
-    result,
-    sendable,
+    as_sendable,
+    check_disjoint,
+    check_flag,
+    check_integer,
+    check_output,
+    local_memory,
 )
-from emu.mc2.limits import HardwareLimits, check_limits
-from emu.mc2.product import Product, row_scales
-from emu.mc2.session import Operator, Session, session
+from emu.mc2.limits import HardwareLimits
+from emu.mc2.operands import Operands
+from emu.mc2.product import Product
+from emu.mc2.session import Communication, Operator, Session, session
 from emu.mc2.spans import Span
-from emu.mc2.splitting import split_rows, turns_worth
 
 
 def all_gather_matmul(
@@ -55,8 +53,8 @@ def all_gather_matmul(
     """Return ``gather_out @ x2 + bias`` and ``gather_out``, the x1 of all PEs one below the other.
 
     Every PE of the group calls it; x2, bias and their scales may differ between PEs. While the tiles
-    of the others are on their way, this PE multiplies its own rows; then it multiplies tile by tile what
-    has arrived. Whatever the number of turns, the bits are those of the whole product
+    of the others are in flight, this PE multiplies its own rows; then it multiplies each tile as it
+    arrives. Whatever the number of turns, the bits are those of the whole product
     (:func:`emu.kernels.matmul.matmul`): sums and bias in fp32, one rounding to the dtype of ``y``.
 
     With int8, sums and bias are int32 and ``y`` is ``(sums + bias) * x2_scale * x1_scale`` in fp32, each
@@ -67,60 +65,74 @@ def all_gather_matmul(
             SymmetricArray of the group in place; of an ndarray they get a copy.
         x2: [k, n] of the same dtype, any strides.
         bias: [n] of that dtype or fp32; int32 for int8. Default: none.
-        group: The group or its name, 1 to 128 characters. Default: the world.
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
         gather_index: Must be 0: x1 is gathered, not x2.
-        comm_turn: In how many turns x1 is sent; 0 has it chosen
-            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
-        rank_size: Size of the group, or 0.
-        is_gather_out: Return what was gathered.
+        is_gather_out: Also return the gathered rows.
         y: Where to put the product, [m · R, n], C-contiguous. Default: a new array.
-        gather_out: Where to put what is gathered, [m · R, k], C-contiguous. Default: a new array.
+        gather_out: Where to put the gathered rows, [m · R, k], C-contiguous. Default: a new array.
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1; the PEs' are gathered too.
             Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
-        limits: Refuse what this hardware would refuse. Default: no limits.
-        tiling: The communication's tiling data, bytes of an Mc2Msg. Default: the usual ones.
-        trace: List to which the spans of this PE's computation and communication are appended.
+        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
+            :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, and ``gather_out`` or None; those given, or new ndarrays.
 
     Raises:
-        ArgumentError: An argument breaks a rule; nothing was changed. PEs that differ in what they
-            send are told so by the communication server.
+        ArgumentError: An argument breaks a rule; nothing was changed. The communication server reports
+            PEs that differ in what they send.
     """
-    integer("gather_index", gather_index, 0, 0)
-    is_gather_out = flag("is_gather_out", is_gather_out)
-    where = find_group(group, rank_size)
-    left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
-    (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
-    tokens = row_scales("x1_scale", x1_scale, product, m)
-    worth = turns_worth(m * k * n * n_pes, m * k * left.itemsize, n_pes, where.link)
-    split = split_rows(m, comm_turn, tile_rows, worth)
-    check_limits(limits, k, n_pes, split.turns)
+    check_integer("gather_index", gather_index, 0, 0)
+    return _gather_and_multiply(
+        Operands(
+            x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
+            x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
+        ),
+        Communication(
+            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
+            limits=limits, tiling=tiling, trace=trace,
+        ),
+        check_flag("is_gather_out", is_gather_out),
+        y,
+        gather_out,
+    )  # fmt: skip
+
+
+def _gather_and_multiply(
+    operands: Operands,
+    communication: Communication,
+    is_gather_out: bool,
+    y: Tensor | None,
+    gather_out: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """Run :func:`all_gather_matmul`."""
+    group = communication.members()
+    left, right = operands.matrices()
+    (m, k), n, n_pes = left.shape, right.shape[1], group.n_pes
+    product = operands.product(right)
+    tokens = operands.row_scales(product, m)
+    split = communication.split(
+        group, m, k, work=m * k * n * n_pes, pair_bytes=m * k * left.itemsize
+    )
     if gather_out is not None and not is_gather_out:
         raise ArgumentError(
             "gather_out must be None where is_gather_out is False, but got an array"
         )
-    apart(
-        {"y": y, "gather_out": gather_out},
-        {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale},
-    )
-    out = result("y", y, (m * n_pes, n), product.dtype)
+    check_disjoint({"y": y, "gather_out": gather_out}, operands.sources())
+    out = check_output("y", y, (m * n_pes, n), product.dtype)
     gathered = (
-        result("gather_out", gather_out, (m * n_pes, k), left.dtype)
+        check_output("gather_out", gather_out, (m * n_pes, k), left.dtype)
         if is_gather_out
         else scratch.private("gathered", (m * n_pes, k), left.dtype)
     )
-    args = (x1, x2, bias, out, gathered)
+    args = (operands.x1, operands.x2, operands.bias, out, gathered)
     operator = Operator(name="all_gather_matmul", command=HcclCommand.ALLGATHER, x1=left)
-    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
-        _run(call, where, sendable(x1, where), left, product, tokens, out, gathered)
+    with session(group, split, operator, communication, args) as call:
+        sent = as_sendable(operands.x1, group)
+        _run(call, group, sent, left, product, tokens, out, gathered)
     return out, gathered if is_gather_out else None
 
 
@@ -134,6 +146,7 @@ def _run(
     out: Tensor,
     gathered: Tensor,
 ) -> None:
+    """Gather turn by turn, and multiply the arrived rows while the next turn is in flight."""
     (m, k), me, n_pes = left.shape, group.my_pe, group.n_pes
     scales = None
     if tokens is not None:
@@ -142,14 +155,15 @@ def _run(
         scales_come = call.post(
             "AllGather of scales", lambda: call.hccl.AllGather(own, scales, m, commit=True)
         )
+    # After the scales, which are small and needed by the first tile: tasks run in the order of posting.
     handles = call.post_parts(
         "AllGather",
         lambda start, rows, turns: call.hccl.AllGather(
             sent[start:], gathered[start:], rows * k, strideCount=m * k, repeat=turns, commit=True
         ),
     )
-    target = local("y", out).reshape(n_pes, m, -1)
-    source = local("gather_out", gathered).reshape(n_pes, m, k)
+    target = local_memory("y", out).reshape(n_pes, m, -1)
+    source = local_memory("gather_out", gathered).reshape(n_pes, m, k)
     call.pack(product, products=call.split.turns * (n_pes - 1) + 1)
     with call.computing("own rows", -1):
         product.multiply(left, target[me], tokens=tokens)
@@ -171,7 +185,10 @@ def _multiply_blocks(
         return
     tokens = None if scales is None else scales[pes, rows]
     if x1.flags.c_contiguous and out.flags.c_contiguous:
-        # Whole blocks lie one below the other: as one product they pack the weight once.
+        # Whole blocks are contiguous: as one product they pack the weight once.
         x1, out = x1.reshape(-1, x1.shape[-1]), out.reshape(-1, out.shape[-1])
         tokens = None if tokens is None else tokens.reshape(-1)
     product.multiply(x1, out, tokens=tokens)
+
+
+__all__ = ["all_gather_matmul"]

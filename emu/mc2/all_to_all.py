@@ -10,21 +10,16 @@ from emu.mc2 import scratch
 from emu.mc2.arguments import (
     Array,
     Tensor,
-    apart,
-    find_group,
-    local,
-    operands,
-    result,
-    sendable,
-    shares,
+    as_sendable,
+    check_disjoint,
+    check_output,
+    divide_evenly,
+    local_memory,
 )
-from emu.mc2.limits import HardwareLimits, check_limits
-from emu.mc2.product import Product, row_scales
-from emu.mc2.session import Operator, session
+from emu.mc2.limits import HardwareLimits
+from emu.mc2.operands import Operands
+from emu.mc2.session import Communication, Operator, session
 from emu.mc2.spans import Span
-from emu.mc2.splitting import split_rows, turns_worth
-
-_ALLTOALL = HcclCommand.ALLTOALL
 
 
 def all_to_all_matmul(
@@ -48,7 +43,7 @@ def all_to_all_matmul(
     """Give PE j the j-th block of every PE's rows, side by side along k, and multiply that by x2.
 
     Every PE of the group calls it. What PE j multiplies is [m / R, k · R], whose columns are those of
-    PE 0, then of PE 1, …. While some rows are on their way, those that arrived before are multiplied. The bits
+    PE 0, then of PE 1, …. While some rows are in flight, those that have arrived are multiplied. The bits
     are those of the whole product (:func:`emu.kernels.matmul.matmul`): sums and bias in fp32 with one
     rounding; int8: ``(sums + bias) * x2_scale`` with sums and bias in int32, then fp32, one rounding.
 
@@ -57,19 +52,13 @@ def all_to_all_matmul(
             on every PE. Peers read a dense SymmetricArray of the group in place.
         x2: [k · R, n] of the same dtype, any strides.
         bias: [n] of that dtype or fp32; int32 for int8. Default: none.
-        group: The group or its name, 1 to 128 characters. Default: the world.
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k · R].
-        comm_turn: In how many turns a PE's m / R rows are cut; 0 has it chosen
-            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
-        rank_size: Size of the group, or 0.
         y: Where to put the result, [m / R, n], C-contiguous. Default: a new array.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
-        limits: Refuse what this hardware would refuse. Default: no limits.
-        tiling: The communication's tiling data, bytes of an Mc2Msg. Default: the usual ones.
-        trace: List to which the spans of this PE's computation and communication are appended.
+        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
+            :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -77,26 +66,42 @@ def all_to_all_matmul(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    where = find_group(group, rank_size)
-    n_pes = where.n_pes
-    left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b, blocks=n_pes)
+    return _exchange_and_multiply(
+        Operands(
+            x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
+            x2_scale=x2_scale, y_dtype=y_dtype,
+        ),
+        Communication(
+            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
+            limits=limits, tiling=tiling, trace=trace,
+        ),
+        y,
+    )  # fmt: skip
+
+
+def _exchange_and_multiply(
+    operands: Operands, communication: Communication, y: Tensor | None
+) -> Tensor:
+    """Run :func:`all_to_all_matmul`: a turn is some rows of each block of m / R rows."""
+    group = communication.members()
+    n_pes = group.n_pes
+    left, right = operands.matrices(blocks=n_pes)
     (m, k), n = left.shape, right.shape[1]
-    block = shares("m", m, n_pes, "the rows of x1")
-    product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
-    worth = turns_worth(m * k * n, block * k * left.itemsize, n_pes, where.link)
-    split = split_rows(block, comm_turn, tile_rows, worth)
-    check_limits(limits, k, n_pes, split.turns)
-    apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x2_scale": x2_scale})
-    out = result("y", y, (block, n), product.dtype)
-    received = scratch.private("received blocks", (n_pes, block, k), left.dtype)
-    beside = scratch.private("blocks side by side", (split.longest, n_pes, k), left.dtype)
-    sent, target = sendable(x1, where), local("y", out)
-    flat = received.reshape(n_pes * block, k)
-    operator, args = (
-        Operator(name="all_to_all_matmul", command=_ALLTOALL, x1=left),
-        (x1, x2, bias, out),
+    block = divide_evenly("m", m, n_pes, "the rows of x1")
+    product = operands.product(right)
+    split = communication.split(
+        group, block, k, work=m * k * n, pair_bytes=block * k * left.itemsize
     )
-    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
+    check_disjoint({"y": y}, operands.sources())
+    out = check_output("y", y, (block, n), product.dtype)
+    received = scratch.private("received blocks", (n_pes, block, k), left.dtype)
+    # Received blocks lie one below the other; the product needs them side by side along k.
+    beside = scratch.private("blocks side by side", (split.longest, n_pes, k), left.dtype)
+    sent, target = as_sendable(operands.x1, group), local_memory("y", out)
+    flat = received.reshape(n_pes * block, k)
+    operator = Operator(name="all_to_all_matmul", command=HcclCommand.ALLTOALL, x1=left)
+    args = (operands.x1, operands.x2, operands.bias, out)
+    with session(group, split, operator, communication, args) as call:
         handles = call.post_parts(
             "AlltoAll",
             lambda start, rows, turns: call.hccl.AlltoAll(
@@ -138,7 +143,7 @@ def matmul_all_to_all(
 ) -> Tensor:
     """Multiply, and give PE j the j-th block of the columns of every PE's product, one below the other.
 
-    Every PE of the group calls it. While the rows of one turn are on their way, the next are multiplied.
+    Every PE of the group calls it. While the rows of one turn are in flight, the next are multiplied.
     The bits are those of the whole product (:func:`emu.kernels.matmul.matmul`): sums and bias in fp32
     with one rounding; int8: ``(sums + bias) * x2_scale * x1_scale`` with sums and bias in int32, then
     fp32, one rounding.
@@ -147,20 +152,14 @@ def matmul_all_to_all(
         x1: [m, k] of fp16, bf16 or int8.
         x2: [k, n] of the same dtype, any strides; n is divisible by the group's size R.
         bias: [n] of that dtype or fp32; int32 for int8. Default: none.
-        group: The group or its name, 1 to 128 characters. Default: the world.
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
-        comm_turn: In how many turns the m rows are cut; 0 has it chosen
-            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
-        rank_size: Size of the group, or 0.
         y: Where to put the result, [m · R, n / R], C-contiguous. Default: a new array.
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1. Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
-        limits: Refuse what this hardware would refuse. Default: no limits.
-        tiling: The communication's tiling data, bytes of an Mc2Msg. Default: the usual ones.
-        trace: List to which the spans of this PE's computation and communication are appended.
+        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
+            :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -168,23 +167,40 @@ def matmul_all_to_all(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    where = find_group(group, rank_size)
-    left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
-    (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    columns = shares("n", n, n_pes, "the columns of x2")
-    product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
-    tokens = row_scales("x1_scale", x1_scale, product, m)
+    return _multiply_and_exchange(
+        Operands(
+            x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
+            x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
+        ),
+        Communication(
+            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
+            limits=limits, tiling=tiling, trace=trace,
+        ),
+        y,
+    )  # fmt: skip
+
+
+def _multiply_and_exchange(
+    operands: Operands, communication: Communication, y: Tensor | None
+) -> Tensor:
+    """Run :func:`matmul_all_to_all`: a turn is some of the m rows, a block of columns for each PE."""
+    group = communication.members()
+    left, right = operands.matrices()
+    (m, k), n, n_pes = left.shape, right.shape[1], group.n_pes
+    columns = divide_evenly("n", n, n_pes, "the columns of x2")
+    product = operands.product(right)
+    tokens = operands.row_scales(product, m)
     moved = m * columns * product.dtype.itemsize
-    worth = turns_worth(m * k * n, moved, n_pes, where.link)
-    split = split_rows(m, comm_turn, tile_rows, worth)
-    check_limits(limits, k, n_pes, split.turns)
-    apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale})
-    out = result("y", y, (m * n_pes, columns), product.dtype)
+    split = communication.split(group, m, k, work=m * k * n, pair_bytes=moved)
+    check_disjoint({"y": y}, operands.sources())
+    out = check_output("y", y, (m * n_pes, columns), product.dtype)
     whole = scratch.private("rows of the product", (split.longest, n), product.dtype)
-    operator = Operator(name="matmul_all_to_all", command=_ALLTOALL, y=local("y", out))
-    args = (x1, x2, bias, out)
-    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
-        sent = scratch.symmetric(where, "blocks of columns", m * n, product.dtype)
+    command = HcclCommand.ALLTOALL
+    operator = Operator(name="matmul_all_to_all", command=command, y=local_memory("y", out))
+    args = (operands.x1, operands.x2, operands.bias, out)
+    with session(group, split, operator, communication, args) as call:
+        # Peers read the blocks in place, so that they lie in symmetric memory, contiguous for each PE.
+        sent = scratch.symmetric(group, "blocks of columns", m * n, product.dtype)
         blocks = sent.local.reshape(n_pes, m, columns)
         handles = call.post_parts(
             "AlltoAll",
@@ -205,3 +221,6 @@ def matmul_all_to_all(
                 blocks[:, rows] = part.reshape(count, n_pes, columns).swapaxes(0, 1)
             call.commit(handles, turn)
     return out
+
+
+__all__ = ["all_to_all_matmul", "matmul_all_to_all"]

@@ -1,10 +1,11 @@
-"""Checks that the fused operators share. Each names the argument, its value and the bound."""
+"""Argument checks shared by the fused operators; each error names the argument, its value and the bound."""
 
 from __future__ import annotations
 
 import math
 import operator
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from emu.kernels.core.dtypes import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 Tensor = Array | SymmetricArray
-"""What operators take: memory of this PE, or symmetric memory, which peers read where it is."""
+"""Operand type: memory of this PE, or symmetric memory, which peers read in place."""
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
@@ -39,12 +40,13 @@ def shown(value: Any) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """Return ``value`` as an int in ``[low, high]``, or of at least ``low``.
 
     Raises:
-        ArgumentError: It is none; booleans are none.
+        ArgumentError: It is not such an integer; booleans are not accepted.
     """
+    # The common case first: operators check a dozen integers per call.
     if type(value) is int and low <= value and (high is None or value <= high):
         return value
     try:
@@ -60,11 +62,11 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return number
 
 
-def choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
+def check_choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
     """Return ``value`` as one of some integers.
 
     Raises:
-        ArgumentError: It is none of them.
+        ArgumentError: It is not one of them.
     """
     fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not fits or int(value) not in allowed:
@@ -73,7 +75,7 @@ def choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
     return int(value)
 
 
-def flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool: True, False, or an integer 0 or 1.
 
     Raises:
@@ -84,11 +86,11 @@ def flag(name: str, value: Any) -> bool:
     raise ArgumentError(f"{name} must be True or False, but got {shown(value)}")
 
 
-def real(name: str, value: Any) -> float:
+def check_real(name: str, value: Any) -> float:
     """Return ``value`` as a finite float.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is not a finite number.
     """
     number = math.nan
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -102,10 +104,10 @@ def real(name: str, value: Any) -> float:
 
 
 def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
-    """Return ``value`` as a NumPy dtype; ``allowed`` says in the error which would do.
+    """Return ``value`` as a NumPy dtype; ``allowed`` names the accepted ones in the error.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is not a dtype.
     """
     try:
         dtype: np.dtype[Any] = np.dtype(value)
@@ -115,7 +117,7 @@ def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
 
 
 def find_group(group: Group | str | None, rank_size: int) -> Group:
-    """Return the group that is meant: itself, that of a name, or the world.
+    """Return a group given as such or by name; None is the world.
 
     Raises:
         ArgumentError: A bad or unknown name, or ``rank_size`` is neither 0 nor the size.
@@ -129,6 +131,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             raise ArgumentError(
                 f"group must have 1 to {NAME_CHARACTERS} characters, but got {len(group)}"
             )
+        # Lone surrogates cannot be stored as UTF-8, which the shared memory holds.
         if not group.isascii() and group != group.encode("utf-8", "replace").decode():
             raise ArgumentError(f"group must be text that UTF-8 can hold, but got {shown(group)}")
         try:
@@ -145,7 +148,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             f"group must be a Group, its name or None, but got {type(group).__name__}"
         )
     if type(rank_size) is not int:
-        rank_size = integer("rank_size", rank_size, 0)
+        rank_size = check_integer("rank_size", rank_size, 0)
     if rank_size not in (0, found.n_pes):
         raise ArgumentError(
             f"rank_size must be 0 or {found.n_pes}, the size of group {found.name!r}, "
@@ -154,11 +157,11 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
     return found
 
 
-def local(name: str, tensor: Any) -> Array:
+def local_memory(name: str, tensor: Any) -> Array:
     """Return the memory of a tensor on this PE.
 
     Raises:
-        ArgumentError: It is no array, or has a mask, which would be ignored.
+        ArgumentError: It is not an array, or has a mask, which would be ignored.
         SymmetricMemoryError: It was freed.
     """
     if type(tensor) is np.ndarray:
@@ -177,9 +180,9 @@ def local(name: str, tensor: Any) -> Array:
     return tensor.view(np.ndarray)
 
 
-def matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
-    """Return a matrix of one of the dtypes that has elements."""
-    array = local(name, tensor)
+def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
+    """Return a non-empty matrix of one of the dtypes."""
+    array = local_memory(name, tensor)
     if array.ndim != 2:
         raise ArgumentError(f"{name} must have 2 axes, but got shape {array.shape}")
     if not array.size:
@@ -190,37 +193,36 @@ def matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
     return array
 
 
-def operands(
-    x1: Any, x2: Any, *, is_trans_a: bool, is_trans_b: bool, blocks: int = 1, weights: bool = False
-) -> tuple[Array, Array]:
-    """Return x1 as [m, k] and x2 as [k · blocks, n], checked against each other.
+def check_array(
+    name: str, value: Any, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[Any]]
+) -> Array:
+    """Return an operand of any strides as an ndarray.
 
     Args:
-        x1: fp16, bf16 or int8.
-        x2: The same dtype; with ``weights``, int8 for an fp16 or bf16 x1 too.
-        is_trans_a: Must be False.
-        is_trans_b: x2 is given as [n, k · blocks].
-        blocks: How many blocks of k columns meet the rows of x2.
-        weights: See x2.
+        name: Its name in errors.
+        value: The operand: an ndarray or a SymmetricArray.
+        shape: Its extents; text such as ``"rows"`` stands for any extent.
+        dtypes: The accepted dtypes.
+
+    Raises:
+        ArgumentError: It has another type, shape or dtype.
     """
-    if flag("is_trans_a", is_trans_a):
-        raise ArgumentError(f"is_trans_a must be False, but got {is_trans_a!r}")
-    left = matrix("x1", x1, (*HALVES, INT8))
-    right = matrix("x2", x2, (left.dtype, INT8) if weights else (left.dtype,))
-    if flag("is_trans_b", is_trans_b):
-        right = right.T
-    depth = left.shape[1] * blocks
-    if right.shape[0] != depth:
-        raise ArgumentError(
-            f"x2 must have an inner extent of {depth}, but got {right.shape[0]} "
-            f"(x1 has shape {left.shape}, x2 {local('x2', x2).shape}, "
-            f"is_trans_b is {bool(is_trans_b)})"
-        )
-    return left, right
+    array = local_memory(name, value)
+    fits = array.ndim == len(shape) and all(
+        isinstance(wanted, str) or wanted == extent
+        for wanted, extent in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted_shape = ", ".join(str(n) for n in shape)
+        raise ArgumentError(f"{name} must have shape [{wanted_shape}], but got {array.shape}")
+    if array.dtype not in dtypes:
+        names = ", ".join(str(d) for d in dtypes)
+        raise ArgumentError(f"{name} must have dtype {names}, but got {array.dtype}")
+    return array
 
 
-def shares(name: str, extent: int, n_pes: int, what: str) -> int:
-    """Return ``extent / n_pes``, which must be whole; ``what`` says what is counted."""
+def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
+    """Return ``extent / n_pes``, which must be an integer; ``what`` describes the extent in the error."""
     if extent % n_pes:
         raise ArgumentError(
             f"{name} must be divisible by the group's size of {n_pes}, but got {extent}, {what}"
@@ -228,11 +230,11 @@ def shares(name: str, extent: int, n_pes: int, what: str) -> int:
     return extent // n_pes
 
 
-def result(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    """Return the array to write to: the one given, if it fits, or a new one."""
+def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    """Return the array to write to: the given one, checked, or a new one."""
     if given is None:
         return np.empty(shape, dtype)
-    array = local(name, given)
+    array = local_memory(name, given)
     if array.shape != shape:
         raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
     if array.dtype != dtype:
@@ -245,37 +247,40 @@ def result(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     return tensor
 
 
-def sendable(tensor: Tensor, group: Group) -> Tensor:
-    """Return a tensor as it can be sent: in place where it is dense, else a dense copy."""
+def as_sendable(tensor: Tensor, group: Group) -> Tensor:
+    """Return a tensor that can be sent: itself where it is dense and symmetric, else dense memory of this PE."""
     if isinstance(tensor, SymmetricArray):
         if tensor.dense and tensor.group is group:
             return tensor
         tensor = tensor.local
-    return np.ascontiguousarray(local("x1", tensor))
+    return np.ascontiguousarray(local_memory("x1", tensor))
 
 
-def apart(results: dict[str, Any], sources: dict[str, Any]) -> None:
-    """Refuse results that share memory with each other or with a source."""
-    written = {n: local(n, t) for n, t in results.items() if t is not None}
+def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
+    """Check that results share no memory with each other or with a source."""
+    written = {n: local_memory(n, t) for n, t in results.items() if t is not None}
     read = {
-        n: local(n, t) for n, t in sources.items() if isinstance(t, np.ndarray | SymmetricArray)
+        n: local_memory(n, t)
+        for n, t in sources.items()
+        if isinstance(t, np.ndarray | SymmetricArray)
     }
     for number, (name, array) in enumerate(written.items()):
         later = dict(list(written.items())[number + 1 :])
         for other, memory in {**later, **read}.items():
+            # Bounds suffice: two interleaved views of one array are refused too.
             if np.may_share_memory(array, memory):
                 raise ArgumentError(
                     f"{name} must not share memory with {other}, but got arrays that do"
                 )
 
 
-def vector(
+def check_vector(
     name: str, value: Any, extents: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
 ) -> Array | None:
-    """Return a vector of one of the extents; an axis of one element beside it is dropped."""
+    """Return a vector of one of the extents, or None for None; a second axis of extent 1 is dropped."""
     if value is None:
         return None
-    array = local(name, value)
+    array = local_memory(name, value)
     if array.dtype not in dtypes:
         names = ", ".join(map(str, dtypes))
         raise ArgumentError(f"{name} must have one of the dtypes {names}, but got {array.dtype}")
@@ -287,8 +292,8 @@ def vector(
     return array.reshape(-1)
 
 
-def half(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
-    """Return fp16 or bf16 as asked for."""
+def check_half_dtype(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
+    """Return ``dtype``, or the default for None, checked to be fp16 or bf16."""
     wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
     if wanted not in HALVES:
         raise ArgumentError(f"{name} must be float16 or bfloat16, but got {wanted}")

@@ -1,4 +1,4 @@
-"""The comparison that is used in the field for results of 16 bits."""
+"""Comparison of 16-bit results by the criterion that operator libraries commonly use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.mc2.arguments import Array, real, shown
+from emu.mc2.arguments import Array, check_real, shown
 
 TOLERANCE = 0.005
 SHARE = 0.995
@@ -16,13 +16,13 @@ SHARE = 0.995
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How well a result agrees. True in a condition where it passed.
+    """Result of a comparison; true if it passed.
 
     Attributes:
-        total: Elements compared.
-        wrong: Elements whose error is not below the tolerance.
-        largest: The largest error; infinity where one of the two is not finite.
-        where: Index of the first element with the largest error, or None where none is wrong.
+        total: Number of elements compared.
+        wrong: Number of elements whose error is not below the tolerance.
+        largest: Largest error; infinity where one of the two is not finite.
+        where: Index of the first element with the largest error, or None if none is wrong.
         passed: Whether enough elements agree.
     """
 
@@ -44,30 +44,31 @@ class Comparison:
 def compare(
     x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE
 ) -> Comparison:
-    """Compare a result with what was expected, as the field does.
+    """Compare a result with the expected one.
 
     With ``a = |x - e|`` the error of an element is ``a`` where that is below the tolerance, else
-    ``a / max(|x|, |e|)``. Equal infinities have error 0, NaN beside NaN too; any other that is not
-    finite is wrong.
+    ``a / max(|x|, |e|)``. Equal infinities have error 0, as have two NaNs; any other non-finite
+    element is wrong.
 
     Args:
         x: The result, any shape, real.
         expected: The same shape.
         tolerance: Errors must be below this.
-        share: Part of the elements for which that must hold, 0 to 1.
+        share: Fraction of the elements for which that must hold, 0 to 1.
 
     Returns:
-        What was found.
+        The counts, the largest error and the verdict.
 
     Raises:
-        ArgumentError: No real numbers, shapes differ, or ``tolerance`` or ``share`` is out of bounds.
+        ArgumentError: An argument is not of real numbers, shapes differ, or ``tolerance`` or ``share`` is
+            out of bounds.
     """
     got, want = _numbers("x", x), _numbers("expected", expected)
     if got.shape != want.shape:
         raise ArgumentError(
             f"x must have shape {want.shape}, that of expected, but got {got.shape}"
         )
-    tolerance, share = real("tolerance", tolerance), real("share", share)
+    tolerance, share = check_real("tolerance", tolerance), check_real("share", share)
     if not tolerance > 0:
         raise ArgumentError(f"tolerance must be positive, but got {tolerance}")
     if not 0 <= share <= 1:
@@ -105,5 +106,8 @@ def _numbers(name: str, value: Any) -> Array:
 
 
 def matches(x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE) -> bool:
-    """Say whether :func:`compare` passes: at least 99.5 % of the elements have an error below 0.005."""
+    """Return whether :func:`compare` passes: by default, 99.5 % of the elements have an error below 0.005."""
     return compare(x, expected, tolerance=tolerance, share=share).passed
+
+
+__all__ = ["Comparison", "compare", "matches"]

@@ -1,9 +1,10 @@
-"""Rows to their experts and back, turn by turn: what the MoE operators have in common."""
+"""Exchange of rows with their experts, turn by turn: the common part of the MoE operators."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.mc2.arguments import integer, local, shown
 from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
+from emu.comm.world.world import Group
+from emu.kernels.core.dtypes import DTYPES
+from emu.mc2.arguments import check_integer, local_memory, shown
 from emu.mc2.hccl import Hccl
-
-HALF = (np.dtype(np.float16), BFLOAT16)
-INT8, FLOAT32 = np.dtype(np.int8), np.dtype(np.float32)
+from emu.mc2.token_permutation import MAX_TURNS, Array, TokenPermutation, choose_turns, cut_turns
 
 MAX_ROWS = 1 << 40
-"""Rows that one expert can have from one rank."""
+"""Most rows that one expert can have from one rank."""
 
 OPERATORS = (
     "alltoallv_gmm",
@@ -28,48 +30,20 @@ OPERATORS = (
     "moe_distribute_dispatch",
     "moe_distribute_combine",
 )
-"""The operators that agree by :func:`agree`."""
+"""The operators that agree by :meth:`ExpertCall.agree`."""
 _HEAD_WORDS = 10
 
 Turn = tuple[int, int]
-
-
-def matrix(
-    name: str, value: Any, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[Any]]
-) -> Array:
-    """Return an operand as an ndarray of any strides.
-
-    Args:
-        name: What errors call it.
-        value: The operand: an ndarray or a SymmetricArray.
-        shape: Its extents; a letter stands for any.
-        dtypes: What it may hold.
-
-    Raises:
-        ArgumentError: It is something else.
-    """
-    array = local(name, value)
-    fits = array.ndim == len(shape) and all(
-        isinstance(wanted, str) or wanted == extent
-        for wanted, extent in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        wanted_shape = ", ".join(str(n) for n in shape)
-        raise ArgumentError(f"{name} must have shape [{wanted_shape}], but got {array.shape}")
-    if array.dtype not in dtypes:
-        names = ", ".join(str(d) for d in dtypes)
-        raise ArgumentError(f"{name} must have dtype {names}, but got {array.dtype}")
-    return array
 
 
 def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
     """Return counts of rows, index rank * experts + expert, as an int64 matrix of them.
 
     Raises:
-        ArgumentError: They are no ``ranks * experts`` integers of at least 0.
+        ArgumentError: They are not ``ranks * experts`` integers of at least 0.
     """
     if isinstance(value, SymmetricArray | np.ndarray):
-        array = local(name, value)
+        array = local_memory(name, value)
     else:
         try:
             array = np.asarray(value)
@@ -96,7 +70,76 @@ def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
     return array.astype(np.int64).reshape(ranks, experts)
 
 
-class Exchange:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertCall:
+    """The facts of one operator's call that all ranks compare before rows move.
+
+    Attributes:
+        operator: One of :data:`OPERATORS`.
+        alike: Values that must be the same on every rank, by the names that errors call them.
+        row_bytes: Bytes of a row that moves.
+        row_work: Multiply-adds of a row's product; 0 where rows are only copied.
+        comm_turn: Number of turns; 0: automatic.
+        names: The caller's names for the counts of rows that go out and that come in.
+        back: Rows move from the experts to their owners.
+    """
+
+    operator: str
+    alike: dict[str, int | np.dtype[Any]]
+    row_bytes: int
+    row_work: int = 0
+    comm_turn: int = 0
+    names: tuple[str, str] = ("send_counts", "recv_counts")
+    back: bool = False
+
+    def agree(self, group: Group, owned: Array, held: Array | None) -> RowExchange:
+        """Compare the arguments of all ranks, and cut the exchange into turns.
+
+        Every member calls it. It moves counts only; no row has moved when it raises.
+
+        Args:
+            group: The ranks.
+            owned: [ranks, experts]: rows of this rank for each expert of each rank.
+            held: [ranks, experts]: rows of each rank for each expert of this rank. None: taken from the
+                other ranks.
+
+        Raises:
+            ArgumentError: Ranks disagree; all of them raise.
+        """
+        ranks, experts = owned.shape
+        same = {"the number of experts": experts, "comm_turn": self.comm_turn, **self.alike}
+        table = self._gather(group, same, owned, owned if held is None else held)
+        _compare_heads(table, self.operator, same)
+        counts = table[:, _HEAD_WORDS:].reshape(ranks, 2, ranks, experts)
+        owners = counts[:, 0]  # [owner, holder, expert]
+        if held is not None:
+            _compare(owners, counts[:, 1].swapaxes(0, 1), self.names, self.back)
+        routes = TokenPermutation(owned, owners[:, group.my_pe].copy())
+        busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
+        turns = self.comm_turn or choose_turns(
+            busiest, self.row_bytes, int(table[:, 1].max()), experts, ranks, group.link
+        )
+        return RowExchange(routes, cut_turns(owners.sum((0, 1)), turns))
+
+    def _gather(
+        self, group: Group, same: dict[str, int | np.dtype[Any]], owned: Array, held: Array
+    ) -> Array:
+        """Return a row per rank: a head of :data:`_HEAD_WORDS` words, then its counts."""
+        # As many words whatever the operator: so operators that differ are reported by name.
+        head = np.full(_HEAD_WORDS, -1, np.int64)
+        head[:2] = OPERATORS.index(self.operator), self.row_work
+        values = [DTYPES.index(v) if isinstance(v, np.dtype) else v for v in same.values()]
+        head[2 : 2 + len(values)] = values
+        try:
+            return group.all_gather(np.concatenate([head, owned.reshape(-1), held.reshape(-1)]))
+        except ArgumentError as error:
+            raise ArgumentError(
+                f"the number of experts must be the same on every rank, but rank {group.my_pe} has "
+                f"{owned.shape[1]}: {error}"
+            ) from error
+
+
+class RowExchange:
     """One operator's call on one rank: agreed counts, and turns in which rows move.
 
     Attributes:
@@ -104,33 +147,27 @@ class Exchange:
         turns: First expert and end of each turn; the same on every rank.
     """
 
-    def __init__(self, routes: Routes, turns: list[Turn]) -> None:
+    def __init__(self, routes: TokenPermutation, turns: list[Turn]) -> None:
         self.routes = routes
         self.turns = turns
 
     def post_out(self, hccl: Hccl, owned: Array, room: Array, turn: Turn, commit: bool) -> int:
-        """Prepare what takes rows by rank to ``room``, where a turn's rows then lie by rank."""
+        """Prepare the task that takes rows by rank to ``room``, where a turn's rows then lie by rank."""
         return self._post(
             hccl, owned, self.routes.owned_runs(turn), room, self.routes.held_runs(turn), commit
         )
 
     def post_back(
-        self,
-        hccl: Hccl,
-        held: Array,
-        room: Array,
-        turn: Turn,
-        commit: bool,
-        kept_by: int | None = None,
+        self, hccl: Hccl, held: Array, room: Array, turn: Turn, kept_by: int | None = None
     ) -> int:
-        """Prepare what takes a turn's rows, which lie by rank in ``held``, to their owners.
+        """Prepare the task that takes a turn's rows, which lie by rank in ``held``, to their owners.
 
         ``kept_by`` is this rank where its rows for its own experts are not to be moved.
         """
         sent, received = self.routes.held_runs(turn), self.routes.owned_runs(turn)
         if kept_by is not None:
             sent[0][kept_by] = received[0][kept_by] = 0
-        return self._post(hccl, held, sent, room, received, commit)
+        return self._post(hccl, held, sent, room, received, commit=False)
 
     @staticmethod
     def _post(
@@ -150,67 +187,36 @@ class Exchange:
         return int(handle)
 
 
-def agree(
-    group: Group,
-    operator: str,
-    owned: Array,
-    held: Array | None,
-    alike: dict[str, int | np.dtype[Any]],
-    row_bytes: int,
-    row_work: int = 0,
-    comm_turn: int = 0,
-    names: tuple[str, str] = ("send_counts", "recv_counts"),
-    back: bool = False,
-) -> Exchange:
-    """Compare what the ranks have been told, and cut the exchange into turns.
+class Staging:
+    """Rows by expert, and a buffer for those turns whose rows an exchange leaves or finds by rank.
 
-    Every member calls it. It moves counts only; no row has moved when it raises.
-
-    Args:
-        group: The ranks.
-        operator: Which operator this is.
-        owned: Rows of this rank for each expert of each rank.
-        held: Rows of each rank for each expert of this rank. Default: ask the others.
-        alike: What must be the same on every rank, by name.
-        row_bytes: Bytes of a row that moves.
-        row_work: Multiply-adds of a row's product; 0 where rows are only copied.
-        comm_turn: Number of turns; 0 chooses.
-        names: What the caller calls the numbers of rows that go out and that come in.
-        back: Rows move from the experts to their owners.
-
-    Raises:
-        ArgumentError: Ranks disagree; all of them raise.
+    Attributes:
+        rows: [held rows, ...], by expert.
     """
-    ranks, experts = owned.shape
-    same = {"the number of experts": experts, "comm_turn": comm_turn, **alike}
-    # As many words whatever the operator: so operators that differ are told by name.
-    head = np.full(_HEAD_WORDS, -1, np.int64)
-    head[:2] = OPERATORS.index(operator), row_work
-    values = [DTYPES.index(v) if isinstance(v, np.dtype) else v for v in same.values()]
-    head[2 : 2 + len(values)] = values
-    words = np.concatenate([head, owned.reshape(-1), (owned if held is None else held).reshape(-1)])
-    try:
-        table = group.all_gather(words)
-    except ArgumentError as error:
-        raise ArgumentError(
-            f"the number of experts must be the same on every rank, but rank {group.my_pe} has "
-            f"{experts}: {error}"
-        ) from error
-    _compare_heads(table, operator, same)
-    counts = table[:, _HEAD_WORDS:].reshape(ranks, 2, ranks, experts)
-    owners = counts[:, 0]  # [owner, holder, expert]
-    if held is not None:
-        _compare(owners, counts[:, 1].swapaxes(0, 1), names, back)
-    routes = Routes(owned, owners[:, group.my_pe].copy())
-    busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
-    turns = comm_turn or choose_turns(
-        busiest, row_bytes, int(table[:, 1].max()), experts, ranks, group.link
-    )
-    return Exchange(routes, cut_turns(owners.sum((0, 1)), turns))
+
+    def __init__(self, routes: TokenPermutation, turns: Sequence[Turn], rows: Array) -> None:
+        self.rows = rows
+        self._routes = routes
+        direct = all(routes.is_direct(turn) for turn in turns)
+        self._by_rank = rows if direct else np.empty_like(rows)
+
+    def buffer(self, turn: Turn) -> Array:
+        """Return the memory that an exchange of a turn writes or reads: the rows where both orders agree."""
+        return self.rows if self._routes.is_direct(turn) else self._by_rank
+
+    def to_experts(self, turn: Turn) -> None:
+        """Move the rows of a turn, which have come, to their places by expert."""
+        if not self._routes.is_direct(turn):
+            self._routes.to_experts(self._by_rank, self.rows, turn)
+
+    def to_ranks(self, turn: Turn) -> None:
+        """Copy the rows of a turn, which are to be sent, to their places by rank."""
+        if not self._routes.is_direct(turn):
+            self._routes.to_ranks(self.rows, self._by_rank, turn)
 
 
 def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[Any]]) -> None:
-    """Refuse heads that differ; ``same`` is what this rank's says, by name."""
+    """Check that the heads of all ranks agree; ``same`` has this rank's values by name."""
     called = [OPERATORS[code] for code in table[:, 0].tolist()]
     if len(set(called)) > 1:
         raise ArgumentError(
@@ -226,7 +232,7 @@ def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[A
 
 
 def _compare(owners: Array, holders: Array, names: tuple[str, str], back: bool) -> None:
-    """Refuse counts, both [owner, holder, expert], where one rank says other than the other."""
+    """Check that owners and holders, both [owner, holder, expert], state the same counts."""
     wrong = np.argwhere(owners != holders)
     if not len(wrong):
         return
@@ -246,13 +252,13 @@ def check_turns(comm_turn: Any, experts: int) -> int:
     """Return ``comm_turn`` as an integer.
 
     Raises:
-        ArgumentError: It is not in [0, number of experts], or more than a communicator takes.
+        ArgumentError: It is not in [0, number of experts], or exceeds a communicator's tasks.
     """
     most = min(experts, MAX_TURNS)
-    turns = integer("comm_turn", comm_turn, -1 << 70)
+    turns = check_integer("comm_turn", comm_turn, -1 << 70)
     if not 0 <= turns <= most:
         raise ArgumentError(
-            f"comm_turn must be in [0, {most}] with {experts} experts a rank (a turn has at least one "
+            f"comm_turn must be in [0, {most}] with {experts} experts per rank (a turn has at least one "
             f"expert, a call at most {MAX_TURNS} turns), but got {turns}"
         )
     return turns

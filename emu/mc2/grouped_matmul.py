@@ -5,7 +5,7 @@ rank*, in the order of (rank, expert); the rows that an expert's rank holds lie 
 (expert, rank). Counts of rows have index ``rank * e + expert``.
 
 Rows move in turns of a few successive experts of every rank: while the rows of one turn are multiplied,
-those of the next are on their way.
+those of the next are in flight.
 
 Products: of fp16 or bf16, summed in fp32 with k increasing and rounded once; of int8, summed in int32, then
 ``(fp32(sum) * weight scale) * row scale``, each operation rounded to fp32, then rounded once. The bits
@@ -24,38 +24,44 @@ from emu.comm.world.group import Group
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import Packed, matmul
 from emu.mc2 import scratch
-from emu.mc2.arguments import as_dtype, find_group, flag
-from emu.mc2.expert_exchange import (
+from emu.mc2.arguments import (
     FLOAT32,
-    HALF,
+    HALVES,
     INT8,
+    Array,
+    as_dtype,
+    check_array,
+    check_flag,
+    find_group,
+)
+from emu.mc2.expert_exchange import (
+    ExpertCall,
+    RowExchange,
+    Staging,
     Turn,
-    agree,
     check_turns,
     counts_of,
-    matrix,
 )
-from emu.mc2.expert_routes import Array
 from emu.mc2.hccl import Hccl
 
 _EARLY_EXPERTS = 4
-"""Up to so many experts of a turn have this rank's own rows multiplied before the others' are here. Each of
-their weights is then laid out once for both products, which takes memory."""
+"""Most experts of a turn whose own rows are multiplied before the others' have arrived. Each weight is then
+packed once for both products, which takes memory."""
 
 
 class AlltoAllVGmmResult(NamedTuple):
-    """What :func:`alltoallv_gmm` returns."""
+    """Result of :func:`alltoallv_gmm`."""
 
     gmm_y: Array
     """[a, n]: products of the rows of this rank's experts, by expert."""
     mm_y: Array | None
     """[m, n2]: product of the shared expert; None where ``mm_x`` is not given."""
     permute_out: Array | None
-    """[a, h]: the rows that were multiplied, by expert; None where not asked for."""
+    """[a, h]: the rows that were multiplied, by expert; None unless requested."""
 
 
 class GmmAlltoAllVResult(NamedTuple):
-    """What :func:`gmm_alltoallv` returns."""
+    """Result of :func:`gmm_alltoallv`."""
 
     y: Array
     """[bsk, n]: products of this rank's rows, by rank."""
@@ -98,12 +104,12 @@ def alltoallv_gmm(
         recv_counts: [R * e] integers; at rank * e + expert, rows that come from that rank for that
             expert of this one. They add up to a.
         group: The ranks: a Group or its name. Default: the World.
-        mm_x: [m, k] of fp16, bf16 or int8: rows of the shared expert. Default: there is none.
+        mm_x: [m, k] of fp16, bf16 or int8: rows of the shared expert. Default: none.
         mm_weight: [k, n2] of the dtype of ``mm_x``; given with it.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].
-        permute_out: Return the rows that came, too.
-        comm_turn: Number of turns, at most e and at most 62; 0 chooses by the amount of data.
+        permute_out: Also return the received rows.
+        comm_turn: Number of turns, at most e and at most 62; 0: chosen by the amount of data.
         gmm_x_scale: For int8: [bsk] of fp32, a scale for each row of ``gmm_x``; it travels along.
             Default: none.
         gmm_weight_scale: For int8, where it must be given: [e, n] of fp32, a scale for each column.
@@ -116,14 +122,31 @@ def alltoallv_gmm(
         ``(gmm_y, mm_y, permute_out)``.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
-    return _run_alltoallv_gmm(
-        find_group(group, 0),
-        Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
-        Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
-        send_counts, recv_counts, flag("permute_out", permute_out), comm_turn,
-    )  # fmt: skip
+    members = find_group(group, 0)
+    experts = Experts(
+        gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype
+    )
+    shared = Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype)
+    returns_rows = check_flag("permute_out", permute_out)
+    owned = counts_of("send_counts", send_counts, members.n_pes, experts.number)
+    held = counts_of("recv_counts", recv_counts, members.n_pes, experts.number)
+    experts.check_rows("send_counts", owned)
+    call = ExpertCall(
+        operator="alltoallv_gmm",
+        alike={
+            "h of gmm_x": experts.depth,
+            "the dtype of gmm_x": experts.x.dtype,
+            "whether gmm_x_scale is given": int(experts.x_scale is not None),
+        },
+        row_bytes=experts.depth * experts.x.itemsize,
+        row_work=experts.work,
+        comm_turn=check_turns(comm_turn, experts.number),
+    )
+    exchange = call.agree(members, owned, held)
+    gmm_y, mm_y, rows = _run_alltoallv_gmm(members, experts, shared, exchange)
+    return AlltoAllVGmmResult(gmm_y, mm_y, rows if returns_rows else None)
 
 
 def gmm_alltoallv(
@@ -159,139 +182,120 @@ def gmm_alltoallv(
             products go back to that rank. They add up to a.
         recv_counts: [R * e] integers; at rank * e + expert, products that come back from that expert
             of that rank. They add up to bsk.
-        group: The ranks: a Group or its name. Default: the World.
-        mm_x: [m, k] of fp16, bf16 or int8: rows of the shared expert. Default: there is none.
-        mm_weight: [k, n2] of the dtype of ``mm_x``; given with it.
-        trans_gmm_weight: ``gmm_weight`` is [e, n, h].
-        trans_mm_weight: ``mm_weight`` is [n2, k].
-        comm_turn: Number of turns, at most e and at most 62; 0 chooses by the amount of data.
         gmm_x_scale: For int8: [a] of fp32, a scale for each row of ``gmm_x``. Default: none.
-        gmm_weight_scale: For int8, where it must be given: [e, n] of fp32, a scale for each column.
-        mm_x_scale: For int8: [m] of fp32. Default: none.
-        mm_weight_scale: For int8, where it must be given: [n2] of fp32.
-        output_dtype: dtype of products of int8, fp16 or bf16; default fp16. For others that of the
-            operands is the only one.
+        group, mm_x, mm_weight, trans_gmm_weight, trans_mm_weight, comm_turn, gmm_weight_scale, mm_x_scale,
+            mm_weight_scale, output_dtype: As in :func:`alltoallv_gmm`.
 
     Returns:
         ``(y, mm_y)``.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
-    return _run_gmm_alltoallv(
-        find_group(group, 0),
-        Experts(gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype),
-        Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype),
-        send_counts, recv_counts, comm_turn,
-    )  # fmt: skip
+    members = find_group(group, 0)
+    experts = Experts(
+        gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype
+    )
+    shared = Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype)
+    held = counts_of("send_counts", send_counts, members.n_pes, experts.number)
+    owned = counts_of("recv_counts", recv_counts, members.n_pes, experts.number)
+    experts.check_rows("send_counts", held)
+    call = ExpertCall(
+        operator="gmm_alltoallv",
+        alike={
+            "n of gmm_weight": experts.columns,
+            "the dtype of the products": experts.dtype,
+        },
+        row_bytes=experts.columns * experts.dtype.itemsize,
+        row_work=experts.work,
+        comm_turn=check_turns(comm_turn, experts.number),
+        back=True,
+    )
+    return _run_gmm_alltoallv(members, experts, shared, call.agree(members, owned, held))
 
 
 def _run_alltoallv_gmm(
     group: Group,
     experts: Experts,
     shared: Shared,
-    send_counts: Any,
-    recv_counts: Any,
-    permute_out: bool = False,
-    comm_turn: int = 0,
-) -> AlltoAllVGmmResult:
-    """Do :func:`alltoallv_gmm` with checked operands."""
-    e = experts.number
-    owned = counts_of("send_counts", send_counts, group.n_pes, e)
-    held = counts_of("recv_counts", recv_counts, group.n_pes, e)
-    experts.check_rows("send_counts", owned)
-    alike = {
-        "h of gmm_x": experts.depth,
-        "the dtype of gmm_x": experts.x.dtype,
-        "whether gmm_x_scale is given": int(experts.x_scale is not None),
-    }
-    row_bytes = experts.depth * experts.x.itemsize
-    turns = check_turns(comm_turn, e)
-    call = agree(group, "alltoallv_gmm", owned, held, alike, row_bytes, experts.work, turns)
-    routes = call.routes
-    rows = np.empty((routes.held_rows, experts.depth), experts.x.dtype)
-    room = rows if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(rows)
+    exchange: RowExchange,
+) -> tuple[Array, Array | None, Array]:
+    """Return the products by expert, the shared expert's, and the received rows."""
+    routes, turns = exchange.routes, exchange.turns
+    came = Staging(routes, turns, np.empty((routes.held_rows, experts.depth), experts.x.dtype))
     gmm_y = np.empty((routes.held_rows, experts.columns), experts.dtype)
-    scales = None
     with Hccl(group) as hccl:
         hccl.operator = "alltoallv_gmm"
-        first = None
-        if experts.x_scale is not None:
-            every = (0, e)
-            came, scales = (np.empty(routes.held_rows, FLOAT32) for _ in range(2))
-            first = call.post_out(hccl, experts.x_scale, came, every, True)
-        targets = [rows if routes.is_direct(turn) else room for turn in call.turns]
+        scales = _ScaleExchange(hccl, exchange, experts.x_scale)
         handles = [
-            call.post_out(hccl, experts.x, target, turn, True)
-            for target, turn in zip(targets, call.turns, strict=True)
+            exchange.post_out(hccl, experts.x, came.buffer(turn), turn, commit=True)
+            for turn in turns
         ]
         mm_y = shared.multiply()
-        if first is not None and scales is not None:
-            hccl.Wait(first)
-            routes.to_experts(came, scales, every)
-        for handle, turn in zip(handles, call.turns, strict=True):
-            early = turn[1] - turn[0] <= _EARLY_EXPERTS and hccl.Query(handle) == 0
-            if early:  # this rank's own rows are where they can be read already
+        row_scales = scales.wait()
+        for handle, turn in zip(handles, turns, strict=True):
+            # This rank's own rows can be read already; the others' may take a while.
+            early = _is_small(turn) and hccl.Query(handle) == 0
+            if early:
                 experts.pack(turn)
                 for expert in range(*turn):
                     mine, place = routes.kept_rows(expert, group.my_pe)
                     experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
             hccl.Wait(handle)
-            if not routes.is_direct(turn):
-                routes.to_experts(room, rows, turn)
+            came.to_experts(turn)
             for expert in range(*turn):
                 for part in routes.parts(expert, group.my_pe if early else None):
-                    experts.multiply(expert, rows, scales, part, gmm_y, part)
-    return AlltoAllVGmmResult(gmm_y, mm_y, rows if permute_out else None)
+                    experts.multiply(expert, came.rows, row_scales, part, gmm_y, part)
+    return gmm_y, mm_y, came.rows
+
+
+class _ScaleExchange:
+    """Scales of int8 rows, which travel ahead of them in one turn; there may be none."""
+
+    def __init__(self, hccl: Hccl, exchange: RowExchange, scales: Array | None) -> None:
+        self._hccl = hccl
+        self._every = (0, exchange.routes.owned.shape[1])
+        self._came: Staging | None = None
+        if scales is not None:
+            room = np.empty(exchange.routes.held_rows, FLOAT32)
+            self._came = Staging(exchange.routes, [self._every], room)
+            buffer = self._came.buffer(self._every)
+            self._handle = exchange.post_out(hccl, scales, buffer, self._every, commit=True)
+
+    def wait(self) -> Array | None:
+        """Return the scales by expert when they have arrived, or None."""
+        if self._came is None:
+            return None
+        self._hccl.Wait(self._handle)
+        self._came.to_experts(self._every)
+        return self._came.rows
 
 
 def _run_gmm_alltoallv(
-    group: Group,
-    experts: Experts,
-    shared: Shared,
-    send_counts: Any,
-    recv_counts: Any,
-    comm_turn: int = 0,
+    group: Group, experts: Experts, shared: Shared, exchange: RowExchange
 ) -> GmmAlltoAllVResult:
-    """Do :func:`gmm_alltoallv` with checked operands."""
-    e = experts.number
-    held = counts_of("send_counts", send_counts, group.n_pes, e)
-    owned = counts_of("recv_counts", recv_counts, group.n_pes, e)
-    experts.check_rows("send_counts", held)
-    alike = {
-        "n of gmm_weight": experts.columns,
-        "the dtype of the products": experts.dtype,
-    }
-    row_bytes = experts.columns * experts.dtype.itemsize
-    turns = check_turns(comm_turn, e)
-    call = agree(
-        group, "gmm_alltoallv", owned, held, alike, row_bytes, experts.work, turns, back=True
-    )
-    routes = call.routes
-    products = np.empty((routes.held_rows, experts.columns), experts.dtype)
-    room = (
-        products if all(routes.is_direct(turn) for turn in call.turns) else np.empty_like(products)
-    )
+    """Multiply turn by turn, and send back the products of one turn while the next is computed."""
+    routes, turns = exchange.routes, exchange.turns
+    rows = np.empty((routes.held_rows, experts.columns), experts.dtype)
+    products = Staging(routes, turns, rows)
     y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
+    # While the last turn travels nothing is left to multiply but its own rows: they are kept back for it.
+    kept: list[int | None] = [None] * len(turns)
+    if len(turns) > 1 and _is_small(turns[-1]):
+        kept[-1] = group.my_pe
     with Hccl(group) as hccl:
         hccl.operator = "gmm_alltoallv"
-        sources = [products if routes.is_direct(turn) else room for turn in call.turns]
-        # The last turn has only its own rank's rows left to be multiplied beside it.
-        last = call.turns[-1]
-        splits = len(call.turns) > 1 and last[1] - last[0] <= _EARLY_EXPERTS
-        kept = [None] * (len(call.turns) - 1) + [group.my_pe if splits else None]
         handles = [
-            call.post_back(hccl, source, y, turn, False, keeper)
-            for source, turn, keeper in zip(sources, call.turns, kept, strict=True)
+            exchange.post_back(hccl, products.buffer(turn), y, turn, keeper)
+            for turn, keeper in zip(turns, kept, strict=True)
         ]
-        for handle, turn, keeper in zip(handles, call.turns, kept, strict=True):
+        for handle, turn, keeper in zip(handles, turns, kept, strict=True):
             if keeper is not None:
                 experts.pack(turn)
             for expert in range(*turn):
                 for part in routes.parts(expert, keeper):
-                    experts.multiply(expert, experts.x, experts.x_scale, part, products, part)
-            if not routes.is_direct(turn):
-                routes.to_ranks(products, room, turn)
+                    experts.multiply(expert, experts.x, experts.x_scale, part, rows, part)
+            products.to_ranks(turn)
             hccl.Commit(handle)
             if keeper is not None:
                 for expert in range(*turn):
@@ -303,8 +307,13 @@ def _run_gmm_alltoallv(
     return GmmAlltoAllVResult(y, mm_y)
 
 
+def _is_small(turn: Turn) -> bool:
+    """Return whether a turn has so few experts that their packed weights may serve two products."""
+    return turn[1] - turn[0] <= _EARLY_EXPERTS
+
+
 class Experts:
-    """The operands of a grouped product, checked."""
+    """Checked operands of a grouped product."""
 
     def __init__(
         self,
@@ -315,11 +324,11 @@ class Experts:
         weight_scale: Any,
         output_dtype: npt.DTypeLike | None,
     ) -> None:
-        self.x = np.ascontiguousarray(matrix("gmm_x", x, ("rows", "h"), (*HALF, INT8)))
+        self.x = np.ascontiguousarray(check_array("gmm_x", x, ("rows", "h"), (*HALVES, INT8)))
         depth = self.x.shape[1]
-        transposed = flag("trans_gmm_weight", transposed)
+        transposed = check_flag("trans_gmm_weight", transposed)
         shape = ("e", "n", depth) if transposed else ("e", depth, "n")
-        array = matrix("gmm_weight", weight, shape, (self.x.dtype,))
+        array = check_array("gmm_weight", weight, shape, (self.x.dtype,))
         self.weight = array.swapaxes(1, 2) if transposed else array
         self.number, self.depth, self.columns = self.weight.shape
         self.work = self.depth * self.columns
@@ -332,7 +341,7 @@ class Experts:
         )
 
     def check_rows(self, name: str, counts: Array) -> None:
-        """Refuse counts that are not those of the rows of ``gmm_x``."""
+        """Check that counts add up to the rows of ``gmm_x``."""
         if int(counts.sum()) != len(self.x):
             raise ArgumentError(
                 f"{name} must add up to the {len(self.x)} rows of gmm_x, but got {int(counts.sum())}"
@@ -350,7 +359,7 @@ class Experts:
         _product(x[rows], weight, scale, columns, out[place])
 
     def pack(self, turn: Turn) -> None:
-        """Lay out the weights of a turn's experts, each for products of its own rows and the others'."""
+        """Pack the weights of a turn's experts, each for two products: the own rows and the others'."""
         self._packed = {
             expert: scratch.packed(self.weight[expert], place)
             for place, expert in enumerate(range(*turn))
@@ -358,7 +367,7 @@ class Experts:
 
 
 class Shared:
-    """The operands of the shared expert's product, checked; there may be none."""
+    """Checked operands of the shared expert's product; there may be none."""
 
     def __init__(
         self,
@@ -370,7 +379,7 @@ class Shared:
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x: Array | None = None
-        transposed = flag("trans_mm_weight", transposed)
+        transposed = check_flag("trans_mm_weight", transposed)
         if x is None or weight is None:
             given = {"mm_x": x, "mm_weight": weight, "mm_x_scale": x_scale}
             given["mm_weight_scale"] = weight_scale
@@ -380,10 +389,10 @@ class Shared:
                     f"mm_x and mm_weight must be given together, but got {' and '.join(some)} only"
                 )
             return
-        self.x = matrix("mm_x", x, ("m", "k"), (*HALF, INT8))
+        self.x = check_array("mm_x", x, ("m", "k"), (*HALVES, INT8))
         depth = self.x.shape[1]
         shape = ("n", depth) if transposed else (depth, "n")
-        array = matrix("mm_weight", weight, shape, (self.x.dtype,))
+        array = check_array("mm_weight", weight, shape, (self.x.dtype,))
         self.weight = array.T if transposed else array
         self.dtype = _output_dtype(self.x.dtype, output_dtype)
         self.x_scale, self.weight_scale = _scales(
@@ -401,10 +410,10 @@ class Shared:
 
 def _output_dtype(dtype: np.dtype[Any], wanted: npt.DTypeLike | None) -> np.dtype[Any]:
     if wanted is None:
-        return HALF[0] if dtype == INT8 else dtype
+        return HALVES[0] if dtype == INT8 else dtype
     result = as_dtype("output_dtype", wanted, "float16 or bfloat16")
-    if result not in HALF or dtype not in (INT8, result):
-        allowed = " or ".join(str(d) for d in (HALF if dtype == INT8 else (dtype,)))
+    if result not in HALVES or dtype not in (INT8, result):
+        allowed = " or ".join(str(d) for d in (HALVES if dtype == INT8 else (dtype,)))
         raise ArgumentError(f"output_dtype must be {allowed} for {dtype}, but got {result}")
     return result
 
@@ -423,8 +432,8 @@ def _scales(
         return None, None
     if weight_scale is None:
         raise ArgumentError(f"{names[1]} must be given for int8, but got None")
-    columns = matrix(names[1], weight_scale, shape, (FLOAT32,))
-    rows = None if x_scale is None else matrix(names[0], x_scale, (len(x),), (FLOAT32,))
+    columns = check_array(names[1], weight_scale, shape, (FLOAT32,))
+    rows = None if x_scale is None else check_array(names[0], x_scale, (len(x),), (FLOAT32,))
     return None if rows is None else np.ascontiguousarray(rows), np.ascontiguousarray(columns)
 
 

@@ -1,16 +1,16 @@
-"""``Hccl``: the communication API of a fused operator's kernel, with the names that it has in C++.
+"""``Hccl``: the communication API of a fused operator's kernel, under its C++ names.
 
-An operator makes one ``Hccl`` a call, on every rank. It *prepares* its communication tasks, *commits*
+An operator makes one ``Hccl`` per call, on every rank. It *prepares* its communication tasks, *commits*
 them turn by turn as their inputs become ready, computes in the meantime, and *waits* for a turn
-before it uses what the turn brought. The communication server of the PE (:mod:`emu.comm.server.server`)
-does the rest at the same time::
+before it uses the turn's output. The communication server of the PE (:mod:`emu.comm.server.server`)
+executes the tasks concurrently::
 
     with Hccl(group) as hccl:
         handle = hccl.AllGather(x, gathered, count, strideCount=stride, repeat=tiles, commit=True)
-        ...  # multiply what is here already
+        ...  # multiply the own rows
         for tile in range(tiles):
             hccl.Wait(handle)
-            ...  # multiply what has come
+            ...  # multiply the rows that have arrived
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ from emu.comm.world.current import world
 from emu.comm.world.group import Group
 from emu.mc2.arguments import flag, integer, shown
 from emu.mc2.call import MAX_COUNT, Call, data_type, place
+from emu.comm.world.world import Group, world
+from emu.mc2.arguments import check_flag, check_integer, shown
+from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
 
 Array = np.ndarray[Any, Any]
 
@@ -53,14 +56,14 @@ MAX_TASKS = 63
 """Tasks that a communication kernel can prepare."""
 
 WINDOW_BYTES = 200 << 20
-"""Default size of a window; memory is taken where it is touched."""
+"""Default size of a window in bytes; only touched pages take memory."""
 
 
 _WINDOWS = (UseBufferType.WINDOW_IN, UseBufferType.WINDOW_OUT)
 
 
 class _Task:
-    """A prepared task as the compute side knows it."""
+    """The compute side's record of a prepared task."""
 
     def __init__(self, slot: int, name: str, repeat: int, base: int, committed: int) -> None:
         self.slot, self.name, self.repeat, self.base = slot, name, repeat, base
@@ -68,7 +71,7 @@ class _Task:
 
 
 class Hccl:
-    """A communication kernel's end of the communication server.
+    """Compute side of a communication kernel: prepares, commits and awaits its tasks.
 
     Arrays are taken as flat memory that starts at their first element, as pointers are; an offset is a
     slice of a flat array. They must be dense. Input and output that lie in the PE's symmetric heap
@@ -76,26 +79,31 @@ class Hccl:
 
     A turn is done when its output is there on this rank and no rank reads its input any more.
 
+    The five Prepare calls (``AllReduce`` to ``AlltoAllV``) share three parameters: ``dtype``, an HcclDataType or
+    a NumPy dtype, must be that of the arrays (default: theirs); ``repeat`` is the number of turns, 1 to
+    255; ``commit`` releases all turns at once. Each returns the handle of its task, and raises
+    ArgumentError for a bad argument, in which case nothing is prepared.
+
     With tiling data whose ``preparePosition`` is 0 the host has prepared the one task of the kernel: its
     handle is 0, and there is nothing to prepare (:mod:`emu.comm.server.comm_kernel`).
 
     Attributes:
-        operator: What reports call the operator whose kernel this is, with all that must be the same on every
-            rank; tasks of different ones do not fit together. Default: empty.
+        operator: The operator whose kernel this is, as reports show it, with all that must be the same on every
+            rank: tasks of different operators never match. Default: empty.
 
     Args:
         group: The communicator. Default: the world.
         tiling: The operator's tiling data, bytes that begin with an Mc2Msg of any version; the server
-            reads these bytes. Default: none, the kernel prepares what it likes.
+            reads these bytes. Default: none, the kernel prepares any tasks.
         args: The operator's inputs in the order of its prototype, None for optional ones that are
-            left out, then its outputs: what the argument indices of the tiling data count. Those that
-            the server uses must be dense.
+            left out, then its outputs: the list that the argument indices of the tiling data refer to. Those
+            that the server uses must be dense.
         version: Version of the Mc2Msg. Default: it is detected.
         workspace: The operator's workspace, for tiling data that names it.
         window_bytes: Size of each of the two windows.
 
     Raises:
-        ArgumentError: The tiling data is none, or does not fit ``args``.
+        ArgumentError: The tiling data is malformed, or does not fit ``args``.
         ServerError: The communicator is in use, or an earlier kernel left it unusable.
     """
 
@@ -113,7 +121,7 @@ class Hccl:
             raise ArgumentError(f"group must be a Group or None, but got {shown(group)}")
         self._group: Group = world() if group is None else group
         self._server: ServerEnd = server_of(self._group)
-        self._window_bytes = integer("window_bytes", window_bytes, 1, MAX_COUNT)
+        self._window_bytes = check_integer("window_bytes", window_bytes, 1, MAX_COUNT)
         self._tasks: list[_Task] = []
         self._last_waited = 0
         self._closed = False
@@ -131,7 +139,12 @@ class Hccl:
                 raise
 
     def _launch(self, tiling: Any, version: Any, args: Any, workspace: Any) -> None:
-        """Hand the tiling data and the places of the arguments to the server."""
+        """Hand the tiling data and the places of the arguments to the server.
+
+        The server decodes the bytes that it finds in shared memory, and so does this side, first: errors are
+        raised here, in the caller's thread, before anything is posted. The message itself is parsed once, since
+        :func:`read_kernel` caches its results.
+        """
         server = self._server
         data, expected = tiling_bytes(tiling), _version(version)
         kernel = read_kernel(data, expected, self._group.name)
@@ -154,7 +167,7 @@ class Hccl:
         _check_indices(kernel, places)
         area = np.zeros_like(server.launch_area)
         write_launch(area, data, expected, places, space, windows)
-        if kernel.position == PreparePosition.HOST:  # the errors of the server, here and now
+        if kernel.position == PreparePosition.HOST:  # raise the server's errors here
             KernelLaunch(area, self._group.name).records(self._group.n_pes, 0, 0)
         server.leave_launch(area)
         self._kernel = kernel
@@ -169,7 +182,7 @@ class Hccl:
             self._tasks.append(_Task(slot, name, kernel.turns, base, committed))
 
     def _keep(self, name: str, value: Any) -> MemoryRegion:
-        array, where = place(self._server, name, value)
+        array, where = locate(self._server, name, value)
         self._server.kept.append(array)
         return where
 
@@ -209,21 +222,12 @@ class Hccl:
             send: At least ``count * repeat`` elements.
             recv: As many, of the same dtype.
             count: Elements of a turn.
-            dtype: HcclDataType or NumPy dtype; it must be that of the arrays. Default: theirs.
             op: ``SUM``, ``MAX`` or ``MIN``.
-            repeat: Turns, 1 to 255.
-            commit: Release all turns at once.
-
-        Returns:
-            The handle of the task.
-
-        Raises:
-            ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(self._server, HcclCommand.ALLREDUCE, count, repeat, dtype)
-        call.operation(op)
-        call.memory(send, recv, *call.extent(), own=0)
-        return self._prepare(call, commit)
+        request = PrepareRequest(self._server, HcclCommand.ALLREDUCE, count, repeat, dtype)
+        request.set_operation(op)
+        request.set_memory(send, recv, *request.set_stride(), own=0)
+        return self._prepare(request, commit)
 
     def AllGather(
         self,
@@ -242,24 +246,15 @@ class Hccl:
             send: At least ``sendCount * repeat`` elements. It may be this rank's part of ``recv``.
             recv: At least ``(ranks - 1) * strideCount + sendCount * repeat`` elements.
             sendCount: Elements of a turn.
-            dtype: As for :meth:`AllReduce`.
             strideCount: Elements between two ranks' parts of ``recv``. 0: ``sendCount``, for one turn.
-            repeat: Turns, 1 to 255.
-            commit: Release all turns at once.
-
-        Returns:
-            The handle of the task.
-
-        Raises:
-            ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(
+        request = PrepareRequest(
             self._server, HcclCommand.ALLGATHER, sendCount, repeat, dtype, count_name="sendCount"
         )
-        sizes = call.extent(strideCount)
-        stride = int(call.message["stride"]) or call.count
-        call.memory(send, recv, *sizes, own=self._group.my_pe * stride)
-        return self._prepare(call, commit)
+        sizes = request.set_stride(strideCount)
+        stride = int(request.message["stride"]) or request.count
+        request.set_memory(send, recv, *sizes, own=self._group.my_pe * stride)
+        return self._prepare(request, commit)
 
     def ReduceScatter(
         self,
@@ -282,19 +277,10 @@ class Hccl:
             send: At least ``(ranks - 1) * strideCount + recvCount * repeat`` elements.
             recv: At least ``recvCount * repeat`` elements, apart from ``send``.
             recvCount: Elements of a turn.
-            dtype: As for :meth:`AllReduce`.
             op: ``SUM``, ``MAX`` or ``MIN``.
             strideCount: Elements between two ranks' blocks. 0: ``recvCount``, for one turn.
-            repeat: Turns, 1 to 255.
-            commit: Release all turns at once.
-
-        Returns:
-            The handle of the task.
-
-        Raises:
-            ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(
+        request = PrepareRequest(
             self._server,
             HcclCommand.REDUCE_SCATTER,
             recvCount,
@@ -302,9 +288,9 @@ class Hccl:
             dtype,
             count_name="recvCount",
         )
-        call.operation(op)
-        call.memory(send, recv, *call.extent(strideCount))
-        return self._prepare(call, commit)
+        request.set_operation(op)
+        request.set_memory(send, recv, *request.set_stride(strideCount))
+        return self._prepare(request, commit)
 
     def AlltoAll(
         self,
@@ -325,22 +311,13 @@ class Hccl:
             send: At least ``(ranks - 1) * strideCount + dataCount * repeat`` elements.
             recv: As many, apart from ``send``.
             dataCount: Elements of a block and turn.
-            dtype: As for :meth:`AllReduce`.
             strideCount: Elements between two blocks. 0: ``dataCount``, for one turn.
-            repeat: Turns, 1 to 255.
-            commit: Release all turns at once.
-
-        Returns:
-            The handle of the task.
-
-        Raises:
-            ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(
+        request = PrepareRequest(
             self._server, HcclCommand.ALLTOALL, dataCount, repeat, dtype, count_name="dataCount"
         )
-        call.memory(send, recv, *call.extent(strideCount))
-        return self._prepare(call, commit)
+        request.set_memory(send, recv, *request.set_stride(strideCount))
+        return self._prepare(request, commit)
 
     def AlltoAllV(
         self,
@@ -362,59 +339,51 @@ class Hccl:
         be ``recvCounts[i]`` of rank j.
 
         Args:
-            send: What is sent.
+            send: Source of the elements.
             sendCounts: Elements for each rank, as many as there are ranks.
             sdispls: Where each rank's elements begin in ``send``.
             dtype: HcclDataType or NumPy dtype of both arrays, or None.
-            recv: Where what comes goes, apart from ``send``.
+            recv: Where received elements go, apart from ``send``.
             recvCounts: Elements from each rank.
             rdispls: Where each rank's elements go.
             recvDtype: Must be ``dtype`` if it is given.
-            repeat: Turns, 1 to 255.
-            commit: Release all turns at once.
-
-        Returns:
-            The handle of the task.
-
-        Raises:
-            ArgumentError: A bad argument; nothing was prepared.
         """
-        call = Call(self._server, HcclCommand.ALLTOALLV, 0, repeat, dtype)
+        request = PrepareRequest(self._server, HcclCommand.ALLTOALLV, 0, repeat, dtype)
         if recvDtype is not None and dtype is not None:
             kinds = data_type("dtype", dtype), data_type("recvDtype", recvDtype)
             if kinds[0] != kinds[1]:
                 raise ArgumentError(
                     f"recvDtype must be dtype, {shown(dtype)}, but got {shown(recvDtype)}"
                 )
-        sent = call.counts("send", sendCounts, sdispls)
-        received = call.counts("recv", recvCounts, rdispls)
-        call.own_counts(self._group.my_pe)
-        call.memory(send, recv, sent, received)
-        return self._prepare(call, commit)
+        sent = request.set_counts("send", sendCounts, sdispls)
+        received = request.set_counts("recv", recvCounts, rdispls)
+        request.check_own_counts(self._group.my_pe)
+        request.set_memory(send, recv, sent, received)
+        return self._prepare(request, commit)
 
-    def _prepare(self, call: Call, commit: bool) -> int:
-        commit = flag("commit", commit)
+    def _prepare(self, request: PrepareRequest, commit: bool) -> int:
+        commit = check_flag("commit", commit)
         self._check_open()
         if self._kernel is not None:
             if self._kernel.position == PreparePosition.HOST:
                 raise ArgumentError(
-                    f"{call.name} must not be prepared when preparePosition is 0: the host has "
-                    "prepared the task, its handle is 0"
+                    f"{request.name} cannot be prepared when preparePosition is 0: the host has "
+                    "prepared the task, handle 0"
                 )
-            self._kernel.check_task(int(call.command), int(call.message["op"]))
+            self._kernel.check_task(int(request.command), int(request.message["op"]))
         if len(self._tasks) == MAX_TASKS:
             raise ArgumentError(f"a communication kernel can prepare at most {MAX_TASKS} tasks")
-        server, message = self._server, call.message
+        server, message = self._server, request.message
         message["kind"], message["session"] = PREPARE, server.sessions
         message["index"] = len(self._tasks)
         if self.operator:
             message["operator"], message["tag"] = operator_tag(self.operator)
-        committed = call.repeat if commit else 0
-        server.kept.append(call.kept)
+        committed = request.repeat if commit else 0
+        server.kept.append(request.kept)
         slot = server.post(message, committed)
         base = server.prepared_turns
-        server.prepared_turns += call.repeat
-        self._tasks.append(_Task(slot, call.name, call.repeat, base, committed))
+        server.prepared_turns += request.repeat
+        self._tasks.append(_Task(slot, request.name, request.repeat, base, committed))
         return len(self._tasks) - 1
 
     # --- turns -----------------------------------------------------------------------------
@@ -442,7 +411,7 @@ class Hccl:
         """Wait for the next turn of a task.
 
         Returns:
-            0 when the turn is done; -1, at once, if as many turns were waited for as are committed.
+            0 when the turn is done; -1, at once, if no committed turn is left to wait for.
 
         Raises:
             ArgumentError: An unknown handle, or one prepared before another that was waited for.
@@ -452,7 +421,7 @@ class Hccl:
         task = self._task(handle)
         if handle < self._last_waited:
             raise ArgumentError(
-                f"handle must be waited for in the order of preparation, but got {handle} "
+                f"Hccl.Wait takes handles in the order of preparation, but got {handle} "
                 f"({task.name}) after {self._last_waited}"
             )
         if task.waited == task.committed:
@@ -464,16 +433,15 @@ class Hccl:
         return 0
 
     def Query(self, handle: int) -> int:
-        """Return how many turns of a task are done."""
+        """Return the number of turns of a task that are done."""
         task = self._task(handle)
         return min(max(self._server.finished() - task.base, 0), task.repeat)
 
     def Finalize(self) -> None:
-        """Wait for all tasks and give the communicator free; a second call does nothing.
+        """Wait for all tasks and release the communicator; a second call does nothing.
 
         Raises:
-            ServerError: Turns of some task were never committed. The communicator can then not be used
-                any more.
+            ServerError: Turns of some task were never committed. The communicator cannot be used any more.
         """
         if self._closed:
             return
@@ -481,8 +449,8 @@ class Hccl:
             if task.committed < task.repeat:
                 self._leave()
                 raise ServerError(
-                    f"handle {handle} ({task.name}) must have all its {task.repeat} turns committed "
-                    f"before Finalize, but {task.committed} were"
+                    f"Finalize was called too early: handle {handle} ({task.name}) has {task.repeat} turns, "
+                    f"but only {task.committed} committed"
                 )
         try:
             if self._tasks:
@@ -491,7 +459,7 @@ class Hccl:
             self._leave()
 
     def _leave(self) -> None:
-        """Give the communicator free; with tasks unfinished, because of an error, for good."""
+        """Release the communicator; tasks left unfinished by an error make it unusable."""
         if not self._closed:
             self._closed = True
             self._server.give_up()
@@ -504,7 +472,7 @@ class Hccl:
         self._check_open()
         tasks = self._tasks
         if type(handle) is not int or not 0 <= handle < len(tasks):
-            handle = integer("handle", handle, 0)
+            handle = check_integer("handle", handle, 0)
             if handle >= len(tasks):
                 raise ArgumentError(f"handle must be in [0, {len(tasks)}), but got {handle}")
         return tasks[handle]
@@ -528,7 +496,7 @@ class Hccl:
         return self._window("out", rank)
 
     def _window(self, name: str, rank: int) -> Array:
-        rank = integer("rank", rank, 0, self._group.n_pes - 1)
+        rank = check_integer("rank", rank, 0, self._group.n_pes - 1)
         key = f"emu.hccl.window.{name}"
         try:
             window = self._group.alloc(self._window_bytes, np.uint8, name=key, key=key)
@@ -540,7 +508,7 @@ class Hccl:
         return window.on(rank)
 
     def Turns(self) -> list[Turn]:
-        """Return when each turn of this kernel was executed, on every rank, as far as it is done."""
+        """Return the execution times of this kernel's finished turns, on every rank."""
         return self._server.log(self._first_turn, self._server.prepared_turns)
 
 
@@ -571,3 +539,6 @@ def _check_indices(kernel: CommKernel, places: list[MemoryRegion | None]) -> Non
             raise ArgumentError(
                 f"{name} must be in [0, {len(places)}), the operator's arguments, but got {index}"
             )
+
+
+__all__ = ["MAX_TASKS", "WINDOW_BYTES", "Hccl"]

@@ -1,4 +1,4 @@
-"""What the hardware refuses and the emulator does not, unless asked."""
+"""Limits of the hardware, which the emulator enforces on request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
-from emu.mc2.arguments import integer, shown
+from emu.mc2.arguments import check_integer, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,14 +16,14 @@ class HardwareLimits:
     ``HardwareLimits.A2`` and ``HardwareLimits.A3`` are the known generations.
 
     Attributes:
-        name: What messages call it.
-        rank_sizes: Group sizes that it serves.
+        name: Its name in messages.
+        rank_sizes: Supported group sizes.
         k_min: Smallest inner extent.
         k_end: The inner extent must be below this.
         max_turns: Most turns of one call.
 
     Raises:
-        ArgumentError: One of them is none of that.
+        ArgumentError: A field has a wrong type or value.
     """
 
     A2: ClassVar[HardwareLimits]
@@ -43,13 +43,13 @@ class HardwareLimits:
                 f"rank_sizes must be a tuple of group sizes, but got {shown(self.rank_sizes)}"
             )
         for i, size in enumerate(self.rank_sizes):
-            integer(f"rank_sizes[{i}]", size, 1)
-        integer("k_min", self.k_min, 0)
-        integer("k_end", self.k_end, 1)
-        integer("max_turns", self.max_turns, 1)
+            check_integer(f"rank_sizes[{i}]", size, 1)
+        check_integer("k_min", self.k_min, 0)
+        check_integer("k_end", self.k_end, 1)
+        check_integer("max_turns", self.max_turns, 1)
 
     def check(self, k: int, n_pes: int, turns: int) -> None:
-        """Refuse a call that the hardware would refuse.
+        """Check that the hardware would accept a call.
 
         Args:
             k: Inner extent of the product.
@@ -59,8 +59,8 @@ class HardwareLimits:
         Raises:
             ArgumentError: One of them is out of bounds.
         """
-        k, n_pes = integer("k", k, 0), integer("rank_size", n_pes, 1)
-        turns = integer("comm_turn", turns, 0)
+        k, n_pes = check_integer("k", k, 0), check_integer("rank_size", n_pes, 1)
+        turns = check_integer("comm_turn", turns, 0)
         if not self.k_min <= k < self.k_end:
             raise ArgumentError(
                 f"k must be in [{self.k_min}, {self.k_end}) on {self.name}, but got {k}"
@@ -75,10 +75,10 @@ class HardwareLimits:
 
 
 def check_limits(limits: HardwareLimits | None, k: int, n_pes: int, turns: int) -> None:
-    """Refuse what an operator's ``limits`` refuse, or ``limits`` that are none.
+    """Check a call against an operator's ``limits``, if there are any.
 
     Raises:
-        ArgumentError: As said.
+        ArgumentError: The limits refuse the call, or ``limits`` is not HardwareLimits.
     """
     if limits is None:
         return
@@ -89,3 +89,6 @@ def check_limits(limits: HardwareLimits | None, k: int, n_pes: int, turns: int) 
 
 HardwareLimits.A2 = HardwareLimits(name="A2", rank_sizes=(2, 4, 8))
 HardwareLimits.A3 = HardwareLimits(name="A3", rank_sizes=(2, 4, 8, 16, 32))
+
+
+__all__ = ["HardwareLimits", "check_limits"]

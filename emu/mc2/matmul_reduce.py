@@ -1,7 +1,8 @@
-"""Products whose partial sums are reduced across PEs: each tile is sent as soon as it is computed."""
+"""Products with partial sums reduced across PEs: each tile is sent as soon as it is computed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,23 +17,22 @@ from emu.mc2.arguments import (
     INT8,
     Array,
     Tensor,
-    apart,
-    find_group,
-    integer,
-    local,
-    matrix,
-    operands,
-    real,
-    result,
-    shares,
+    check_disjoint,
+    check_integer,
+    check_matrix,
+    check_output,
+    check_real,
+    check_vector,
+    divide_evenly,
+    local_memory,
     shown,
-    vector,
 )
-from emu.mc2.limits import HardwareLimits, check_limits
-from emu.mc2.product import Product, restore_weight, row_scales
-from emu.mc2.session import Operator, session
+from emu.mc2.limits import HardwareLimits
+from emu.mc2.operands import Operands
+from emu.mc2.product import restore_weight
+from emu.mc2.session import Communication, Operator, session
 from emu.mc2.spans import Span
-from emu.mc2.splitting import TileSplit, split_rows, turns_worth
+from emu.mc2.splitting import TileSplit
 
 
 def matmul_reduce_scatter(
@@ -58,30 +58,24 @@ def matmul_reduce_scatter(
     """Return this PE's rows of the sum over all PEs of ``x1 @ x2 + bias``.
 
     Every PE of the group calls it. A turn is some rows of every PE's block: while they are reduced, the
-    next are multiplied. A partial product, its bias included, is rounded to the dtype of ``y``, which is
-    what is sent; the partial products are summed in the order of the PEs in fp32 and rounded once
+    next are multiplied. A partial product, its bias included, is rounded to the dtype of ``y``, in which it is
+    sent; the partial products are summed in the order of the PEs in fp32 and rounded once
     more. The number of turns does not change a bit.
 
     Args:
         x1: [m, k] of fp16, bf16 or int8; m is divisible by the group's size R.
         x2: [k, n] of the same dtype, any strides.
-        bias: [n] of that dtype or fp32; int32 for int8. Each PE's is part of its partial product: give
-            it on one PE to have it once. Default: none.
-        group: The group or its name, 1 to 128 characters. Default: the world.
+        bias: [n] of that dtype or fp32; int32 for int8. Each PE's is part of its partial product: to
+            add it once, give it on one PE. Default: none.
         reduce_op: Must be "sum".
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
-        comm_turn: In how many turns a PE's m / R rows are cut; 0 has it chosen
-            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
-        rank_size: Size of the group, or 0.
         y: Where to put the result, [m / R, n], C-contiguous. Default: a new array.
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1. Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
-        limits: Refuse what this hardware would refuse. Default: no limits.
-        tiling: The communication's tiling data, bytes of an Mc2Msg. Default: the usual ones.
-        trace: List to which the spans of this PE's computation and communication are appended.
+        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
+            :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -90,22 +84,38 @@ def matmul_reduce_scatter(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     _check_op(reduce_op)
-    where = find_group(group, rank_size)
-    left, right = operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b)
-    (m, k), n, n_pes = left.shape, right.shape[1], where.n_pes
-    block = shares("m", m, n_pes, "the rows of x1")
-    product = Product(right, bias, scale=x2_scale, dtype=y_dtype)
-    tokens = row_scales("x1_scale", x1_scale, product, m)
-    worth = turns_worth(m * k * n, block * n * product.dtype.itemsize, n_pes, where.link)
-    split = split_rows(block, comm_turn, tile_rows, worth)
-    check_limits(limits, k, n_pes, split.turns)
-    apart({"y": y}, {"x1": x1, "x2": x2, "bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale})
-    out = result("y", y, (block, n), product.dtype)
+    return _reduce_scatter(
+        Operands(
+            x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
+            x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
+        ),
+        Communication(
+            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
+            limits=limits, tiling=tiling, trace=trace,
+        ),
+        y,
+    )  # fmt: skip
+
+
+def _reduce_scatter(operands: Operands, communication: Communication, y: Tensor | None) -> Tensor:
+    """Run :func:`matmul_reduce_scatter`: a turn is some rows of every PE's block."""
+    group = communication.members()
+    left, right = operands.matrices()
+    (m, k), n, n_pes = left.shape, right.shape[1], group.n_pes
+    block = divide_evenly("m", m, n_pes, "the rows of x1")
+    product = operands.product(right)
+    tokens = operands.row_scales(product, m)
+    moved = block * n * product.dtype.itemsize
+    split = communication.split(group, block, k, work=m * k * n, pair_bytes=moved)
+    check_disjoint({"y": y}, operands.sources())
+    out = check_output("y", y, (block, n), product.dtype)
     scales = None if tokens is None else tokens.reshape(n_pes, block)
-    command, args = HcclCommand.REDUCE_SCATTER, (x1, x2, bias, out)
-    operator = Operator(name="matmul_reduce_scatter", command=command, y=local("y", out))
-    with session(where, split, operator, tiling=tiling, args=args, trace=trace) as call:
-        sent = scratch.symmetric(where, "partial products", m * n, product.dtype)
+    operator = Operator(
+        name="matmul_reduce_scatter", command=HcclCommand.REDUCE_SCATTER, y=local_memory("y", out)
+    )
+    args = (operands.x1, operands.x2, operands.bias, out)
+    with session(group, split, operator, communication, args) as call:
+        sent = scratch.symmetric(group, "partial products", m * n, product.dtype)
         partial, source = sent.local.reshape(n_pes, block, n), left.reshape(n_pes, block, k)
         handles = call.post_parts(
             "ReduceScatter",
@@ -153,8 +163,8 @@ def matmul_all_reduce(
     """Return the sum over all PEs of ``x1 @ x2 + bias + x3``, on every PE.
 
     Every PE of the group calls it. While the rows of one turn are reduced, the next are multiplied. A
-    partial product, x3 and bias added in fp32 in this order, is rounded to the dtype of ``y``, which
-    is what is sent; the partial products are summed in the order of the PEs in fp32 and rounded once more.
+    partial product, x3 and bias added in fp32 in this order, is rounded to the dtype of ``y``, in
+    which it is sent; the partial products are summed in the order of the PEs in fp32 and rounded once more.
     The number of turns does not change a bit.
 
     Weights of int8 beside an fp16 or bf16 x1 need ``antiquant_scale`` and are first turned into
@@ -168,25 +178,19 @@ def matmul_all_reduce(
         bias: [n] of x1's dtype or fp32; int32 where x1 is int8. Each PE's is part of its partial product:
             give it on one PE to have it once. Default: none.
         x3: [m, n] of the dtype of ``y``; part of the partial product too. Default: none.
-        group: The group or its name, 1 to 128 characters. Default: the world.
         reduce_op: Must be "sum".
         is_trans_a: Must be False.
         is_trans_b: x2 is given as [n, k].
         antiquant_scale: One element; [n], for each column; or [k / antiquant_group_size, n]. fp32, fp16
             or bf16.
-        antiquant_offset: The same shape; int32 and int8 will do too. Default: 0.
+        antiquant_offset: The same shape; may be int32 or int8 too. Default: 0.
         antiquant_group_size: Rows of x2 that share a scale; 0 where the scale has no groups.
         dequant_scale: One element or [n], fp32, fp16 or bf16.
         pertoken_scale: fp32 [m] or [m, 1]. Default: 1.
-        comm_turn: In how many turns the m rows are cut; 0 has it chosen
-            (:func:`emu.mc2.splitting.turns_worth`). The same on every PE, as are those below.
-        rank_size: Size of the group, or 0.
         y: Where to put the result, [m, n], C-contiguous. Default: a new array.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 where x1 is int8.
-        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes what is left.
-        limits: Refuse what this hardware would refuse. Default: no limits.
-        tiling: The communication's tiling data, bytes of an Mc2Msg. Default: the usual ones.
-        trace: List to which the spans of this PE's computation and communication are appended.
+        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
+            :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -195,22 +199,34 @@ def matmul_all_reduce(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     _check_op(reduce_op)
-    where = find_group(group, rank_size)
-    work = _Reduction(
-        where,
-        operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b, weights=True),
-        bias,
+    return _all_reduce(
+        _ReducedOperands(
+            x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
+            x1_scale=pertoken_scale, x2_scale=dequant_scale, y_dtype=y_dtype,
+            antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
+            antiquant_group_size=antiquant_group_size,
+        ),
+        Communication(
+            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
+            limits=limits, tiling=tiling, trace=trace,
+        ),
         x3,
-        antiquant=(antiquant_scale, antiquant_offset, antiquant_group_size),
-        dequant_scale=dequant_scale,
-        pertoken_scale=pertoken_scale,
-        dtype=y_dtype,
-    )
-    split = work.split(comm_turn, tile_rows, limits)
-    given = {"x1": x1, "x2": x2, "bias": bias, "x3": x3, "pertoken_scale": pertoken_scale}
-    apart({"y": y}, given)
-    out = result("y", y, work.shape, work.product.dtype)
-    work.run(split, out, None, tiling=tiling, args=(x1, x2, bias, x3, out), trace=trace)
+        y,
+    )  # fmt: skip
+
+
+def _all_reduce(
+    operands: _ReducedOperands, communication: Communication, x3: Tensor | None, y: Tensor | None
+) -> Tensor:
+    """Run :func:`matmul_all_reduce`."""
+    work = _Reduction(communication.members(), operands)
+    if x3 is not None:
+        work.more = _same_shape("x3", x3, work.shape, work.product.dtype)
+    split = work.split(communication)
+    check_disjoint({"y": y}, operands.dense_sources(x3))
+    out = check_output("y", y, work.shape, work.product.dtype)
+    args = (operands.x1, operands.x2, operands.bias, x3, out)
+    work.run(split, communication, out, None, args)
     return out
 
 
@@ -248,30 +264,17 @@ def matmul_all_reduce_add_rms_norm(
     Both are done for a turn's rows while the next are reduced.
 
     Args:
-        x1: As in :func:`matmul_all_reduce`, like all arguments that are not described here.
-        x2: See there.
+        x1, x2, bias, reduce_op, is_trans_a, is_trans_b: As in :func:`matmul_all_reduce`.
         residual: [m, n] of the dtype of ``y``.
         gamma: [n] of the dtype of ``y`` or fp32.
-        bias: See there.
         epsilon: Added to the mean of the squares, at least 0.
-        group: See there.
-        reduce_op: See there.
-        is_trans_a: See there.
-        is_trans_b: See there.
-        antiquant_scale: See there.
-        antiquant_offset: See there.
-        antiquant_group_size: See there.
-        dequant_scale: See there.
-        pertoken_scale: See there.
-        comm_turn: See there.
-        rank_size: See there.
+        antiquant_scale, antiquant_offset, antiquant_group_size, dequant_scale, pertoken_scale: As in
+            :func:`matmul_all_reduce`.
         y: Where to put the sum, [m, n], C-contiguous. Default: a new array.
         norm_out: Where to put the normalised rows, [m, n], C-contiguous. Default: a new array.
-        y_dtype: See there.
-        tile_rows: See there.
-        limits: See there.
-        tiling: See there.
-        trace: See there.
+        y_dtype: As in :func:`matmul_all_reduce`.
+        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
+            :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y`` and ``norm_out``; those given, or new ndarrays.
@@ -280,32 +283,46 @@ def matmul_all_reduce_add_rms_norm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     _check_op(reduce_op)
-    if not 0 <= real("epsilon", epsilon) <= np.finfo(FLOAT32).max:
+    if not 0 <= check_real("epsilon", epsilon) <= np.finfo(FLOAT32).max:
         raise ArgumentError(f"epsilon must be at least 0 and fit in fp32, but got {epsilon!r}")
-    where = find_group(group, rank_size)
-    work = _Reduction(
-        where,
-        operands(x1, x2, is_trans_a=is_trans_a, is_trans_b=is_trans_b, weights=True),
-        bias,
-        None,
-        antiquant=(antiquant_scale, antiquant_offset, antiquant_group_size),
-        dequant_scale=dequant_scale,
-        pertoken_scale=pertoken_scale,
-        dtype=y_dtype,
-    )
+    return _all_reduce_and_norm(
+        _ReducedOperands(
+            x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
+            x1_scale=pertoken_scale, x2_scale=dequant_scale, y_dtype=y_dtype,
+            antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
+            antiquant_group_size=antiquant_group_size,
+        ),
+        Communication(
+            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
+            limits=limits, tiling=tiling, trace=trace,
+        ),
+        (residual, gamma, np.float32(epsilon)),
+        (y, norm_out),
+    )  # fmt: skip
+
+
+def _all_reduce_and_norm(
+    operands: _ReducedOperands,
+    communication: Communication,
+    norm_operands: tuple[Tensor, Array, np.float32],
+    outputs: tuple[Tensor | None, Tensor | None],
+) -> tuple[Tensor, Tensor]:
+    """Run :func:`matmul_all_reduce_add_rms_norm`; the norm's operands are residual, gamma and epsilon."""
+    (residual, gamma, epsilon), (y, norm_out) = norm_operands, outputs
+    work = _Reduction(communication.members(), operands)
     dtype = work.product.dtype
     more = _same_shape("residual", residual, work.shape, dtype)
-    factors = vector("gamma", gamma, (work.shape[1],), (dtype, FLOAT32))
+    factors = check_vector("gamma", gamma, (work.shape[1],), (dtype, FLOAT32))
     if factors is None:
         raise ArgumentError("gamma must be given, but got None")
-    split = work.split(comm_turn, tile_rows, limits)
-    given = {"x1": x1, "x2": x2, "bias": bias, "pertoken_scale": pertoken_scale}
-    apart({"y": y, "norm_out": norm_out}, {**given, "residual": residual, "gamma": gamma})
-    out = result("y", y, work.shape, dtype)
-    normal = result("norm_out", norm_out, work.shape, dtype)
-    norm = _Norm(more, factors.astype(FLOAT32), np.float32(epsilon), local("norm_out", normal))
-    args = (x1, x2, bias, residual, gamma, out, normal)
-    work.run(split, out, norm, tiling=tiling, args=args, trace=trace)
+    split = work.split(communication)
+    sources = {**operands.dense_sources(), "residual": residual, "gamma": gamma}
+    check_disjoint({"y": y, "norm_out": norm_out}, sources)
+    out = check_output("y", y, work.shape, dtype)
+    normal = check_output("norm_out", norm_out, work.shape, dtype)
+    norm = _Norm(more, factors.astype(FLOAT32), epsilon, local_memory("norm_out", normal))
+    args = (operands.x1, operands.x2, operands.bias, residual, gamma, out, normal)
+    work.run(split, communication, out, norm, args)
     return out, normal
 
 
@@ -315,7 +332,7 @@ def _check_op(reduce_op: Any) -> None:
 
 
 def _same_shape(name: str, value: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    array = matrix(name, value, (dtype,))
+    array = check_matrix(name, value, (dtype,))
     if array.shape != shape:
         raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
     return array
@@ -341,71 +358,93 @@ class _Norm:
         cast(normal, y.dtype, out=self.out[rows])
 
 
-class _Reduction:
-    """A product whose partial sums every PE gets; arguments are checked when it is made."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReducedOperands(Operands):
+    """Operands whose x2 may be an int8 weight beside an fp16 or bf16 x1.
 
-    def __init__(
-        self,
-        group: Group,
-        matrices: tuple[Array, Array],
-        bias: Any,
-        x3: Any,
-        *,
-        antiquant: tuple[Any, Any, int],
-        dequant_scale: Any,
-        pertoken_scale: Any,
-        dtype: Any,
-    ) -> None:
-        self.group = group
-        self.left, right = matrices
-        self.shape = (self.left.shape[0], right.shape[1])
-        scale, offset, group_size = antiquant
-        if right.dtype == INT8 and self.left.dtype != INT8:
+    Attributes:
+        antiquant_scale: One element, [n] or [k / antiquant_group_size, n].
+        antiquant_offset: The same shape, or None for 0.
+        antiquant_group_size: Rows of x2 that share a scale; 0 where the scale has no groups.
+    """
+
+    antiquant_scale: Array | None
+    antiquant_offset: Array | None
+    antiquant_group_size: int
+    scale_names: tuple[str, str] = ("pertoken_scale", "dequant_scale")
+
+    def checked(self) -> tuple[Array, Array]:
+        """Return x1 and x2, an int8 weight restored to the dtype of x1.
+
+        Raises:
+            ArgumentError: They do not fit, or what restores a weight is missing or not wanted.
+        """
+        left, right = self.matrices(weights=True)
+        scale, offset, size = (
+            self.antiquant_scale,
+            self.antiquant_offset,
+            self.antiquant_group_size,
+        )
+        if right.dtype == INT8 and left.dtype != INT8:
             if scale is None:
                 raise ArgumentError("antiquant_scale must be given for int8 weights, but got None")
-            right = restore_weight(right, self.left.dtype, scale, offset, group_size)
-        elif (
-            scale is not None
-            or offset is not None
-            or integer("antiquant_group_size", group_size, 0)
-        ):
+            return left, restore_weight(right, left.dtype, scale, offset, size)
+        given = scale is not None or offset is not None
+        if given or check_integer("antiquant_group_size", size, 0):
             raise ArgumentError(
                 f"antiquant_scale, antiquant_offset and antiquant_group_size must be left out where "
-                f"x1 is {self.left.dtype} and x2 {right.dtype}: they go with int8 weights alone"
+                f"x1 is {left.dtype} and x2 {right.dtype}: they go with int8 weights alone"
             )
-        self.product = Product(
-            right, bias, scale_name="dequant_scale", scale=dequant_scale, dtype=dtype
-        )
-        self.tokens = row_scales("pertoken_scale", pertoken_scale, self.product, self.shape[0])
-        self.more = None
-        if x3 is not None:
-            self.more = _same_shape("x3", x3, self.shape, self.product.dtype)
+        return left, right
 
-    def split(
-        self, comm_turn: int, tile_rows: int | None, limits: HardwareLimits | None
-    ) -> TileSplit:
+    def dense_sources(self, x3: Tensor | None = None) -> dict[str, Any]:
+        """Return the arrays that are read while results are written; column scales are copied before."""
+        return {
+            "x1": self.x1,
+            "x2": self.x2,
+            "bias": self.bias,
+            "x3": x3,
+            "pertoken_scale": self.x1_scale,
+        }
+
+
+class _Reduction:
+    """Product with partial sums that every PE gets; the constructor checks the arguments.
+
+    Attributes:
+        shape: Shape of the result, (m, n).
+        product: Product of rows of x1.
+        more: [m, n], added to this PE's partial product before it is rounded, or None.
+    """
+
+    def __init__(self, group: Group, operands: _ReducedOperands) -> None:
+        self.group = group
+        self.left, right = operands.checked()
+        self.shape = (self.left.shape[0], right.shape[1])
+        self.product = operands.product(right)
+        self.tokens = operands.row_scales(self.product, self.shape[0])
+        self.more: Array | None = None
+
+    def split(self, communication: Communication) -> TileSplit:
+        """Cut the rows into turns."""
         (m, k), n, n_pes = self.left.shape, self.shape[1], self.group.n_pes
-        # A share of the rows is fetched to be reduced, and the shares of the others then.
+        # Each PE fetches its share of the rows to reduce it, then the reduced shares of the others.
         moved = 2 * m * n * self.product.dtype.itemsize // n_pes
-        worth = turns_worth(m * k * n, moved, n_pes, self.group.link)
-        split = split_rows(m, comm_turn, tile_rows, worth)
-        check_limits(limits, k, n_pes, split.turns)
-        return split
+        return communication.split(self.group, m, k, work=m * k * n, pair_bytes=moved)
 
     def run(
         self,
         split: TileSplit,
+        communication: Communication,
         out: Tensor,
         norm: _Norm | None,
-        *,
-        tiling: bytes | None,
         args: tuple[Any, ...],
-        trace: list[Span] | None,
     ) -> None:
+        """Multiply, reduce and normalise turn by turn; ``args`` are the operator's for tiling data."""
         m, n = self.shape
         name = "matmul_all_reduce" if norm is None else "matmul_all_reduce_add_rms_norm"
-        operator = Operator(name=name, command=HcclCommand.ALLREDUCE, y=local("y", out))
-        with session(self.group, split, operator, tiling=tiling, args=args, trace=trace) as call:
+        operator = Operator(name=name, command=HcclCommand.ALLREDUCE, y=local_memory("y", out))
+        with session(self.group, split, operator, communication, args) as call:
             sent = scratch.symmetric(self.group, "partial products", m * n, self.product.dtype)
             partial = sent.local.reshape(m, n)
             handles = call.post_parts(
@@ -424,7 +463,10 @@ class _Reduction:
                 call.commit(handles, turn)
             if norm is None:
                 return
-            target = local("y", out)
+            target = local_memory("y", out)
             for turn, rows in call.arrived(handles):
                 with call.computing("residual and norm", turn):
                     norm.finish(target, rows)
+
+
+__all__ = ["matmul_all_reduce", "matmul_all_reduce_add_rms_norm", "matmul_reduce_scatter"]

@@ -1,4 +1,4 @@
-"""Mixture of experts: tokens to the ranks of their experts, and what became of them back.
+"""Mixture of experts: dispatch of tokens to their experts' ranks, and combination of the results.
 
 Of ``R`` ranks each has ``e = moe_expert_num / R`` experts: expert ``E`` lives on rank ``E // e`` as its
 expert ``E % e``. Token t of a rank has k copies; copy j goes to expert ``expert_ids[t, j]``.
@@ -18,33 +18,40 @@ from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import weighted_row_sum
 from emu.kernels.quant import dynamic_quantize, quantize
-from emu.mc2.arguments import choice, find_group, integer, local, shown
-from emu.mc2.expert_exchange import (
+from emu.mc2.arguments import (
     FLOAT32,
-    HALF,
+    HALVES,
     INT8,
-    MAX_ROWS,
-    Exchange,
-    Turn,
-    agree,
-    counts_of,
-    matrix,
+    Array,
+    check_array,
+    check_choice,
+    check_integer,
+    find_group,
+    local_memory,
+    shown,
 )
-from emu.mc2.expert_routes import Array
+from emu.mc2.expert_exchange import (
+    MAX_ROWS,
+    ExpertCall,
+    RowExchange,
+    Staging,
+    Turn,
+    counts_of,
+)
 from emu.mc2.hccl import Hccl
 
 NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT = range(3)
-"""What ``quant_mode`` may be."""
+"""Values of ``quant_mode``."""
 CUMULATIVE, COUNTS = range(2)
-"""What ``expert_token_nums_type`` may be."""
+"""Values of ``expert_token_nums_type``."""
 MAX_EXPERTS = 1 << 20
-"""Experts of all ranks: tables have a word for each."""
+"""Most experts of all ranks: tables have a word per expert."""
 
 _BOOL, _INT32 = np.dtype(np.bool_), np.dtype(np.int32)
 
 
 class DispatchResult(NamedTuple):
-    """What :func:`moe_distribute_dispatch` returns."""
+    """Result of :func:`moe_distribute_dispatch`."""
 
     expand_x: Array
     """[a, h]: the rows of this rank's experts, expert by expert; the dtype of ``x``, or int8."""
@@ -88,18 +95,18 @@ def moe_distribute_dispatch(
 
     Args:
         x: [bs, h] of fp16 or bf16: this rank's tokens; h is at least 1.
-        expert_ids: [bs, k] of int32, each in [0, moe_expert_num); one may come twice in a row. What
-            is not active is not looked at.
+        expert_ids: [bs, k] of int32, each in [0, moe_expert_num); a row may name one twice.
+            Inactive entries are ignored.
         group: The ranks: a Group or its name. Default: the World.
         moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
-        quant_mode: 0 sends the rows as they are; 1 quantises statically, 2 dynamically, a row at a
-            time.
+        quant_mode: 0 sends the rows as they are; 1 quantises statically, 2 dynamically, row by
+            row.
         scales: [moe_expert_num, h], or [h] for all experts alike, of fp32. With quant_mode 1 they must
             be given, with 2 they may; the same on every rank, which is not checked.
         x_active_mask: [bs] or [bs, k] of bool: tokens, or copies, that are sent, in any pattern.
             Default: all.
-        expert_token_nums_type: 1 has ``expert_token_nums`` count, 0 has it cumulated.
-        global_bs: At most so many tokens on all ranks, ``global_bs / R`` on each. Default: 0, any.
+        expert_token_nums_type: 1: ``expert_token_nums`` are counts; 0: cumulative sums.
+        global_bs: Most tokens on all ranks, ``global_bs / R`` on each. Default: 0, any number.
         expert_shard_type: Must be 0. Ranks for shared experts are not supported.
         shared_expert_rank_num: Must be 0, for the same reason.
         group_tp: Must be None or empty: tensor-parallel groups are not supported.
@@ -112,11 +119,31 @@ def moe_distribute_dispatch(
         ArgumentError: An argument breaks a rule, or ranks differ in what must be the same; no row has
             moved.
     """
-    _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
-    return _run_dispatch(
-        find_group(group, 0), x, expert_ids, moe_expert_num, quant_mode, scales, x_active_mask,
-        expert_token_nums_type, global_bs,
-    )  # fmt: skip
+    _check_layout(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
+    members = find_group(group, 0)
+    tokens = _tokens("x", x)
+    routing = Routing(members, expert_ids, moe_expert_num, x_active_mask, global_bs)
+    routing.check_tokens("x", tokens)
+    packer = Packer(tokens, routing, quant_mode, scales)
+    check_choice("expert_token_nums_type", expert_token_nums_type, (CUMULATIVE, COUNTS))
+    h = tokens.shape[1]
+    call = ExpertCall(
+        operator="moe_distribute_dispatch",
+        alike={
+            **routing.alike,
+            "h of x": h,
+            "the dtype of x": tokens.dtype,
+            "quant_mode": quant_mode,
+        },
+        row_bytes=h * packer.dtype.itemsize,
+    )
+    exchange = call.agree(members, routing.owned, None)
+    expand_x, dynamic_scales = _send_out(members, exchange, packer)
+    numbers = np.diff(exchange.routes.expert_starts)
+    if expert_token_nums_type == CUMULATIVE:
+        numbers = np.cumsum(numbers)
+    counts = exchange.routes.held.reshape(-1).astype(_INT32)
+    return DispatchResult(expand_x, dynamic_scales, routing.index, numbers, counts)
 
 
 def moe_distribute_combine(
@@ -149,17 +176,11 @@ def moe_distribute_combine(
             1.
         expert_ids: [bs, k] of int32, as the dispatch was given them.
         expand_idx: [bs * k] of int32, as the dispatch returned it.
-        ep_send_counts: [e * R] integers, the dispatch's ``ep_recv_counts``: what came now goes back.
+        ep_send_counts: [e * R] integers, the dispatch's ``ep_recv_counts``: each received row goes back.
         expert_scales: [bs, k] of fp32: the weight of each copy.
-        group: The ranks: a Group or its name. Default: the World.
-        moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``. Default: nothing is added.
-        x_active_mask: As the dispatch was given it.
-        global_bs: As for the dispatch.
-        expert_shard_type: Must be 0. Ranks for shared experts are not supported.
-        shared_expert_rank_num: Must be 0, for the same reason.
-        group_tp: Must be None or empty: tensor-parallel groups are not supported.
-        tp_world_size: Must be 0 or 1, for the same reason.
+        group, moe_expert_num, x_active_mask, global_bs, expert_shard_type, shared_expert_rank_num, group_tp,
+            tp_world_size: As in :func:`moe_distribute_dispatch`.
 
     Returns:
         The tokens, [bs, h], of the dtype of ``expand_x``.
@@ -168,131 +189,71 @@ def moe_distribute_combine(
         ArgumentError: An argument breaks a rule, ranks differ in what must be the same, or
             ``expand_idx`` or ``ep_send_counts`` do not belong to this routing; no row has moved.
     """
-    _refuse(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
-    return _run_combine(
-        find_group(group, 0), expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales,
-        moe_expert_num, shared_expert_x, x_active_mask, global_bs,
-    )  # fmt: skip
-
-
-def _run_dispatch(
-    group: Group,
-    x: Any,
-    expert_ids: Any,
-    moe_expert_num: int,
-    quant_mode: int = NO_QUANT,
-    scales: Any = None,
-    x_active_mask: Any = None,
-    expert_token_nums_type: int = COUNTS,
-    global_bs: int = 0,
-) -> DispatchResult:
-    """Do :func:`moe_distribute_dispatch`, which has refused what is not supported."""
-    tokens = _tokens("x", x)
-    routing = Routing(group, expert_ids, moe_expert_num, x_active_mask, global_bs)
-    routing.check_tokens("x", tokens)
-    packer = Packer(tokens, routing, quant_mode, scales)
-    choice("expert_token_nums_type", expert_token_nums_type, (CUMULATIVE, COUNTS))
-    h = tokens.shape[1]
-    alike = {**routing.alike, "h of x": h, "the dtype of x": tokens.dtype, "quant_mode": quant_mode}
-    call = agree(
-        group, "moe_distribute_dispatch", routing.owned, None, alike, h * packer.dtype.itemsize
-    )
-    expand_x, dynamic_scales = _send_out(group, call, packer)
-    numbers = np.diff(call.routes.expert_starts)
-    if expert_token_nums_type == CUMULATIVE:
-        numbers = np.cumsum(numbers)
-    counts = call.routes.held.reshape(-1).astype(_INT32)
-    return DispatchResult(expand_x, dynamic_scales, routing.index, numbers, counts)
-
-
-def _run_combine(
-    group: Group,
-    expand_x: Any,
-    expert_ids: Any,
-    expand_idx: Any,
-    ep_send_counts: Any,
-    expert_scales: Any,
-    moe_expert_num: int,
-    shared_expert_x: Any = None,
-    x_active_mask: Any = None,
-    global_bs: int = 0,
-) -> Array:
-    """Do :func:`moe_distribute_combine`, which has refused what is not supported."""
+    _check_layout(expert_shard_type, shared_expert_rank_num, group_tp, tp_world_size)
+    members = find_group(group, 0)
     rows = np.ascontiguousarray(_tokens("expand_x", expand_x))
     h = rows.shape[1]
-    routing = Routing(group, expert_ids, moe_expert_num, x_active_mask, global_bs)
+    routing = Routing(members, expert_ids, moe_expert_num, x_active_mask, global_bs)
     routing.check_index(expand_idx)
-    held = counts_of("ep_send_counts", ep_send_counts, group.n_pes, routing.local_experts)
-    if int(held.sum()) != len(rows):
-        raise ArgumentError(
-            f"ep_send_counts must add up to the {len(rows)} rows of expand_x, but got "
-            f"{int(held.sum())}"
-        )
-    shape = routing.shape
-    weights = np.ascontiguousarray(matrix("expert_scales", expert_scales, shape, (FLOAT32,)))
+    held = routing.check_held("ep_send_counts", ep_send_counts, len(rows))
+    weights = np.ascontiguousarray(
+        check_array("expert_scales", expert_scales, routing.shape, (FLOAT32,))
+    )
     extra = None
     if shared_expert_x is not None:
-        dtypes = (rows.dtype,)
-        extra = matrix("shared_expert_x", shared_expert_x, (shape[0], h), dtypes)
-        extra = np.ascontiguousarray(extra)
-    alike = {**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype}
-    call = agree(
-        group, "moe_distribute_combine", routing.owned, held, alike, h * rows.itemsize,
-        names=("ep_send_counts", "expert_ids"), back=True,
-    )  # fmt: skip
-    back = _send_back(group, call, rows)
-    return weighted_row_sum(back, routing.index.reshape(shape), weights, extra=extra)
-
-
-def _send_out(group: Group, call: Exchange, packer: Packer) -> tuple[Array, Array | None]:
-    """Pack and send turn by turn; return the rows that came, by expert, and their scales."""
-    routes, turns = call.routes, call.turns
-    h = packer.width
-    sent, came = (np.empty((n, h), packer.dtype) for n in (routes.owned_rows, routes.held_rows))
-    room = came if all(routes.is_direct(turn) for turn in turns) else np.empty_like(came)
-    scales, scales_came, scales_room = (
-        np.empty(n if packer.has_scales else 0, FLOAT32)
-        for n in (routes.owned_rows, routes.held_rows, routes.held_rows)
+        shape, dtypes = (routing.shape[0], h), (rows.dtype,)
+        extra = np.ascontiguousarray(check_array("shared_expert_x", shared_expert_x, shape, dtypes))
+    call = ExpertCall(
+        operator="moe_distribute_combine",
+        alike={**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype},
+        row_bytes=h * rows.itemsize,
+        names=("ep_send_counts", "expert_ids"),
+        back=True,
     )
+    back = _send_back(members, call.agree(members, routing.owned, held), rows)
+    return weighted_row_sum(back, routing.index.reshape(routing.shape), weights, extra=extra)
+
+
+def _send_out(group: Group, exchange: RowExchange, packer: Packer) -> tuple[Array, Array | None]:
+    """Pack and send turn by turn; return the received rows, by expert, and their scales."""
+    routes, turns = exchange.routes, exchange.turns
+    sent = np.empty((routes.owned_rows, packer.width), packer.dtype)
+    came = Staging(routes, turns, np.empty((routes.held_rows, packer.width), packer.dtype))
+    scales = np.empty(routes.owned_rows if packer.has_scales else 0, FLOAT32)
     every: Turn = (0, routes.owned.shape[1])
     with Hccl(group) as hccl:
         hccl.operator = "moe_distribute_dispatch"
         handles = [
-            call.post_out(hccl, sent, came if routes.is_direct(turn) else room, turn, False)
-            for turn in turns
+            exchange.post_out(hccl, sent, came.buffer(turn), turn, commit=False) for turn in turns
         ]
         for handle, turn in zip(handles, turns, strict=True):
             for count, start in zip(*routes.owned_runs(turn), strict=True):
                 packer.pack(int(start), int(start + count), sent, scales)
             hccl.Commit(handle)
-        last = None
+        scales_came = None
         if packer.has_scales:
-            last = call.post_out(hccl, scales, scales_room, every, True)
+            scales_came = Staging(routes, [every], np.empty(routes.held_rows, FLOAT32))
+            last = exchange.post_out(hccl, scales, scales_came.buffer(every), every, commit=True)
         for handle, turn in zip(handles, turns, strict=True):
             hccl.Wait(handle)
-            if not routes.is_direct(turn):
-                routes.to_experts(room, came, turn)
-        if last is None:
-            return came, None
+            came.to_experts(turn)
+        if scales_came is None:
+            return came.rows, None
         hccl.Wait(last)
-        routes.to_experts(scales_room, scales_came, every)
-    return came, scales_came
+        scales_came.to_experts(every)
+    return came.rows, scales_came.rows
 
 
-def _send_back(group: Group, call: Exchange, rows: Array) -> Array:
+def _send_back(group: Group, exchange: RowExchange, rows: Array) -> Array:
     """Send rows, which lie by expert, turn by turn; return this rank's own, by rank."""
-    routes, turns = call.routes, call.turns
-    room = rows if all(routes.is_direct(turn) for turn in turns) else np.empty_like(rows)
+    routes, turns = exchange.routes, exchange.turns
+    held = Staging(routes, turns, rows)
     back = np.empty((routes.owned_rows, rows.shape[1]), rows.dtype)
     with Hccl(group) as hccl:
         hccl.operator = "moe_distribute_combine"
-        handles = [
-            call.post_back(hccl, rows if routes.is_direct(turn) else room, back, turn, False)
-            for turn in turns
-        ]
+        handles = [exchange.post_back(hccl, held.buffer(turn), back, turn) for turn in turns]
         for handle, turn in zip(handles, turns, strict=True):
-            if not routes.is_direct(turn):
-                routes.to_ranks(rows, room, turn)
+            held.to_ranks(turn)
             hccl.Commit(handle)
         for handle in handles:
             hccl.Wait(handle)
@@ -300,30 +261,30 @@ def _send_back(group: Group, call: Exchange, rows: Array) -> Array:
 
 
 class Routing:
-    """Which copies of this rank's tokens go where.
+    """Routing of this rank's token copies to experts.
 
     Attributes:
         shape: (bs, k).
-        local_experts: Experts of a rank.
+        local_experts: Number of experts per rank.
         experts: Expert of each row, in the order in which rows are sent.
         tokens: Token of each row, in that order.
         index: [bs * k], int32: the row of each copy, or -1.
         owned: [ranks, local experts], int64: rows for each expert.
-        alike: What must be the same on every rank.
+        alike: Values that must be the same on every rank, by name.
     """
 
     def __init__(
         self, group: Group, expert_ids: Any, moe_expert_num: Any, mask: Any, global_bs: Any
     ) -> None:
-        total = integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
+        total = check_integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
         if total % group.n_pes:
             raise ArgumentError(
                 f"moe_expert_num must be a multiple of the {group.n_pes} ranks of group "
                 f"{group.name!r}, and at least that, but got {total}"
             )
-        ids = matrix("expert_ids", expert_ids, ("bs", "k"), (_INT32,))
+        ids = check_array("expert_ids", expert_ids, ("bs", "k"), (_INT32,))
         bs, k = self.shape = ids.shape
-        limit = integer("global_bs", global_bs, 0, MAX_ROWS)
+        limit = check_integer("global_bs", global_bs, 0, MAX_ROWS)
         if limit % group.n_pes:
             raise ArgumentError(
                 f"global_bs must be 0 or a multiple of the {group.n_pes} ranks, but got {limit}"
@@ -354,16 +315,29 @@ class Routing:
         self.owned = counts.reshape(group.n_pes, self.local_experts)
 
     def check_tokens(self, name: str, x: Array) -> None:
-        """Refuse tokens that are not one for each row of ``expert_ids``."""
+        """Check that there is one token for each row of ``expert_ids``."""
         if len(x) != self.shape[0]:
             raise ArgumentError(
                 f"{name} must have {self.shape[0]} rows, one for each of expert_ids, but got "
                 f"shape {x.shape}"
             )
 
+    def check_held(self, name: str, counts: Any, rows: int) -> Array:
+        """Return the rows of each rank for each expert of this one, [ranks, local experts].
+
+        Raises:
+            ArgumentError: They are no such counts, or do not add up to ``rows``.
+        """
+        held = counts_of(name, counts, len(self.owned), self.local_experts)
+        if int(held.sum()) != rows:
+            raise ArgumentError(
+                f"{name} must add up to the {rows} rows of expand_x, but got {int(held.sum())}"
+            )
+        return held
+
     def check_index(self, expand_idx: Any) -> None:
-        """Refuse an index that dispatch would not have returned for this routing."""
-        given = matrix("expand_idx", expand_idx, (self.index.size,), (_INT32,))
+        """Check that an index is the one that the dispatch returns for this routing."""
+        given = check_array("expand_idx", expand_idx, (self.index.size,), (_INT32,))
         wrong = np.flatnonzero(given != self.index)
         if len(wrong):
             t, j = divmod(int(wrong[0]), self.shape[1])
@@ -374,16 +348,16 @@ class Routing:
 
 
 class Packer:
-    """Copies tokens to the rows that are sent, and quantises them.
+    """Copier of tokens into the rows that are sent, which quantises them.
 
     Attributes:
-        dtype: That of the rows.
-        width: Elements of a row.
+        dtype: dtype of the rows.
+        width: Number of elements per row.
         has_scales: Whether each row has a scale.
     """
 
     def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: Any) -> None:
-        quant_mode = choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
+        quant_mode = check_choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
         self._routing = routing
         self.width = x.shape[1]
         self.dtype = x.dtype if quant_mode == NO_QUANT else INT8
@@ -397,7 +371,7 @@ class Packer:
             if quant_mode == NO_QUANT:
                 raise ArgumentError("scales must be None with quant_mode 0, but got an array")
             self._smooth = self._smoothing(scales)
-        # Without scales of its own, an expert's row is the same as any other's of that token.
+        # Without per-expert scales, all copies of a token quantise alike: do it once per token.
         if self.has_scales and self._smooth is None:
             self._x, self._token_scales = dynamic_quantize(x)
         else:
@@ -406,9 +380,11 @@ class Packer:
     def _smoothing(self, scales: Any) -> Array:
         """Return scales [experts, h]; one row for all of them is repeated without a copy."""
         experts = self._routing.owned.size
-        scales = local("scales", scales)
+        scales = local_memory("scales", scales)
         wanted = (self.width,) if scales.ndim == 1 else (experts, self.width)
-        return np.broadcast_to(matrix("scales", scales, wanted, (FLOAT32,)), (experts, self.width))
+        return np.broadcast_to(
+            check_array("scales", scales, wanted, (FLOAT32,)), (experts, self.width)
+        )
 
     def pack(self, start: int, end: int, rows: Array, scales: Array) -> None:
         """Fill rows ``start`` to ``end``, and their scales where there are any."""
@@ -433,37 +409,37 @@ class Packer:
 
 
 _PACK_ROWS = 64
-"""Rows that are scaled at a time, so that their fp32 values stay in the cache."""
+"""Number of rows scaled at a time: their fp32 values must stay in the cache."""
 
 
 def _tokens(name: str, value: Any) -> Array:
-    array = matrix(name, value, ("rows", "h"), HALF)
+    array = check_array(name, value, ("rows", "h"), HALVES)
     if not array.shape[1]:
         raise ArgumentError(f"{name} must have rows of at least 1 element, but got {array.shape}")
     return array
 
 
 def _active(mask: Any, bs: int, k: int) -> Array:
-    """Return which copies are sent, [bs * k]."""
+    """Return the mask of the copies that are sent, [bs * k]."""
     if mask is None:
         return np.ones(bs * k, _BOOL)
-    mask = local("x_active_mask", mask)
+    mask = local_memory("x_active_mask", mask)
     by_copy = mask.ndim == 2
-    given = matrix("x_active_mask", mask, (bs, k) if by_copy else (bs,), (_BOOL,))
+    given = check_array("x_active_mask", mask, (bs, k) if by_copy else (bs,), (_BOOL,))
     return given.reshape(-1) if by_copy else np.repeat(given, k)
 
 
-def _refuse(
+def _check_layout(
     expert_shard_type: Any, shared_expert_rank_num: Any, group_tp: Any, tp_world_size: Any
 ) -> None:
-    """Refuse what would give other results if it were ignored."""
-    apart = {
+    """Raise an error for options that would change the results, but are not implemented."""
+    unsupported = {
         "expert_shard_type": expert_shard_type,
         "shared_expert_rank_num": shared_expert_rank_num,
     }
-    for name, value in apart.items():
+    for name, value in unsupported.items():
         if type(value) is not int or value != 0:
-            integer(name, value, -1 << 70)
+            check_integer(name, value, -1 << 70)
         if value != 0:
             raise ArgumentError(
                 f"{name} must be 0, since no ranks are set apart for shared experts, but got {value!r}; "
@@ -474,7 +450,7 @@ def _refuse(
             f"group_tp must be None or empty, since tensor-parallel groups are not supported, but got "
             f"{shown(group_tp)}"
         )
-    if integer("tp_world_size", tp_world_size, -1 << 70) not in (0, 1):
+    if check_integer("tp_world_size", tp_world_size, -1 << 70) not in (0, 1):
         raise ArgumentError(
             f"tp_world_size must be 0 or 1, since tensor-parallel groups are not supported, but got "
             f"{tp_world_size!r}"

@@ -1,4 +1,4 @@
-"""The products of one operator call on one PE: a weight, and what is applied to the sums."""
+"""Products of one operator call on one PE: a weight, and the bias and scales applied to the sums."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from emu.mc2.arguments import (
     INT8,
     INT32,
     Array,
-    half,
-    integer,
-    local,
+    check_half_dtype,
+    check_integer,
+    check_vector,
+    local_memory,
     shown,
-    vector,
 )
 
 _SCALES = (FLOAT32, FLOAT16, BFLOAT16)
@@ -34,12 +34,12 @@ class Product:
     """``x1 @ x2`` with bias and scales, for any rows of x1.
 
     fp16 and bf16: ``sums (+ more) (+ bias)`` in fp32. int8: ``((sums + bias) * x2_scale * x1_scale)
-    (+ more)``, sums and bias in int32, the rest in fp32, each operation rounded by itself. Then one
+    (+ more)``, sums and bias in int32, the rest in fp32, each operation rounded separately. Then one
     rounding to ``dtype``.
 
     Attributes:
         x2: [k, n], any strides.
-        dtype: That of the results, fp16 or bf16.
+        dtype: dtype of the results, fp16 or bf16.
         bias: [n], or None.
         scale: fp32 of 1 or n elements for int8, else None.
     """
@@ -52,21 +52,20 @@ class Product:
         scale_name: str = "x2_scale",
         scale: Any = None,
         dtype: Any = None,
-        dtype_name: str = "y_dtype",
     ) -> None:
         n = x2.shape[1]
         self.x2 = x2
         self._weight: Array | Packed = x2
         if x2.dtype == INT8:
-            self.dtype = half(dtype_name, dtype, FLOAT16)
-            self.bias = vector("bias", bias, (n,), (INT32,))
-            factors = vector(scale_name, scale, (1, n), _SCALES)
+            self.dtype = check_half_dtype("y_dtype", dtype, FLOAT16)
+            self.bias = check_vector("bias", bias, (n,), (INT32,))
+            factors = check_vector(scale_name, scale, (1, n), _SCALES)
             if factors is None:
                 raise ArgumentError(f"{scale_name} must be given for int8, but got None")
             self.scale: Array | None = factors.astype(FLOAT32)
         else:
-            self.dtype = half(dtype_name, dtype, x2.dtype)
-            self.bias = vector("bias", bias, (n,), (x2.dtype, FLOAT32))
+            self.dtype = check_half_dtype("y_dtype", dtype, x2.dtype)
+            self.bias = check_vector("bias", bias, (n,), (x2.dtype, FLOAT32))
             self.scale = None
             if scale is not None:
                 raise ArgumentError(
@@ -74,7 +73,7 @@ class Product:
                 )
 
     def pack(self) -> None:
-        """Lay the weight out once for the products of this call; arguments have been checked."""
+        """Pack the weight once for the products of this call; arguments must have been checked."""
         self._weight = scratch.packed(self.x2)
 
     def multiply(
@@ -90,12 +89,13 @@ class Product:
         """
         if self.scale is None:
             beta = 0.0
-            if more is not None:
+            if more is not None:  # the kernel adds beta * out in fp32, before its only rounding
                 out[...] = more
                 beta = 1.0
             matmul(x1, self._weight, out=out, bias=self.bias, beta=beta)
             return
         sums = matmul(x1, self._weight, bias=self.bias)
+        # One array, operation by operation: each is rounded separately, which defines the bits.
         wide = sums.astype(FLOAT32)
         with np.errstate(all="ignore"):
             wide *= self.scale
@@ -119,15 +119,15 @@ def restore_weight(
         group_size: Rows of x2 that share a row of ``scale``; 0 where scale is a vector.
 
     Raises:
-        ArgumentError: Shapes or dtypes that do not fit.
+        ArgumentError: Shapes or dtypes do not fit.
     """
     k, n = x2.shape
-    group_size = integer("antiquant_group_size", group_size, 0)
+    group_size = check_integer("antiquant_group_size", group_size, 0)
     if dtype not in HALVES:
         raise ArgumentError(f"x1 must have dtype float16 or bfloat16 here, but got {dtype}")
     if group_size == 0:
-        scales = vector("antiquant_scale", scale, (1, n), _SCALES)
-        offsets = vector("antiquant_offset", offset, (1, n), _OFFSETS)
+        scales = check_vector("antiquant_scale", scale, (1, n), _SCALES)
+        offsets = check_vector("antiquant_offset", offset, (1, n), _OFFSETS)
         assert scales is not None
         restored: Array = dequantize(x2, scales, offsets, axis=1, dtype=dtype)
         return restored
@@ -155,7 +155,7 @@ def _grouped(
     dtypes: tuple[np.dtype[Any], ...],
     group_size: int,
 ) -> Array:
-    array = local(name, value)
+    array = local_memory(name, value)
     if array.shape != shape or array.dtype not in dtypes:
         raise ArgumentError(
             f"{name} must be an array of shape {shape} where antiquant_group_size is {group_size}, but "
@@ -170,4 +170,4 @@ def row_scales(name: str, value: Any, product: Product, m: int) -> Array | None:
         raise ArgumentError(
             f"{name} must be None for {product.x2.dtype}, but got an array: scales go with int8"
         )
-    return vector(name, value, (m,), (FLOAT32,))
+    return check_vector(name, value, (m,), (FLOAT32,))

@@ -1,4 +1,4 @@
-"""Operator prototypes: the JSON that says what an operator takes, in which order, and what it gives."""
+"""Operator prototypes: JSON descriptions of an operator's inputs, outputs and attributes, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtypes import BFLOAT16
-from emu.mc2.arguments import real, shown
+from emu.mc2.arguments import check_real, shown
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": BFLOAT16,
@@ -42,7 +42,7 @@ _ATTRIBUTE_TYPES = {
 }
 _ITEM_TYPES = {"listInt": "int", "listFloat": "float", "listBool": "bool"}
 _KINDS = ("required", "optional", "dynamic")
-# What files say in place of what they should.
+# Misspelt keys that occur in published files, and the keys that are meant.
 _TYPOS = {
     "operator": {"input_dsec": "input_desc", "output_dsec": "output_desc"},
     "tensor": {"dtype": "type"},
@@ -57,12 +57,12 @@ _KEYS = {
 
 
 class PrototypeWarning(UserWarning):
-    """A prototype has a known typo, and was read as it was meant."""
+    """A prototype has a known typo, which was corrected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPrototype:
-    """An input or output.
+    """Prototype of an input or output.
 
     Attributes:
         name: Its name.
@@ -81,13 +81,13 @@ class TensorPrototype:
 
 @dataclass(frozen=True, slots=True)
 class AttributePrototype:
-    """An attribute.
+    """Prototype of an attribute.
 
     Attributes:
         name: Its name.
         required: Whether it must be given.
         type: Its type as the file names it: bool, int, float, string, or a list of those.
-        default: The value where it is left out; None where there is none.
+        default: The value if it is left out; None if there is none.
     """
 
     name: str
@@ -98,7 +98,7 @@ class AttributePrototype:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Arguments that fit a prototype.
+    """Arguments checked against a prototype.
 
     Attributes:
         inputs: By name, in order; None for an optional one that was left out.
@@ -111,16 +111,16 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPrototype:
-    """What an operator takes and gives.
+    """Inputs, outputs and attributes of an operator.
 
     Attributes:
         name: Its name.
-        inputs: In order.
-        outputs: In order.
-        attributes: In order.
+        inputs: Its inputs, in order.
+        outputs: Its outputs, in order.
+        attributes: Its attributes, in order.
 
     Raises:
-        ArgumentError: One of them is none of that.
+        ArgumentError: A field has a wrong type.
     """
 
     name: str
@@ -143,14 +143,14 @@ class OperatorPrototype:
                 )
 
     def flattened(self) -> tuple[str, ...]:
-        """Return the names that argument indices count: inputs, optional ones too, then outputs."""
+        """Return the names that argument indices refer to: inputs, optional ones too, then outputs."""
         return tuple(tensor.name for tensor in (*self.inputs, *self.outputs))
 
     def index_of(self, name: str) -> int:
         """Return the argument index of an input or output.
 
         Raises:
-            ArgumentError: There is none of that name.
+            ArgumentError: No input or output has that name.
         """
         names = self.flattened()
         if not isinstance(name, str) or name not in names:
@@ -165,8 +165,8 @@ class OperatorPrototype:
         """Check the arguments of one call, and fill in the defaults of attributes.
 
         Args:
-            args: The inputs by name, or in order; None, or less of them, for optional ones. Arrays with
-                a ``dtype``; lists of them for dynamic inputs.
+            args: The inputs by name, or in order; None for optional ones, of which the last may be left
+                out. Arrays with a ``dtype``; lists of them for dynamic inputs.
             attrs: Attributes by name.
 
         Returns:
@@ -200,26 +200,8 @@ class OperatorPrototype:
         return Bound(inputs, attributes)
 
     def _inputs(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-        names = [tensor.name for tensor in self.inputs]
-        if isinstance(args, Mapping):
-            unknown = [name for name in args if name not in names]
-            if unknown:
-                raise ArgumentError(
-                    f"inputs of {self.name} must be among {', '.join(names)}, "
-                    f"but got {', '.join(map(str, unknown))}"
-                )
-            found = {name: args.get(name) for name in names}
-        elif not isinstance(args, list | tuple):
-            raise ArgumentError(
-                f"inputs of {self.name} must be a list, a tuple or a mapping by name, but got "
-                f"{shown(args)}"
-            )
-        else:
-            if len(args) > len(names):
-                raise ArgumentError(
-                    f"{self.name} must get at most {len(names)} inputs, but got {len(args)}"
-                )
-            found = dict(zip(names, [*args, *[None] * (len(names) - len(args))], strict=True))
+        """Return the inputs by name, in order, with dtypes that go together."""
+        found = self._named(args)
         columns = set(range(max((len(tensor.types) for tensor in self.inputs), default=0)))
         for tensor in self.inputs:
             value = found[tensor.name]
@@ -234,9 +216,31 @@ class OperatorPrototype:
                 columns &= _columns(where, tensor, one, columns)
         return found
 
+    def _named(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        """Return the inputs by name, None for those that were left out."""
+        names = [tensor.name for tensor in self.inputs]
+        if isinstance(args, Mapping):
+            unknown = [name for name in args if name not in names]
+            if unknown:
+                raise ArgumentError(
+                    f"inputs of {self.name} must be among {', '.join(names)}, "
+                    f"but got {', '.join(map(str, unknown))}"
+                )
+            return {name: args.get(name) for name in names}
+        if not isinstance(args, list | tuple):
+            raise ArgumentError(
+                f"inputs of {self.name} must be a list, a tuple or a mapping by name, but got "
+                f"{shown(args)}"
+            )
+        if len(args) > len(names):
+            raise ArgumentError(
+                f"{self.name} must get at most {len(names)} inputs, but got {len(args)}"
+            )
+        return dict(zip(names, [*args, *[None] * (len(names) - len(args))], strict=True))
+
 
 def _columns(where: str, tensor: TensorPrototype, value: Any, before: set[int]) -> set[int]:
-    """Return at which positions of its types a tensor fits, with those given before."""
+    """Return the positions of a tensor's types that fit its dtype; one must be in ``before``."""
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype):
         raise ArgumentError(f"{where} must be an array, but got {type(value).__name__}")
@@ -257,7 +261,7 @@ def _attribute_value(where: str, kind: str, value: Any) -> Any:
     if expected is int and isinstance(value, np.integer):
         value = int(value)
     if expected is float and isinstance(value, int | np.floating) and not isinstance(value, bool):
-        value = real(where, value)
+        value = check_real(where, value)
     if expected is list and isinstance(value, list | tuple):
         return [
             _attribute_value(f"{where}[{i}]", _ITEM_TYPES[kind], one) for i, one in enumerate(value)
@@ -279,10 +283,10 @@ def read_prototypes(source: str | Path) -> dict[str, OperatorPrototype]:
         The prototypes by the operators' names.
 
     Raises:
-        ArgumentError: The text is no JSON, or not that of prototypes; it says where.
+        ArgumentError: The text is not JSON, or not that of prototypes; the error says where.
 
     Warns:
-        PrototypeWarning: A key is misspelt in a way that is known, such as ``input_dsec``.
+        PrototypeWarning: A key has a known misspelling, such as ``input_dsec``.
     """
     text, name = _text(source)
     try:
@@ -328,7 +332,7 @@ def _text(source: str | Path) -> tuple[str, str]:
 
 
 def _repaired(where: str, kind: str, entry: Any, typos: _Typos) -> dict[str, Any]:
-    """Return an object with known typos put right; others are errors."""
+    """Return an object with known typos corrected; other unknown keys are errors."""
     if not isinstance(entry, dict):
         raise ArgumentError(f"{where} must be an object, but got {type(entry).__name__}")
     repaired = {}
@@ -421,3 +425,13 @@ def _attribute(where: str, entry: Any, typos: _Typos) -> AttributePrototype:
     if default is not None:
         default = _attribute_value(f"default_value of {where}", type_name, default)
     return AttributePrototype(name, kind == "required", type_name, default)
+
+
+__all__ = [
+    "AttributePrototype",
+    "Bound",
+    "OperatorPrototype",
+    "PrototypeWarning",
+    "TensorPrototype",
+    "read_prototypes",
+]

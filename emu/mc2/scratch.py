@@ -1,4 +1,4 @@
-"""Memory that operators use within a call, kept from call to call."""
+"""Temporary memory of operators, kept from call to call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _symmetric: WeakKeyDictionary[Group, dict[str, SymmetricArray]] = WeakKeyDiction
 
 
 class _Own(threading.local):
-    """Memory of one thread: two may call operators of two groups at the same time."""
+    """Memory of one thread: two threads may call operators of two groups at the same time."""
 
     def __init__(self) -> None:
         self.private: dict[str, Array] = {}
@@ -25,8 +25,8 @@ class _Own(threading.local):
 
 
 _own = _Own()
-_LEAST = 1 << 12
-_KEEP_BYTES = 1 << 28
+_LEAST = 1 << 12  # elements of symmetric memory
+_KEEP_BYTES = 1 << 28  # larger private memory is released after the call
 _lock = threading.Lock()
 
 
@@ -35,10 +35,10 @@ def _capacity(elements: int) -> int:
 
 
 def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -> SymmetricArray:
-    """Return symmetric memory of ``elements`` elements, with whatever is in it.
+    """Return uninitialised symmetric memory of ``elements`` elements.
 
-    Every member calls it with the same arguments, and none waits for another. It is the group's memory
-    for this purpose until the next call: peers must have read it by then.
+    Every member calls it with the same arguments, and none waits for another. The memory belongs to this group
+    and purpose until the next call: peers must have read it by then.
     """
     capacity = _capacity(elements)
     with _lock:
@@ -46,7 +46,7 @@ def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -
         name = f"mc2.{purpose}.{dtype}"
         array = kept.get(name)
         if array is None or array.size < capacity:
-            # The memory of the old one returns to the heap when every member has come by here.
+            # The old memory returns to the heap once every member has freed it.
             if array is not None:
                 array.free()
             array = group.alloc((capacity,), dtype, name=name, key=f"{name}.{capacity}")
@@ -55,7 +55,7 @@ def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -
 
 
 def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return memory of this thread alone, with whatever is in it, until its next call for this purpose."""
+    """Return uninitialised memory of this thread, valid until its next call for this purpose."""
     elements = int(np.prod(shape))
     name = f"{purpose}.{dtype}"
     array = _own.private.get(name)
@@ -67,7 +67,7 @@ def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
 
 
 def packed(weight: Array, place: int = 0) -> Packed:
-    """Return a weight packed for many products; it is good until the next call for this place."""
+    """Return a weight packed for many products, valid until the next call for this place."""
     kept = _own.packed
     kept[place] = pack(weight, reuse=kept.get(place))
     return kept[place]

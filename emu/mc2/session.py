@@ -1,4 +1,4 @@
-"""One call of an operator: its communication, and the record of when what happened."""
+"""One call of an operator: its communication and its trace."""
 
 from __future__ import annotations
 
@@ -16,31 +16,85 @@ from emu.comm.server.comm_kernel import read_kernel, tiling_bytes
 from emu.comm.tiling.enums import HcclCommand, HcclReduceOp, PreparePosition
 from emu.comm.world.group import Group
 from emu.mc2.arguments import Array, shown
+from emu.comm.world.world import Group
+from emu.mc2.arguments import Array, find_group, shown
+from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
-from emu.mc2.splitting import TileSplit
+from emu.mc2.splitting import TileSplit, split_rows, turns_worth
 
 _LARGE_ROWS = 384
-"""Products of so many rows lay their weight out themselves at no cost: each part of it stays in the cache
-until it is used."""
+"""Rows from which a product packs its weight at no cost: each packed part is used while still in the cache."""
 
 
 def _hccl_type() -> Any:
-    """Return the class whose objects talk to the communication server."""
+    """Return the class that talks to the communication server, which loads Numba."""
     from emu.mc2.hccl import Hccl
 
     return Hccl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """What the members of a group must call alike: else tasks of the same size would pass for each other.
+class Communication:
+    """Arguments of an operator that control its communication, not yet checked.
+
+    All but ``trace`` must be the same on every PE of the group.
 
     Attributes:
-        name: The operator.
-        command: Its communication.
-        x1: What is sent, of the same shape and dtype on all PEs, where communication comes first.
-        y: The result, the same way, where communication comes last.
+        group: The group or its name, 1 to 128 characters. None: the world.
+        rank_size: Size of the group, or 0.
+        comm_turn: Number of turns in which rows are sent; 0: automatic
+            (:func:`emu.mc2.splitting.turns_worth`).
+        tile_rows: Rows of a full tile, in place of ``comm_turn``; a tail takes the rest.
+        limits: Refuse what this hardware would refuse. None: no limits.
+        tiling: The communication's tiling data, bytes of an Mc2Msg. None: the usual ones.
+        trace: List to which the spans of this PE's computation and communication are appended, or None.
+    """
+
+    group: Group | str | None
+    rank_size: int
+    comm_turn: int
+    tile_rows: int | None
+    limits: HardwareLimits | None
+    tiling: bytes | None
+    trace: list[Span] | None
+
+    def members(self) -> Group:
+        """Return the group that is meant.
+
+        Raises:
+            ArgumentError: It is not known, or has another size.
+        """
+        return find_group(self.group, self.rank_size)
+
+    def split(self, group: Group, rows: int, k: int, *, work: int, pair_bytes: int) -> TileSplit:
+        """Cut rows into turns.
+
+        Args:
+            group: The group, from :meth:`members`.
+            rows: Rows to cut.
+            k: Inner extent of the product.
+            work: Multiply-adds of a PE.
+            pair_bytes: Bytes that a PE fetches from each other PE.
+
+        Raises:
+            ArgumentError: The rows cannot be cut so, or ``limits`` refuse it.
+        """
+        worth = turns_worth(work, pair_bytes, group.n_pes, group.link)
+        split = split_rows(rows, self.comm_turn, self.tile_rows, worth)
+        check_limits(self.limits, k, group.n_pes, split.turns)
+        return split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """Facts about a call that must agree across the group: otherwise tasks of the same size would match.
+
+    Attributes:
+        name: Name of the operator.
+        command: Its collective.
+        x1: Operand that is sent, of the same shape and dtype on all PEs, where communication comes first.
+        y: Result, of the same shape and dtype on all PEs, where communication comes last.
     """
 
     name: str
@@ -49,16 +103,16 @@ class Operator:
     y: Array | None = None
 
     def label(self, split: TileSplit) -> str:
-        """Return the call as it stands in reports, with all that must be the same."""
+        """Return the call's name in reports, with all that must be the same."""
         name, array = ("x1", self.x1) if self.y is None else ("y", self.y)
         assert array is not None
         return _label(self.name, name, array.shape, array.dtype, split.turns)
 
     def check(self, group: Group, tiling: Any, trace: Any) -> None:
-        """Check the arguments that say how the operator communicates.
+        """Check the trace and the tiling data.
 
         Raises:
-            ArgumentError: ``trace`` is no list, or ``tiling`` no tiling data under which it can.
+            ArgumentError: ``trace`` is not a list, or the operator cannot communicate under ``tiling``.
         """
         if trace is not None and not isinstance(trace, list):
             raise ArgumentError(f"trace must be a list or None, but got {shown(trace)}")
@@ -86,11 +140,11 @@ def _label(
 
 
 class Session:
-    """The tasks of one operator call, posted turn by turn.
+    """Tasks of one operator call, posted turn by turn.
 
     Attributes:
-        hccl: The server's end.
-        split: How rows are cut into turns.
+        hccl: Compute side of the communication.
+        split: Rows of each turn.
     """
 
     def __init__(self, hccl: Any, split: TileSplit, pe: int, trace: list[Span] | None) -> None:
@@ -109,7 +163,7 @@ class Session:
         """Prepare a task for the tiles and one for the tails; return the handles.
 
         Args:
-            name: What spans call it.
+            name: Its name in spans.
             prepare: Called with the first row, the rows of a turn, and the number of turns.
         """
         return [
@@ -118,7 +172,8 @@ class Session:
         ]
 
     def communication(self) -> list[Span]:
-        """Return the spans of this PE's communication, when all is done."""
+        """Return the spans of this PE's communication, once all tasks are done."""
+        # The log of the server counts tasks over all kernels of the communicator.
         turns = self.hccl.Turns()
         first = min((turn.task for turn in turns), default=0)
         spans = []
@@ -136,7 +191,7 @@ class Session:
         return computing(self._trace, self._pe, name, turn)
 
     def pack(self, product: Product, *, products: int | None = None) -> None:
-        """Lay out the weight for ``products`` products, one a turn by default, if they are many and small."""
+        """Pack the weight for ``products`` products, by default one per turn, if they are many and small."""
         several = (self.split.turns if products is None else products) > 1
         if several and self.split.longest < _LARGE_ROWS:
             with self.computing("packing of x2", -1):
@@ -149,10 +204,11 @@ class Session:
 
     def commit(self, handles: list[int], turn: int) -> None:
         """Release turn ``turn`` of the tasks for tiles and tails."""
+        # handles[0] is the task of the tiles, handles[1] that of the tails, whose turns come last.
         self.hccl.Commit(handles[turn >= self.split.tiles])
 
     def arrived(self, handles: list[int]) -> Iterator[tuple[int, slice]]:
-        """Yield the number and the rows of each turn, when it is there."""
+        """Yield the number and the rows of each turn as it arrives."""
         for turn, (start, rows) in enumerate(self.split):
             self.wait(handles[turn >= self.split.tiles])
             yield turn, slice(start, start + rows)
@@ -163,12 +219,22 @@ def session(
     group: Group,
     split: TileSplit,
     operator: Operator,
-    *,
-    tiling: bytes | None,
+    communication: Communication,
     args: tuple[Any, ...],
-    trace: list[Span] | None,
 ) -> Iterator[Session]:
-    """Open a session; its end waits for all tasks and adds the server's spans to ``trace``."""
+    """Open a session; its end waits for all tasks and adds the server's spans to the trace.
+
+    Args:
+        group: The group.
+        split: How rows are cut into turns.
+        operator: What is called.
+        communication: Its tiling data and its trace.
+        args: The operator's inputs and outputs, which the argument indices of tiling data count.
+
+    Raises:
+        ArgumentError: The trace is not a list, or the operator cannot communicate under the tiling data.
+    """
+    tiling, trace = communication.tiling, communication.trace
     operator.check(group, tiling, trace)
     more = {} if tiling is None else {"tiling": tiling, "args": args}
     with _hccl_type()(group, **more) as hccl:

@@ -1,4 +1,4 @@
-"""What happened when: the spans of one operator call, as data."""
+"""Spans of one operator call: the stretches of time that its parts took."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Span:
     """One stretch of computation or communication on one PE.
 
     Attributes:
-        pe: PE's number in the operator's group.
-        kind: What it was.
-        name: Which product, or which collective.
-        turn: The turn it belongs to, from 0; -1 for what belongs to all.
+        pe: Number of the PE in the operator's group.
+        kind: Computation or communication.
+        name: Name of the product or the collective.
+        turn: Turn that it belongs to, from 0; -1: all turns.
         start_ns: Begin, in nanoseconds of ``time.monotonic_ns``, the same clock on all PEs.
         end_ns: End, on the same clock.
     """
@@ -32,10 +32,13 @@ class Span:
 
 @contextlib.contextmanager
 def computing(trace: list[Any] | None, pe: int, name: str, turn: int) -> Iterator[None]:
-    """Append the time that the block takes to ``trace``, if there is one."""
+    """Append the block's span to ``trace``, if there is one."""
     if trace is None:
         yield
         return
     start = time.monotonic_ns()
     yield
     trace.append(Span(pe, "compute", name, turn, start, time.monotonic_ns()))
+
+
+__all__ = ["Span", "computing"]

@@ -1,4 +1,4 @@
-"""How the rows of an operator are cut into turns of communication."""
+"""Division of an operator's rows into turns of communication."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from emu.comm.errors import ArgumentError
 from emu.comm.link_model import Link
-from emu.mc2.arguments import integer
+from emu.mc2.arguments import check_integer
 
 MAX_REPEAT = 255
-"""Turns that one task of the communication server can have."""
+"""Most turns of one task of the communication server."""
 
 MAX_TURNS = 16
-"""Turns when the operator chooses. What cannot be hidden is one turn's worth: sixteen leave 6 % of it."""
+"""Most turns that the operator chooses: one turn cannot be hidden, which is 6 % of sixteen."""
 
 UNIT = 32
-"""Rows that a chosen tile is a multiple of: of a packed weight, a product of 32 rows is as fast as a large
-one, one of 48 is a tenth slower, because its last block is ragged."""
+"""Unit of the rows of a chosen tile: with a packed weight, a product of 32 rows is as fast as a large one; one of
+48 is a tenth slower, because its last block is ragged."""
 
 TURN_S = 100e-6
-"""Seconds that one more turn costs: posting it, waking the servers, and what they evict from the caches."""
+"""Cost of one more turn in seconds: posting it, waking the servers, and the cache lines they evict."""
 
 _MULTIPLY_ADDS_PER_S = 1e11
 _COPIED_BYTES_PER_S = 4e9
@@ -34,7 +34,7 @@ def turns_worth(
 
     In t turns all but one t-th of the shorter of computation and communication is hidden, and each turn
     costs ``TURN_S``: the best t is the root of their quotient. The time of the computation is that of a core
-    with 100 thousand million multiply-adds a second; the time of the communication is the link's, or 4 GB/s for
+    with 1e11 multiply-adds per second; the time of the communication is the link's, or 4 GB/s for
     all that a PE fetches. Where nothing sleeps, without a link, nothing is hidden unless there is a core for
     every PE's server too: one turn is then best.
 
@@ -46,6 +46,7 @@ def turns_worth(
         cores: Cores of the machine. Default: those it has.
     """
     cores = cores or os.cpu_count() or 1
+    # Every PE has a server thread: without a core for each, copying takes time from multiplying.
     if n_pes == 1 or (link is None and 2 * n_pes > cores):
         return 1
     moving = pair_bytes * (n_pes - 1) / _COPIED_BYTES_PER_S
@@ -60,12 +61,12 @@ class TileSplit:
 
     Attributes:
         tile: Rows of a full tile, at least 1.
-        tiles: How many there are, at least 1.
-        tail: Rows of a tail; 0 where there is none.
-        tails: How many tails there are.
+        tiles: Number of full tiles, at least 1.
+        tail: Rows of a tail; 0 if there is none.
+        tails: Number of tails.
 
     Raises:
-        ArgumentError: One of them is no such integer.
+        ArgumentError: A field is not such an integer.
     """
 
     tile: int
@@ -74,10 +75,10 @@ class TileSplit:
     tails: int = 0
 
     def __post_init__(self) -> None:
-        integer("tile", self.tile, 1)
-        integer("tiles", self.tiles, 1)
-        integer("tail", self.tail, 0)
-        integer("tails", self.tails, 0)
+        check_integer("tile", self.tile, 1)
+        check_integer("tiles", self.tiles, 1)
+        check_integer("tail", self.tail, 0)
+        check_integer("tails", self.tails, 0)
         if bool(self.tail) != bool(self.tails):
             raise ArgumentError(
                 f"tail and tails must both be 0 or both be more, but got {self.tail} and {self.tails}"
@@ -85,22 +86,22 @@ class TileSplit:
 
     @property
     def rows(self) -> int:
-        """Rows in all."""
+        """Total number of rows."""
         return self.tile * self.tiles + self.tail * self.tails
 
     @property
     def turns(self) -> int:
-        """Turns in all: one for each tile and tail."""
+        """Number of turns: one for each tile and tail."""
         return self.tiles + self.tails
 
     @property
     def longest(self) -> int:
-        """Rows of the longest turn."""
+        """Number of rows of the longest turn."""
         return max(self.tile, self.tail)
 
     @property
     def tail_start(self) -> int:
-        """The first row after the full tiles."""
+        """First row after the full tiles."""
         return self.tile * self.tiles
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -111,20 +112,20 @@ class TileSplit:
             yield self.tail_start + i * self.tail, self.tail
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the first row, the rows of a turn and the turns, of the tiles and of the tails."""
+        """Yield (first row, rows of a turn, number of turns) of the tiles, then of the tails."""
         yield 0, self.tile, self.tiles
         if self.tails:
             yield self.tail_start, self.tail, self.tails
 
     @classmethod
     def by_rows(cls, rows: int, tile: int) -> TileSplit:
-        """Cut into tiles of ``tile`` rows and one tail of what is left.
+        """Cut into tiles of ``tile`` rows and one tail for the rest.
 
         Raises:
             ArgumentError: ``rows`` is below 1, or ``tile`` not in [1, rows].
         """
-        rows = integer("rows", rows, 1)
-        tile = integer("tile_rows", tile, 1, rows)
+        rows = check_integer("rows", rows, 1)
+        tile = check_integer("tile_rows", tile, 1, rows)
         tiles, tail = divmod(rows, tile)
         return cls(tile, tiles, tail, 1 if tail else 0)
 
@@ -137,25 +138,26 @@ class TileSplit:
         Raises:
             ArgumentError: ``rows`` is below 1, or ``turns`` not in [1, rows].
         """
-        rows = integer("rows", rows, 1)
-        turns = integer("comm_turn", turns, 0)
+        rows = check_integer("rows", rows, 1)
+        turns = check_integer("comm_turn", turns, 0)
         if not 1 <= turns <= rows:
             raise ArgumentError(
                 f"comm_turn must be in [0, {rows}] for {rows} rows, but got {turns}"
             )
+        # Whole units keep the blocks of a packed weight's products full.
         if rows >= turns * UNIT and rows % UNIT == 0:
             return _even(rows // UNIT, turns, UNIT)
         return _even(rows, turns, 1)
 
     @classmethod
     def chosen(cls, rows: int, turns: int) -> TileSplit:
-        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail of what is left.
+        """Cut into about ``turns`` turns: tiles of a multiple of ``UNIT`` rows, and a tail for the rest.
 
         Raises:
             ArgumentError: ``rows`` is below 1, or ``turns`` below 0.
         """
-        rows = integer("rows", rows, 1)
-        turns = max(1, integer("turns", turns, 0))
+        rows = check_integer("rows", rows, 1)
+        turns = max(1, check_integer("turns", turns, 0))
         tile = max(1, round(rows / (turns * UNIT))) * UNIT
         if turns <= 1 or tile >= rows:
             return cls(rows, 1)
@@ -170,11 +172,11 @@ def _even(count: int, turns: int, unit: int) -> TileSplit:
 
 
 def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> TileSplit:
-    """Cut ``rows`` rows as the arguments of an operator ask for.
+    """Cut ``rows`` rows as an operator's arguments request.
 
     Args:
         rows: Rows to cut.
-        comm_turn: Number of turns; 0 has it chosen.
+        comm_turn: Number of turns; 0: automatic.
         tile_rows: Rows of a full tile, in place of ``comm_turn``.
         worth: Number of turns to choose (:func:`turns_worth`).
 
@@ -182,11 +184,11 @@ def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> 
         The cut.
 
     Raises:
-        ArgumentError: A number of turns or rows that cannot be, or both given.
+        ArgumentError: The number of turns or rows is impossible, or both are given.
     """
-    comm_turn = integer("comm_turn", comm_turn, 0)
+    comm_turn = check_integer("comm_turn", comm_turn, 0)
     if tile_rows is not None:
-        tile_rows = integer("tile_rows", tile_rows, 1, rows)
+        tile_rows = check_integer("tile_rows", tile_rows, 1, rows)
         if comm_turn:
             raise ArgumentError(f"comm_turn must be 0 with tile_rows, but got {comm_turn}")
         split = TileSplit.by_rows(rows, tile_rows)
@@ -199,3 +201,6 @@ def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> 
             f"an operator must have at most {MAX_REPEAT} equal turns, but got {split.tiles}"
         )
     return split
+
+
+__all__ = ["MAX_TURNS", "UNIT", "TileSplit", "split_rows", "turns_worth"]

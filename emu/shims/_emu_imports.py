@@ -1,4 +1,4 @@
-"""What `emu run` changes about imports: torch comes with emulated devices, and emu is found.
+"""Import hooks of `emu run`: torch comes with emulated devices, and emu can be imported.
 
 In a PE this is loaded by `emu run`, in each Python process that starts below it by the `sitecustomize`
 beside this file. It imports next to nothing: it runs in processes that never import torch as well.
@@ -19,10 +19,10 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class _TorchFinder:
-    """Finds the torch that the other finders find, and has the emulation installed once it is loaded.
+    """Finder of the real torch, which installs the emulation once torch is loaded.
 
-    A stand-in named torch on the path would do too, until somebody asks for torch's specification or
-    puts another folder before it: here everybody sees the one real torch, from its first line on.
+    A stand-in named torch on the path would work too, until a program looks up torch's specification or
+    puts another folder before it: here every program sees the one real torch, from its first line on.
     """
 
     @staticmethod
@@ -40,7 +40,7 @@ class _TorchFinder:
 def _find_with_others(
     name: str, path: Sequence[str] | None, target: ModuleType | None = None
 ) -> ModuleSpec | None:
-    """Return what the finders that are not this file's find."""
+    """Return the module specification that finders outside this file find."""
     for finder in sys.meta_path:
         if not isinstance(finder, (_TorchFinder, _EmuFinder)):
             spec = finder.find_spec(name, path, target)
@@ -50,7 +50,7 @@ def _find_with_others(
 
 
 def _install_after(spec: ModuleSpec) -> None:
-    """Have the emulation installed when the module has been executed, by this specification's loader."""
+    """Make this specification's loader install the emulation after it has executed the module."""
     loader = spec.loader
     execute = getattr(loader, "exec_module", None)
     if execute is None:
@@ -60,12 +60,12 @@ def _install_after(spec: ModuleSpec) -> None:
         execute(module)
         install_emulation(module)
 
-    # On the instance, which was made for this specification: the loader stays what it is.
+    # Set on this specification's own loader object: the loader's class stays unchanged.
     setattr(loader, "exec_module", exec_module)  # noqa: B010 - a method, for mypy
 
 
 def install_emulation(torch: ModuleType) -> None:
-    """Install the emulated devices, unless it is something else that a script calls torch."""
+    """Install the emulated devices, unless the module is another one that a script calls torch."""
     if hasattr(torch, "Tensor"):
         import emu.accelerator
 
@@ -73,7 +73,7 @@ def install_emulation(torch: ModuleType) -> None:
 
 
 class _EmuFinder:
-    """Finds the emu that this file belongs to, where a process has no other on its path."""
+    """Finder of the emu that this file belongs to, for processes with no other on their path."""
 
     @staticmethod
     def find_spec(
@@ -90,7 +90,7 @@ class _EmuFinder:
 
 
 def install() -> None:
-    """Change imports in this process; a second call changes nothing."""
+    """Install the finders in this process; a second call does nothing."""
     if any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _TorchFinder())
@@ -101,7 +101,7 @@ def install() -> None:
 
 
 def run_next_sitecustomize() -> None:
-    """Execute the `sitecustomize` that would have been the only one, if there is one."""
+    """Execute the `sitecustomize` that this folder's hides, if there is one."""
     folders = [folder for folder in sys.path if os.path.abspath(folder) != FOLDER]
     spec = _find_with_others("sitecustomize", folders)
     if spec is None or spec.loader is None:

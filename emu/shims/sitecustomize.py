@@ -1,4 +1,4 @@
-"""Runs when a Python process starts below `emu run`: imports are those of a PE."""
+"""Start-up file of Python processes below `emu run`: gives them the imports of a PE."""
 
 import _emu_imports
 

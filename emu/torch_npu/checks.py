@@ -1,4 +1,4 @@
-"""What the operators check alike: the errors of kernels in the operators' names, and options."""
+"""Checks that several operators share, and kernels' errors in the words of the operators' callers."""
 
 from __future__ import annotations
 
@@ -10,50 +10,31 @@ import numpy as np
 
 from emu.accelerator.arrays import Array
 from emu.comm.errors import ArgumentError
-from emu.comm.world.checks import check
 
 
-def renamed(error: Exception, names: Mapping[str, str]) -> ArgumentError:
-    """Return the error of a kernel with its arguments by the names that the operator has for them.
+def rename_arguments(error: Exception, names: Mapping[str, str]) -> ArgumentError:
+    """Return a kernel's error with the operator's names of its arguments.
 
     Args:
-        error: The kernel's.
+        error: The kernel's error.
         names: The operator's name for each of the kernel's.
     """
     words = re.compile(rf"\b({'|'.join(names)})\b")
     return ArgumentError(words.sub(lambda found: names[found[0]], str(error)))
 
 
-def integer(name: str, value: Any) -> int:
-    """Return an integral argument as an ``int``.
+def check_option(name: str, value: Any, *allowed: Any) -> None:
+    """Raise an error for a value of an option that is not implemented; it is never ignored.
 
     Raises:
-        ArgumentError: It is not integral.
-    """
-    return check.integer(name, value)
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return an argument that is either so or not: a bool, 0 or 1.
-
-    Raises:
-        ArgumentError: It is something else.
-    """
-    return check.flag(name, value)
-
-
-def only(name: str, value: Any, *allowed: Any) -> None:
-    """Refuse an option for which there is no code, in place of ignoring it.
-
-    Raises:
-        ArgumentError: ``value`` is none of those allowed.
+        ArgumentError: ``value`` is not one of those allowed.
     """
     if not any(value is one or (type(value) is type(one) and value == one) for one in allowed):
         texts = " or ".join(repr(one) for one in allowed)
         raise ArgumentError(f"{name} must be {texts}, but got {value!r}")
 
 
-def of_dtype(name: str, array: Array, *allowed: Any) -> Array:
+def check_dtype(name: str, array: Array, *allowed: Any) -> Array:
     """Return ``array`` if its dtype is one of those allowed.
 
     Raises:
@@ -65,8 +46,8 @@ def of_dtype(name: str, array: Array, *allowed: Any) -> Array:
     return array
 
 
-def of_shape(name: str, array: Array, shape: tuple[int, ...]) -> Array:
-    """Return ``array`` if it has that shape.
+def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+    """Return ``array`` if it has the given shape.
 
     Raises:
         ArgumentError: It has another.

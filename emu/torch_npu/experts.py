@@ -1,7 +1,7 @@
-"""Mixture of experts under the names of torch_npu: tokens to their experts' ranks, products, and back.
+"""Mixture-of-experts operators under the names of torch_npu.
 
-Groups and tensors are what they are for :mod:`emu.torch_npu.fused`; the order of rows is described in
-:mod:`emu.mc2.moe` and :mod:`emu.mc2.grouped_matmul`, whose bits these are.
+Groups and tensors are as in :mod:`emu.torch_npu.fused`; :mod:`emu.mc2.moe` and
+:mod:`emu.mc2.grouped_matmul` define the order of rows and the bits of the results.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 
 from emu.accelerator.arrays import as_array
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
+from emu.comm.world.world import Group
 from emu.comm.world.group import Group
 from emu.mc2 import (
     alltoallv_gmm,
@@ -20,8 +22,7 @@ from emu.mc2 import (
     moe_distribute_combine,
     moe_distribute_dispatch,
 )
-from emu.torch_npu.checks import flag, integer
-from emu.torch_npu.operands import Operands, refuse
+from emu.torch_npu.operands import TensorArguments, check_supported
 from emu.torch_npu.process_groups import check_rank, find_group
 
 
@@ -55,29 +56,31 @@ def npu_alltoallv_gmm(
             of this one.
         send_counts_tensor: Must be None: counts are needed on the host.
         recv_counts_tensor: Must be None, for the same reason.
-        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: there is none.
+        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: none.
         mm_weight: [k, n2] of that dtype; given with ``mm_x``.
         trans_gmm_weight: ``gmm_weight`` is [e, n, h].
         trans_mm_weight: ``mm_weight`` is [n2, k].
-        permute_out_flag: Return the rows that came, too.
+        permute_out_flag: Also return the received rows.
 
     Returns:
         ``gmm_y`` [a, n], the products of this rank's experts, by expert; ``mm_y`` [m, n2] or None; and
         ``permute_out`` [a, h] or None.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
-    _refuse_counts(send_counts_tensor, recv_counts_tensor)
+    _check_counts_on_host(send_counts_tensor, recv_counts_tensor)
     group = find_group("hcom", hcom, ep_world_size=ep_world_size)
-    of = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
+    given = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
     got = alltoallv_gmm(
-        of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
-        _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
-        mm_weight=of["mm_weight"], trans_gmm_weight=flag("trans_gmm_weight", trans_gmm_weight),
-        trans_mm_weight=flag("trans_mm_weight", trans_mm_weight), permute_out=flag("permute_out_flag", permute_out_flag),
+        given["gmm_x"], given["gmm_weight"], _counts("send_counts", send_counts),
+        _counts("recv_counts", recv_counts), group=group, mm_x=given["mm_x"],
+        mm_weight=given["mm_weight"],
+        trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight),
+        permute_out=check.flag("permute_out_flag", permute_out_flag),
     )  # fmt: skip
-    return of.result(got.gmm_y), of.result(got.mm_y), of.result(got.permute_out)
+    return given.result(got.gmm_y), given.result(got.mm_y), given.result(got.permute_out)
 
 
 def npu_gmm_alltoallv(
@@ -103,36 +106,31 @@ def npu_gmm_alltoallv(
     Args:
         gmm_x: [a, h] of fp16 or bf16: the rows of this rank's experts, by expert.
         gmm_weight: [e, h, n] of that dtype: this rank's experts.
-        hcom: Name of the group.
-        ep_world_size: Its size.
         send_counts: R * e numbers; at rank * e + expert, rows of that expert of this rank whose products
             go back to that rank.
         recv_counts: R * e numbers; at rank * e + expert, products that come back from that expert of
             that rank.
-        send_counts_tensor: Must be None: counts are needed on the host.
-        recv_counts_tensor: Must be None, for the same reason.
-        mm_x: [m, k] of fp16 or bf16: rows of the shared expert. Default: there is none.
-        mm_weight: [k, n2] of that dtype; given with ``mm_x``.
-        trans_gmm_weight: ``gmm_weight`` is [e, n, h].
-        trans_mm_weight: ``mm_weight`` is [n2, k].
+        hcom, ep_world_size, send_counts_tensor, recv_counts_tensor, mm_x, mm_weight, trans_gmm_weight,
+            trans_mm_weight: As in :func:`npu_alltoallv_gmm`.
 
     Returns:
         ``y`` [bsk, n], the products of this rank's rows in the order of (rank, expert), and ``mm_y`` [m, n2]
         or None.
 
     Raises:
-        ArgumentError: An argument breaks a rule, or ranks were told different counts; no row has moved.
+        ArgumentError: An argument breaks a rule, or ranks were given different counts; no row has moved.
     """
-    _refuse_counts(send_counts_tensor, recv_counts_tensor)
+    _check_counts_on_host(send_counts_tensor, recv_counts_tensor)
     group = find_group("hcom", hcom, ep_world_size=ep_world_size)
-    of = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
+    given = _grouped(gmm_x, gmm_weight, mm_x, mm_weight)
     got = gmm_alltoallv(
-        of["gmm_x"], of["gmm_weight"], _counts("send_counts", send_counts),
-        _counts("recv_counts", recv_counts), group=group, mm_x=of["mm_x"],
-        mm_weight=of["mm_weight"], trans_gmm_weight=flag("trans_gmm_weight", trans_gmm_weight),
-        trans_mm_weight=flag("trans_mm_weight", trans_mm_weight),
+        given["gmm_x"], given["gmm_weight"], _counts("send_counts", send_counts),
+        _counts("recv_counts", recv_counts), group=group, mm_x=given["mm_x"],
+        mm_weight=given["mm_weight"],
+        trans_gmm_weight=check.flag("trans_gmm_weight", trans_gmm_weight),
+        trans_mm_weight=check.flag("trans_mm_weight", trans_mm_weight),
     )  # fmt: skip
-    return of.result(got.y), of.result(got.mm_y)
+    return given.result(got.y), given.result(got.mm_y)
 
 
 def npu_moe_distribute_dispatch(
@@ -156,7 +154,7 @@ def npu_moe_distribute_dispatch(
     global_bs: int = 0,
     expert_token_nums_type: int = 1,
 ) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
-    """Send each copy of each token to the rank of its expert, quantised where asked for.
+    """Send each copy of each token to the rank of its expert, quantised on request.
 
     As :func:`emu.mc2.moe_distribute_dispatch`.
 
@@ -167,8 +165,8 @@ def npu_moe_distribute_dispatch(
         ep_world_size: Its size.
         ep_rank_id: This PE's rank in it.
         moe_expert_num: Number of experts of all ranks; a multiple of the ranks.
-        scales: fp32 [moe_expert_num, h] or [h], with quantisation: what tokens are multiplied by before.
-        x_active_mask: bool [bs] or [bs, k]: what is sent. Default: all.
+        scales: fp32 [moe_expert_num, h] or [h], factors of the tokens before quantisation.
+        x_active_mask: bool [bs] or [bs, k]: tokens, or copies, that are sent. Default: all.
         expert_scales: Must be None: the weights of copies do not travel; the combine has them.
         group_tp: Must be empty or None: tensor-parallel groups are not supported.
         tp_world_size: Must be 0 or 1, for the same reason.
@@ -177,8 +175,8 @@ def npu_moe_distribute_dispatch(
         shared_expert_num: Must be 0 or 1, which mean the same without such ranks.
         shared_expert_rank_num: Must be 0.
         quant_mode: 0 none, 1 static, 2 dynamic: a scale for each row.
-        global_bs: At most so many tokens on all ranks; 0, any.
-        expert_token_nums_type: 1 has ``expert_token_nums`` count, 0 has it cumulated.
+        global_bs: Most tokens on all ranks; 0: any number.
+        expert_token_nums_type: 1: ``expert_token_nums`` are counts; 0: cumulative sums.
 
     Returns:
         ``(expand_x, dynamic_scales, expand_idx, expert_token_nums, ep_recv_counts, tp_recv_counts,
@@ -189,30 +187,33 @@ def npu_moe_distribute_dispatch(
         ArgumentError: An argument breaks a rule, or ranks differ in what must be the same; no row has
             moved.
     """
-    refuse(
+    check_supported(
         "the weights of copies do not travel: give them to the combine",
         expert_scales=(expert_scales, None),
     )
-    _refuse_layout(
+    _check_layout(
         group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num,
         shared_expert_rank_num,
     )  # fmt: skip
     group = _expert_group(group_ep, ep_world_size, ep_rank_id)
-    of = Operands({"x": x, "expert_ids": expert_ids}, scales=scales, x_active_mask=x_active_mask)
+    given = TensorArguments(
+        {"x": x, "expert_ids": expert_ids}, scales=scales, x_active_mask=x_active_mask
+    )
     got = moe_distribute_dispatch(
-        of["x"], of["expert_ids"], group=group, moe_expert_num=moe_expert_num,
-        quant_mode=quant_mode, scales=of["scales"], x_active_mask=of["x_active_mask"],
+        given["x"], given["expert_ids"], group=group, moe_expert_num=moe_expert_num,
+        quant_mode=quant_mode, scales=given["scales"], x_active_mask=given["x_active_mask"],
         expert_token_nums_type=expert_token_nums_type, global_bs=global_bs,
     )  # fmt: skip
+    # torch_npu has a fixed number of results: the absent ones are empty tensors.
     dynamic = np.empty(0, np.float32) if got.dynamic_scales is None else got.dynamic_scales
     return (
-        of.result(got.expand_x),
-        of.result(dynamic),
-        of.result(got.expand_idx),
-        of.result(got.expert_token_nums),
-        of.result(got.ep_recv_counts),
-        of.result(np.empty(0, np.int32)),
-        of.result(np.empty(0, np.float32)),
+        given.result(got.expand_x),
+        given.result(dynamic),
+        given.result(got.expand_idx),
+        given.result(got.expert_token_nums),
+        given.result(got.ep_recv_counts),
+        given.result(np.empty(0, np.int32)),
+        given.result(np.empty(0, np.float32)),
     )
 
 
@@ -255,27 +256,18 @@ def npu_moe_distribute_combine(
         expand_idx: [bs * k] of int32, as the dispatch returned it.
         ep_send_counts: The dispatch's ``ep_recv_counts``.
         expert_scales: fp32 [bs, k]: the weight of each copy.
-        group_ep: Name of the group.
-        ep_world_size: Its size.
-        ep_rank_id: This PE's rank in it.
-        moe_expert_num: Number of experts of all ranks.
         tp_send_counts: None or empty, as the dispatch returned it.
-        x_active_mask: As the dispatch was given it.
         activation_scale: Must be None: rows are not restored from int8.
         weight_scale: Must be None, for the same reason.
         group_list: Must be None, for the same reason.
         expand_scales: None or empty, as the dispatch returned it.
         shared_expert_x: [bs, h] of the dtype of ``expand_x``, added to the tokens. Default: nothing is.
-        group_tp: Must be empty or None: tensor-parallel groups are not supported.
-        tp_world_size: Must be 0 or 1, for the same reason.
-        tp_rank_id: Must be 0, for the same reason.
-        expert_shard_type: Must be 0. Ranks for shared experts are not supported.
-        shared_expert_num: Must be 0 or 1, which mean the same without such ranks.
-        shared_expert_rank_num: Must be 0.
-        global_bs: As for the dispatch.
         out_dtype: Must be 0: the result has the dtype of ``expand_x``.
-        comm_quant_mode: Must be 0: what is sent is not quantised.
+        comm_quant_mode: Must be 0: data is not quantised for sending.
         group_list_type: Must be 0, since there is no ``group_list``.
+        group_ep, ep_world_size, ep_rank_id, moe_expert_num, x_active_mask, group_tp, tp_world_size,
+            tp_rank_id, expert_shard_type, shared_expert_num, shared_expert_rank_num, global_bs: As in
+            :func:`npu_moe_distribute_dispatch`.
 
     Returns:
         The tokens, [bs, h], of the dtype of ``expand_x``.
@@ -284,7 +276,7 @@ def npu_moe_distribute_combine(
         ArgumentError: An argument breaks a rule, ranks differ in what must be the same, or ``expand_idx``
             or ``ep_send_counts`` do not belong to this routing; no row has moved.
     """
-    refuse(
+    check_supported(
         "rows are neither restored from int8 nor quantised",
         activation_scale=(activation_scale, None),
         weight_scale=(weight_scale, None),
@@ -293,12 +285,12 @@ def npu_moe_distribute_combine(
         comm_quant_mode=(comm_quant_mode, 0),
         group_list_type=(group_list_type, 0),
     )
-    _refuse_layout(
+    _check_layout(
         group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num,
         shared_expert_rank_num,
     )  # fmt: skip
     group = _expert_group(group_ep, ep_world_size, ep_rank_id)
-    of = Operands(
+    given = TensorArguments(
         {
             "expand_x": expand_x, "expert_ids": expert_ids, "expand_idx": expand_idx,
             "ep_send_counts": ep_send_counts, "expert_scales": expert_scales,
@@ -306,27 +298,34 @@ def npu_moe_distribute_combine(
         tp_send_counts=tp_send_counts, x_active_mask=x_active_mask, expand_scales=expand_scales,
         shared_expert_x=shared_expert_x,
     )  # fmt: skip
-    for name in ("tp_send_counts", "expand_scales"):
-        if of[name] is not None and of[name].size:
-            raise ArgumentError(
-                f"{name} must be None or empty, as the dispatch returns it, but got shape "
-                f"{of[name].shape}"
-            )
+    _check_empty(given, "tp_send_counts", "expand_scales")
     y = moe_distribute_combine(
-        of["expand_x"], of["expert_ids"], of["expand_idx"], of["ep_send_counts"],
-        of["expert_scales"], group=group, moe_expert_num=moe_expert_num,
-        shared_expert_x=of["shared_expert_x"], x_active_mask=of["x_active_mask"],
+        given["expand_x"], given["expert_ids"], given["expand_idx"], given["ep_send_counts"],
+        given["expert_scales"], group=group, moe_expert_num=moe_expert_num,
+        shared_expert_x=given["shared_expert_x"], x_active_mask=given["x_active_mask"],
         global_bs=global_bs,
     )  # fmt: skip
-    return of.result(y)
+    return given.result(y)
 
 
-def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> Operands:
-    return Operands({"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight)
+def _check_empty(given: TensorArguments, *names: str) -> None:
+    """Check that tensors which the dispatch returns without elements come back so, or as None."""
+    for name in names:
+        if given[name] is not None and given[name].size:
+            raise ArgumentError(
+                f"{name} must be None or empty, as the dispatch returns it, but got shape "
+                f"{given[name].shape}"
+            )
 
 
-def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
-    refuse(
+def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> TensorArguments:
+    return TensorArguments(
+        {"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight
+    )
+
+
+def _check_counts_on_host(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
+    check_supported(
         "counts are needed on the host: give send_counts and recv_counts",
         send_counts_tensor=(send_counts_tensor, None),
         recv_counts_tensor=(recv_counts_tensor, None),
@@ -336,7 +335,7 @@ def _refuse_counts(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
 def _counts(name: str, value: Any) -> Any:
     """Return counts, a sequence of integers, as an array."""
     if isinstance(value, list | tuple):
-        return np.array([integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
+        return np.array([check.integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
     return as_array(name, value)
 
 
@@ -346,7 +345,7 @@ def _expert_group(group_ep: str, ep_world_size: int, ep_rank_id: int) -> Group:
     return group
 
 
-def _refuse_layout(
+def _check_layout(
     group_tp: Any,
     tp_world_size: Any,
     tp_rank_id: Any,
@@ -354,14 +353,14 @@ def _refuse_layout(
     shared_expert_num: Any,
     shared_expert_rank_num: Any,
 ) -> None:
-    """Refuse what would give other results if it were ignored."""
-    refuse(
+    """Raise an error for options that would change the results, but are not implemented."""
+    check_supported(
         "tensor-parallel groups are not supported",
         group_tp=(group_tp, "", None),
         tp_world_size=(tp_world_size, 0, 1),
         tp_rank_id=(tp_rank_id, 0),
     )
-    refuse(
+    check_supported(
         "no ranks are set apart for shared experts: give the combine shared_expert_x",
         expert_shard_type=(expert_shard_type, 0),
         shared_expert_num=(shared_expert_num, 1, 0),

@@ -2,11 +2,11 @@
 
 ``hcom`` is the name of a group of the World, "world" for all PEs. Every PE of the group calls an operator
 with the same shapes. Tensors are torch tensors of one device, or NumPy arrays (of :mod:`ml_dtypes`
-for bf16); results are of the same kind, on that device. What is computed, and in what order, is
-said by the operators of :mod:`emu.mc2`, whose bits these are.
+for bf16); results are of the same kind, on that device. The operators of :mod:`emu.mc2` define the
+arithmetic and its order; the results here have the same bits.
 
-An argument that is described as "Must be" something is there for scripts that pass it; with
-another value the call is refused, it never means something else.
+Arguments described as "Must be" exist for scripts that pass them; another value raises an error rather than
+being ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import as_array, mark_changed
+from emu.accelerator.arrays import as_array, bump_version
+from emu.comm.world.checks import check
 from emu.mc2 import (
     all_gather_matmul,
     all_to_all_matmul,
@@ -24,19 +25,18 @@ from emu.mc2 import (
     matmul_all_to_all,
     matmul_reduce_scatter,
 )
-from emu.torch_npu.checks import flag
 from emu.torch_npu.operands import (
-    Operands,
+    TensorArguments,
     as_local,
+    caller_names,
+    check_supported,
     check_target,
-    naming,
-    numpy_dtype,
-    refuse,
+    optional_dtype,
 )
 from emu.torch_npu.process_groups import find_group
 
 _NO_FLAG = ", is_trans_b is False"
-"""What errors say of a flag that these functions don't have: a transposed weight is a view."""
+"""Text of errors about a flag that these functions do not have: a transposed weight is a view."""
 _INPUT = {"x1": "input", "y_dtype": "output_dtype"}
 _OUTPUT = {"y_dtype": "output_dtype"}
 
@@ -61,15 +61,15 @@ def npu_all_gather_base_mm(
 
     Args:
         input: [m, k] of fp16, bf16 or int8; the same shape and dtype on every PE.
-        x2: [k, n] of that dtype, any strides: a transposed view will do.
+        x2: [k, n] of that dtype, any strides; a transposed view is fine.
         hcom: Name of the group.
         world_size: Its size.
         bias: [n] of that dtype or fp32; int32 for int8.
         x1_scale: For int8: fp32 [m] or [m, 1], a scale for each row of the input.
         x2_scale: For int8, where it must be given: one element or [n], fp32, fp16 or bf16.
         gather_index: Must be 0: it is the input that is gathered, not x2.
-        gather_output: Return what was gathered.
-        comm_turn: In how many turns the input is sent; 0 has it chosen.
+        gather_output: Also return the gathered rows.
+        comm_turn: Number of turns in which the input is sent; 0: automatic.
         output_dtype: fp16 or bf16, that of the product of int8. Default: fp16; otherwise that of the
             input, which is the only one.
 
@@ -81,16 +81,18 @@ def npu_all_gather_base_mm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands({"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
-    with naming(_INPUT, _NO_FLAG):
+    given = TensorArguments(
+        {"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale
+    )
+    with caller_names(_INPUT, _NO_FLAG):
         y, gathered = all_gather_matmul(
-            of["input"], of["x2"], of["bias"], group=group, gather_index=gather_index,
-            comm_turn=comm_turn, is_gather_out=flag("gather_output", gather_output), x1_scale=of["x1_scale"],
-            x2_scale=of["x2_scale"], y_dtype=numpy_dtype("output_dtype", output_dtype),
+            given["input"], given["x2"], given["bias"], group=group, gather_index=gather_index,
+            comm_turn=comm_turn, is_gather_out=check.flag("gather_output", gather_output), x1_scale=given["x1_scale"],
+            x2_scale=given["x2_scale"], y_dtype=optional_dtype("output_dtype", output_dtype),
         )  # fmt: skip
     if gathered is None:
-        gathered = np.empty(0, of["input"].dtype)
-    return of.result(y), of.result(gathered)
+        gathered = np.empty(0, given["input"].dtype)
+    return given.result(y), given.result(gathered)
 
 
 def npu_mm_reduce_scatter_base(
@@ -119,7 +121,7 @@ def npu_mm_reduce_scatter_base(
         bias: [n] of that dtype or fp32; int32 for int8. Each PE's is added.
         x1_scale: For int8: fp32 [m] or [m, 1], a scale for each row of the input.
         x2_scale: For int8, where it must be given: one element or [n], fp32, fp16 or bf16.
-        comm_turn: In how many turns a PE's m / R rows are cut; 0 has it chosen.
+        comm_turn: Number of turns into which a PE's m / R rows are cut; 0: automatic.
         output_dtype: As in :func:`npu_all_gather_base_mm`.
 
     Returns:
@@ -129,14 +131,16 @@ def npu_mm_reduce_scatter_base(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands({"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
-    with naming(_INPUT, _NO_FLAG):
+    given = TensorArguments(
+        {"input": input, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale
+    )
+    with caller_names(_INPUT, _NO_FLAG):
         y = matmul_reduce_scatter(
-            of["input"], of["x2"], of["bias"], group=group, reduce_op=reduce_op,
-            comm_turn=comm_turn, x1_scale=of["x1_scale"], x2_scale=of["x2_scale"],
-            y_dtype=numpy_dtype("output_dtype", output_dtype),
+            given["input"], given["x2"], given["bias"], group=group, reduce_op=reduce_op,
+            comm_turn=comm_turn, x1_scale=given["x1_scale"], x2_scale=given["x2_scale"],
+            y_dtype=optional_dtype("output_dtype", output_dtype),
         )  # fmt: skip
-    return of.result(y)
+    return given.result(y)
 
 
 def npu_mm_all_reduce_base(
@@ -172,9 +176,9 @@ def npu_mm_all_reduce_base(
         x3: The result's shape and dtype; each PE's is added.
         dequant_scale: Where x1 is int8, where it must be given: one element or [n], fp32, fp16 or bf16.
         pertoken_scale: Where x1 is int8: fp32, one for each row of x1.
-        comm_quant_scale_1: Must be None: what is sent is not quantised.
+        comm_quant_scale_1: Must be None: data is not quantised for sending.
         comm_quant_scale_2: Must be None, for the same reason.
-        comm_turn: In how many turns the rows are cut; 0 has it chosen.
+        comm_turn: Number of turns into which the rows are cut; 0: automatic.
         antiquant_group_size: Rows of x2 that share a scale; 0 where the scale has no groups.
 
     Returns:
@@ -183,26 +187,26 @@ def npu_mm_all_reduce_base(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
-    refuse(
+    check_supported(
         "what is sent is not quantised",
         comm_quant_scale_1=(comm_quant_scale_1, None),
         comm_quant_scale_2=(comm_quant_scale_2, None),
     )
     group = find_group("hcom", hcom)
-    of = Operands(
+    given = TensorArguments(
         {"x1": x1, "x2": x2}, bias=bias, antiquant_scale=antiquant_scale,
         antiquant_offset=antiquant_offset, x3=x3, dequant_scale=dequant_scale,
         pertoken_scale=pertoken_scale,
     )  # fmt: skip
-    rows = of.as_rows("x1")
-    with naming(_OUTPUT, _NO_FLAG):
+    rows = given.as_rows("x1")
+    with caller_names(_OUTPUT, _NO_FLAG):
         y = matmul_all_reduce(
-            rows, of["x2"], of["bias"], of.as_rows("x3", "x1"), group=group, reduce_op=reduce_op,
-            antiquant_scale=of["antiquant_scale"], antiquant_offset=of["antiquant_offset"],
-            antiquant_group_size=antiquant_group_size, dequant_scale=of["dequant_scale"],
-            pertoken_scale=of["pertoken_scale"], comm_turn=comm_turn,
+            rows, given["x2"], given["bias"], given.as_rows("x3", "x1"), group=group, reduce_op=reduce_op,
+            antiquant_scale=given["antiquant_scale"], antiquant_offset=given["antiquant_offset"],
+            antiquant_group_size=antiquant_group_size, dequant_scale=given["dequant_scale"],
+            pertoken_scale=given["pertoken_scale"], comm_turn=comm_turn,
         )  # fmt: skip
-    return of.result(as_local(y).reshape(*of["x1"].shape[:-1], -1))
+    return given.result(as_local(y).reshape(*given["x1"].shape[:-1], -1))
 
 
 def npu_mm_all_reduce_add_rms_norm(
@@ -227,19 +231,11 @@ def npu_mm_all_reduce_add_rms_norm(
     gamma``, row by row. As :func:`emu.mc2.matmul_all_reduce_add_rms_norm`.
 
     Args:
-        x1: As in :func:`npu_mm_all_reduce_base`, like all arguments that are not described here.
-        x2: See there.
+        x1, x2, hcom, reduce_op, bias, antiquant_scale, antiquant_offset, dequant_scale,
+            antiquant_group_size, comm_turn: As in :func:`npu_mm_all_reduce_base`.
         residual: [m, n] or [b, s, n], of the dtype of ``y``.
         gamma: [n] of that dtype or fp32.
-        hcom: See there.
-        reduce_op: See there.
         epsilon: Added to the mean of the squares, at least 0.
-        bias: See there.
-        antiquant_scale: See there.
-        antiquant_offset: See there.
-        dequant_scale: See there.
-        antiquant_group_size: See there.
-        comm_turn: See there.
 
     Returns:
         ``y`` and ``norm_out``, of the shape of the residual.
@@ -248,21 +244,21 @@ def npu_mm_all_reduce_add_rms_norm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom)
-    of = Operands(
+    given = TensorArguments(
         {"x1": x1, "x2": x2, "residual": residual, "gamma": gamma}, bias=bias,
         antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
         dequant_scale=dequant_scale,
     )  # fmt: skip
-    rows, more = of.as_rows("x1"), of.as_rows("residual", "x1")
-    with naming(_OUTPUT, _NO_FLAG):
+    rows, more = given.as_rows("x1"), given.as_rows("residual", "x1")
+    with caller_names(_OUTPUT, _NO_FLAG):
         y, normal = matmul_all_reduce_add_rms_norm(
-            rows, of["x2"], more, of["gamma"], group=group, reduce_op=reduce_op, epsilon=epsilon,
-            bias=of["bias"], antiquant_scale=of["antiquant_scale"],
-            antiquant_offset=of["antiquant_offset"], antiquant_group_size=antiquant_group_size,
-            dequant_scale=of["dequant_scale"], comm_turn=comm_turn,
+            rows, given["x2"], more, given["gamma"], group=group, reduce_op=reduce_op, epsilon=epsilon,
+            bias=given["bias"], antiquant_scale=given["antiquant_scale"],
+            antiquant_offset=given["antiquant_offset"], antiquant_group_size=antiquant_group_size,
+            dequant_scale=given["dequant_scale"], comm_turn=comm_turn,
         )  # fmt: skip
-    shape = of["residual"].shape
-    return of.result(as_local(y).reshape(shape)), of.result(as_local(normal).reshape(shape))
+    shape = given["residual"].shape
+    return given.result(as_local(y).reshape(shape)), given.result(as_local(normal).reshape(shape))
 
 
 def npu_mm_all_reduce_add_rms_norm_(
@@ -281,23 +277,13 @@ def npu_mm_all_reduce_add_rms_norm_(
     antiquant_group_size: int = 0,
     comm_turn: int = 0,
 ) -> tuple[Any, Any]:
-    """Do :func:`npu_mm_all_reduce_add_rms_norm` in place: the residual becomes ``y``.
+    """Run :func:`npu_mm_all_reduce_add_rms_norm` in place: the residual becomes ``y``.
 
     Args:
-        x1: As in :func:`npu_mm_all_reduce_add_rms_norm`, like all arguments that are not described here.
-        x2: See there.
-        residual: See there; a view of any strides is written where it lies. Its elements must not
-            share memory.
-        gamma: See there.
-        hcom: See there.
-        reduce_op: See there.
-        epsilon: See there.
-        bias: See there.
-        antiquant_scale: See there.
-        antiquant_offset: See there.
-        dequant_scale: See there.
-        antiquant_group_size: See there.
-        comm_turn: See there.
+        residual: As in :func:`npu_mm_all_reduce_add_rms_norm`, like all other arguments. A view of any
+            strides is written where it lies. Its elements must not share memory.
+        x1, x2, gamma, hcom, reduce_op, epsilon, bias, antiquant_scale, antiquant_offset, dequant_scale,
+            antiquant_group_size, comm_turn: See there.
 
     Returns:
         ``residual`` itself and ``norm_out``.
@@ -312,8 +298,9 @@ def npu_mm_all_reduce_add_rms_norm_(
         dequant_scale=dequant_scale, antiquant_group_size=antiquant_group_size,
         comm_turn=comm_turn,
     )  # fmt: skip
+    # Only now: until the reduction is done, the residual is an operand.
     target[...] = as_array("y", y)
-    mark_changed(residual)
+    bump_version(residual)
     return residual, normal
 
 
@@ -340,7 +327,7 @@ def npu_all_to_all_matmul(
         world_size: Its size.
         bias: [n] of that dtype or fp32; int32 for int8.
         x2_scale: For int8, where it must be given: one element or [n], fp32, fp16 or bf16.
-        comm_turn: In how many turns a PE's m / R rows are cut; 0 has it chosen.
+        comm_turn: Number of turns into which a PE's m / R rows are cut; 0: automatic.
         output_dtype: As in :func:`npu_all_gather_base_mm`.
 
     Returns:
@@ -350,13 +337,13 @@ def npu_all_to_all_matmul(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands({"x1": x1, "x2": x2}, bias=bias, x2_scale=x2_scale)
-    with naming(_OUTPUT, _NO_FLAG):
+    given = TensorArguments({"x1": x1, "x2": x2}, bias=bias, x2_scale=x2_scale)
+    with caller_names(_OUTPUT, _NO_FLAG):
         y = all_to_all_matmul(
-            of["x1"], of["x2"], of["bias"], group=group, comm_turn=comm_turn,
-            x2_scale=of["x2_scale"], y_dtype=numpy_dtype("output_dtype", output_dtype),
+            given["x1"], given["x2"], given["bias"], group=group, comm_turn=comm_turn,
+            x2_scale=given["x2_scale"], y_dtype=optional_dtype("output_dtype", output_dtype),
         )  # fmt: skip
-    return of.result(y)
+    return given.result(y)
 
 
 def npu_matmul_all_to_all(
@@ -383,7 +370,7 @@ def npu_matmul_all_to_all(
         bias: [n] of that dtype or fp32; int32 for int8.
         x1_scale: For int8: fp32 [m] or [m, 1], a scale for each row of x1.
         x2_scale: For int8, where it must be given: one element or [n], fp32, fp16 or bf16.
-        comm_turn: In how many turns the m rows are cut; 0 has it chosen.
+        comm_turn: Number of turns into which the m rows are cut; 0: automatic.
         output_dtype: As in :func:`npu_all_gather_base_mm`.
 
     Returns:
@@ -393,14 +380,14 @@ def npu_matmul_all_to_all(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     group = find_group("hcom", hcom, world_size=world_size)
-    of = Operands({"x1": x1, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
-    with naming(_OUTPUT, _NO_FLAG):
+    given = TensorArguments({"x1": x1, "x2": x2}, bias=bias, x1_scale=x1_scale, x2_scale=x2_scale)
+    with caller_names(_OUTPUT, _NO_FLAG):
         y = matmul_all_to_all(
-            of["x1"], of["x2"], of["bias"], group=group, comm_turn=comm_turn,
-            x1_scale=of["x1_scale"], x2_scale=of["x2_scale"],
-            y_dtype=numpy_dtype("output_dtype", output_dtype),
+            given["x1"], given["x2"], given["bias"], group=group, comm_turn=comm_turn,
+            x1_scale=given["x1_scale"], x2_scale=given["x2_scale"],
+            y_dtype=optional_dtype("output_dtype", output_dtype),
         )  # fmt: skip
-    return of.result(y)
+    return given.result(y)
 
 
 __all__ = [

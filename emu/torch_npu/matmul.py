@@ -1,24 +1,20 @@
-"""Products of int8 matrices, scaled to what they stand for or quantised again."""
+"""Products of int8 matrices, dequantised or quantised again."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import matmul
 from emu.kernels.quant import quantize
-from emu.torch_npu.checks import of_dtype, of_shape, only
-
-_INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
-_F16, _F32 = np.dtype(np.float16), np.dtype(np.float32)
-_BF16 = np.dtype(ml_dtypes.bfloat16)
+from emu.torch_npu.checks import check_dtype, check_option, check_shape
+from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32
 
 
 def npu_quant_matmul(
@@ -58,32 +54,34 @@ def npu_quant_matmul(
     check_together(
         x1=x1, x2=x2, scale=scale, offset=offset, pertoken_scale=pertoken_scale, bias=bias
     )
-    only("group_sizes", group_sizes, None)
-    wanted = _INT8 if output_dtype is None else as_dtype("output_dtype", output_dtype)
-    if wanted not in (_INT8, _F16, _BF16, _F32):
+    check_option("group_sizes", group_sizes, None)
+    wanted = INT8 if output_dtype is None else as_dtype("output_dtype", output_dtype)
+    if wanted not in (INT8, FLOAT16, BFLOAT16, FLOAT32):
         raise ArgumentError(
             f"output_dtype must be int8, float16, bfloat16 or float32, but got {wanted}"
         )
-    left, right = (of_dtype(name, as_array(name, x), _INT8) for name, x in (("x1", x1), ("x2", x2)))
+    left, right = (
+        check_dtype(name, as_array(name, x), INT8) for name, x in (("x1", x1), ("x2", x2))
+    )
     m, n = _check_factors(left, right)
     columns = np.ascontiguousarray(
-        np.broadcast_to(_vector("scale", scale, n, _F32, _BF16).astype(_F32), (n,))
+        np.broadcast_to(_vector("scale", scale, n, FLOAT32, BFLOAT16).astype(FLOAT32), (n,))
     )
-    added = None if offset is None else _vector("offset", offset, n, _F32)
+    added = None if offset is None else _vector("offset", offset, n, FLOAT32)
     rows = None
     if pertoken_scale is not None:
-        rows = of_dtype("pertoken_scale", as_array("pertoken_scale", pertoken_scale), _F32)
-        of_shape("pertoken_scale", rows, (m,))
-        if wanted == _INT8 or added is not None:
+        rows = check_dtype("pertoken_scale", as_array("pertoken_scale", pertoken_scale), FLOAT32)
+        check_shape("pertoken_scale", rows, (m,))
+        if wanted == INT8 or added is not None:
             raise ArgumentError(
                 "pertoken_scale must be None where the result is int8 or there is an offset, but got "
                 f"one for {wanted}{'' if added is None else ' with an offset'}"
             )
     start = None
     if bias is not None:
-        start = of_shape("bias", of_dtype("bias", as_array("bias", bias), _INT32), (n,))
+        start = check_shape("bias", check_dtype("bias", as_array("bias", bias), INT32), (n,))
     product = matmul(left, right, bias=start)
-    return like(_scaled(product, columns, rows, added, wanted), x1)
+    return as_type_of(_scaled(product, columns, rows, added, wanted), x1)
 
 
 def _check_factors(left: Array, right: Array) -> tuple[int, int]:
@@ -106,7 +104,7 @@ def _check_factors(left: Array, right: Array) -> tuple[int, int]:
 
 
 def _vector(name: str, value: Any, n: int, *dtypes: np.dtype[Any]) -> Array:
-    array = of_dtype(name, as_array(name, value), *dtypes)
+    array = check_dtype(name, as_array(name, value), *dtypes)
     if array.ndim > 1 or array.size not in (1, n):
         raise ArgumentError(
             f"{name} must have one element or {n}, one for each column of x2, "
@@ -118,16 +116,20 @@ def _vector(name: str, value: Any, n: int, *dtypes: np.dtype[Any]) -> Array:
 def _scaled(
     product: Array, columns: Array, rows: Array | None, added: Array | None, dtype: np.dtype[Any]
 ) -> Array:
-    if dtype == _INT8:
+    if dtype == INT8:
         with np.errstate(all="ignore"):
-            return quantize(product.astype(_F32), columns, added, multiply=True)
+            return quantize(product.astype(FLOAT32), columns, added, multiply=True)
     stack = prod(product.shape[:-2])
     flat = product.reshape(stack * product.shape[-2], product.shape[-1])
+    # The matrices of a stack share the scales of their rows.
     if rows is not None:
         rows = np.tile(rows, stack)
     if added is None:
         return scale_product(flat, columns, rows, dtype=dtype).reshape(product.shape)
-    values = scale_product(flat, columns, rows, dtype=_F32)
+    values = scale_product(flat, columns, rows, dtype=FLOAT32)
     with np.errstate(all="ignore"):
         values += added
-    return (values if dtype == _F32 else cast(values, dtype)).reshape(product.shape)
+    return (values if dtype == FLOAT32 else cast(values, dtype)).reshape(product.shape)
+
+
+__all__ = ["npu_quant_matmul"]

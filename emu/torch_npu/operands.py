@@ -1,4 +1,4 @@
-"""The tensors of one operator's call as arrays, and what operators refuse."""
+"""Tensors of one operator call as arrays, and checks of unsupported arguments."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
 from emu.kernels.errors import ArgumentError as KernelArgumentError
-from emu.torch_npu.checks import renamed
+from emu.torch_npu.checks import rename_arguments
 
 
-class Operands:
-    """The tensors of one call by their names, as arrays in the same memory.
+class TensorArguments:
+    """Tensors of one call by name, as arrays over the same memory.
 
-    A SymmetricArray stays one, since peers read it where it is.
+    A SymmetricArray stays one, since peers read it in place.
     """
 
     def __init__(self, needed: Mapping[str, Any], **others: Any) -> None:
         """Check that tensors are of one kind and on one device.
 
         Args:
-            needed: Tensors that must be given; results get the kind and the device of the first.
-            **others: More, each a tensor or None.
+            needed: Required tensors; results get the type and the device of the first.
+            **others: Optional tensors, each possibly None.
 
         Raises:
-            ArgumentError: One is no tensor, or they do not belong together.
+            ArgumentError: One is not a tensor, or they differ in type or device.
         """
         self._leader = next(iter(needed.values()))
         given = {**needed, **{name: value for name, value in others.items() if value is not None}}
@@ -44,11 +44,11 @@ class Operands:
         return self._arrays[name]
 
     def as_rows(self, name: str, beside: str = "") -> Any:
-        """Return a tensor of 3 axes as a matrix on this PE, and others as they are.
+        """Return a tensor of 3 axes as a matrix on this PE, and others unchanged.
 
         Args:
-            name: The tensor.
-            beside: Another that must have the same axes but the last. Default: none.
+            name: Name of the tensor.
+            beside: Name of another that must have the same shape but for the last axis. Default: none.
         """
         tensor: Any = self._arrays[name]
         if tensor is None:
@@ -66,26 +66,27 @@ class Operands:
         return as_local(tensor).reshape(b * rows, columns)
 
     def result(self, array: Any) -> Any:
-        """Return a result of the operator as the caller's kind of tensor; None stays None."""
-        return None if array is None else like(array, self._leader)
+        """Return a result of the operator as the caller's type; None stays None."""
+        return None if array is None else as_type_of(array, self._leader)
 
 
 def as_local(value: Any) -> Any:
-    """Return the memory of a SymmetricArray on this PE; others as they are."""
+    """Return the memory of a SymmetricArray on this PE, and other values unchanged."""
     return value.local if isinstance(value, SymmetricArray) else value
 
 
 def check_target(name: str, value: Any) -> Array:
-    """Return the memory of a tensor that is to be written in place.
+    """Return the memory of a tensor that will be written in place.
 
     Raises:
-        ArgumentError: It is no tensor, it is read-only, or elements share memory.
+        ArgumentError: It is not a tensor, it is read-only, or elements share memory.
     """
     array = as_local(value)
     if not isinstance(array, np.ndarray):
         array = as_array(name, array)
     if not array.flags.writeable:
         raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    # From the innermost axis out, each stride must step over everything that the inner axes reach.
     axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
     reach = array.itemsize
     for stride, extent in axes:
@@ -98,26 +99,27 @@ def check_target(name: str, value: Any) -> Array:
     return array
 
 
-def refuse(why: str, **arguments: tuple[Any, ...]) -> None:
-    """Refuse values that cannot be honoured.
+def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
+    """Check arguments of which only some values are supported.
 
     Args:
-        why: The reason, a sentence without a stop.
-        **arguments: The value that an argument has, and those that it may have: None, integers or texts.
+        why: The reason, a sentence without a full stop.
+        **arguments: An argument's value, followed by its supported values: None, integers or texts.
 
     Raises:
-        ArgumentError: An argument has another value.
+        ArgumentError: An argument has an unsupported value.
     """
     for name, (value, *allowed) in arguments.items():
-        if any(_is(value, one) for one in allowed):
+        if any(_equals(value, one) for one in allowed):
             continue
+        # Tensors are named by their type: their repr may be long.
         shown = repr(value) if np.isscalar(value) or value is None else type(value).__name__
         names = " or ".join(repr(one) for one in allowed)
         raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
 
 
-def _is(value: Any, one: Any) -> bool:
-    """Return whether a value is None, this integer or this text."""
+def _equals(value: Any, one: Any) -> bool:
+    """Return whether a value equals ``one``: None, an integer or a text, of the same type."""
     if not isinstance(one, int):
         return type(value) is type(one) and bool(value == one)
     try:
@@ -126,20 +128,20 @@ def _is(value: Any, one: Any) -> bool:
         return False
 
 
-def numpy_dtype(name: str, value: Any) -> np.dtype[Any] | None:
+def optional_dtype(name: str, value: Any) -> np.dtype[Any] | None:
     """Return a NumPy dtype for one of NumPy or torch, and None for None."""
     return None if value is None else as_dtype(name, value)
 
 
 @contextmanager
-def naming(names: Mapping[str, str], without: str = "") -> Iterator[None]:
-    """Have errors of what runs within name the arguments as the operator's caller does.
+def caller_names(names: Mapping[str, str], without: str = "") -> Iterator[None]:
+    """Raise errors of the block with the caller's names of the arguments.
 
     Args:
-        names: The caller's name for each that differs.
-        without: What the text leaves out.
+        names: The caller's name for each argument that has another in the block.
+        without: Text to be left out of the errors.
     """
     try:
         yield
     except KernelArgumentError as error:
-        raise ArgumentError(str(renamed(error, names)).replace(without, "")) from None
+        raise ArgumentError(str(rename_arguments(error, names)).replace(without, "")) from None

@@ -1,4 +1,4 @@
-"""Process groups by the names that scripts hand to operators."""
+"""Process groups by the names that scripts pass to operators."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world.checks import check
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
-from emu.torch_npu.checks import integer
-
-_NAME_CHARACTERS = 128
+from emu.mc2.arguments import NAME_CHARACTERS
 
 
 def find_group(name: str, value: Any, **size: Any) -> Group:
-    """Return the World's group of a name, "world" for all PEs.
+    """Return the World's group of a name; "world" is the group of all PEs.
 
     Args:
-        name: What errors call the name.
-        value: The name.
-        **size: How many PEs the script takes the group to have, under the name that errors call it.
+        name: The argument's name in errors.
+        value: The group's name.
+        **size: Number of PEs that the script expects, under that argument's name in errors.
 
     Raises:
         ArgumentError: There is no such group, or it has another size.
@@ -28,9 +26,9 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
         raise ArgumentError(
             f"{name} must be the name of a process group, but got {type(value).__name__}"
         )
-    if not 1 <= len(value) <= _NAME_CHARACTERS:
+    if not 1 <= len(value) <= NAME_CHARACTERS:
         raise ArgumentError(
-            f"{name} must have 1 to {_NAME_CHARACTERS} characters, but got {len(value)}"
+            f"{name} must have 1 to {NAME_CHARACTERS} characters, but got {len(value)}"
         )
     try:
         group = world().group(check.text(name, value))
@@ -39,7 +37,7 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
             f"{name} must be the name of a process group of this PE, but got {value!r}"
         ) from None
     for size_name, given in size.items():
-        if integer(size_name, given) != group.n_pes:
+        if check.integer(size_name, given) != group.n_pes:
             raise ArgumentError(
                 f"{size_name} must be {group.n_pes}, the size of group {value!r}, but got {given!r}"
             )
@@ -47,8 +45,8 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
 
 
 def check_rank(name: str, value: Any, group: Group) -> None:
-    """Refuse a rank that is not this PE's in the group."""
-    if integer(name, value) != group.my_pe:
+    """Check that a rank is this PE's in the group."""
+    if check.integer(name, value) != group.my_pe:
         raise ArgumentError(
             f"{name} must be {group.my_pe}, the rank of this PE in group {group.name!r}, "
             f"but got {value!r}"

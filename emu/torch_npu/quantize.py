@@ -1,24 +1,22 @@
-"""Quantisation of tensors, with scales that are given or found, and back."""
+"""Quantisation of tensors, with given or computed scales, and dequantisation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels import errors
 from emu.kernels.quant import dequantize, dynamic_quantize, quantize
-from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
+from emu.torch_npu.checks import check_dtype, check_option, check_shape, rename_arguments
+from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32, INT64, UINT8
 
-_INT8, _INT32, _UINT8 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint8)
-_F16, _F32 = np.dtype(np.float16), np.dtype(np.float32)
-_BF16 = np.dtype(ml_dtypes.bfloat16)
-_VALUES = (_F32, _F16, _BF16)
+_VALUES = (FLOAT32, FLOAT16, BFLOAT16)
 _BLOCK = 1 << 16
-"""Elements that are quantised at once where NumPy does it: what stays in the L2 cache."""
+"""Number of elements quantised at once by NumPy: they must stay in the L2 cache."""
 
 
 def npu_quantize(
@@ -31,7 +29,7 @@ def npu_quantize(
 ) -> Any:
     """Quantise: ``clip(rint(input / scales + zero_points))``, or ``input * scales`` in its place.
 
-    Every operation is fp32 and rounded by itself, halves go to even, NaN to 0.
+    Every operation is fp32 and rounded separately, halves go to even, NaN to 0.
 
     Args:
         input: fp32, fp16 or bf16, any shape and strides.
@@ -50,17 +48,19 @@ def npu_quantize(
         ArgumentError: An argument has another dtype or shape.
     """
     check_together(input=input, scales=scales, zero_points=zero_points)
-    only("div_mode", div_mode, True, False)
-    x = of_dtype("input", as_array("input", input, detach=True), *_VALUES)
+    check_option("div_mode", div_mode, True, False)
+    x = check_dtype("input", as_array("input", input, detach=True), *_VALUES)
     wanted = as_dtype("dtype", dtype)
-    if wanted not in (_INT8, _UINT8, _INT32):
+    if wanted not in (INT8, UINT8, INT32):
         raise ArgumentError(f"dtype must be int8, uint8 or int32, but got {wanted}")
-    scale = of_dtype("scales", as_array("scales", scales, detach=True), *_VALUES)
+    scale = check_dtype("scales", as_array("scales", scales, detach=True), *_VALUES)
     zero = None
     if zero_points is not None:
         zero = as_array("zero_points", zero_points, detach=True)
-        of_dtype("zero_points", zero, *_VALUES, *dict.fromkeys((_INT32, wanted)))
-    along = -1 if scale.size == 1 and (zero is None or zero.size == 1) else integer("axis", axis)
+        check_dtype("zero_points", zero, *_VALUES, *dict.fromkeys((INT32, wanted)))
+    along = (
+        -1 if scale.size == 1 and (zero is None or zero.size == 1) else check.integer("axis", axis)
+    )
     if x.ndim and not -x.ndim <= along < x.ndim:
         raise ArgumentError(
             f"axis must be in {-x.ndim}..{x.ndim - 1} for shape {x.shape}, but got {along}"
@@ -72,13 +72,13 @@ def npu_quantize(
                 f"{name} must have one element, or one for each of the {extent} along axis {along} of "
                 f"input, but got shape {factor.shape}"
             )
-    if wanted != _INT8:
-        return like(_quantize(x, scale, zero, along, not div_mode, wanted), input)
+    if wanted != INT8:
+        return as_type_of(_quantize(x, scale, zero, along, not div_mode, wanted), input)
     try:
         result = quantize(x, scale, zero, axis=along, multiply=not div_mode)
     except errors.ArgumentError as error:
-        raise renamed(error, {"x": "input"}) from None
-    return like(result, input)
+        raise rename_arguments(error, {"x": "input"}) from None
+    return as_type_of(result, input)
 
 
 def _quantize(
@@ -89,8 +89,8 @@ def _quantize(
     extent = moved.shape[-1]
     result = np.empty(moved.shape, dtype)
     if result.size:
-        factor = np.broadcast_to(scale.astype(_F32), (extent,))
-        offset = None if zero is None else np.broadcast_to(zero.astype(_F32), (extent,))
+        factor = np.broadcast_to(scale.astype(FLOAT32), (extent,))
+        offset = None if zero is None else np.broadcast_to(zero.astype(FLOAT32), (extent,))
         rows, target = moved.reshape(-1, extent), result.reshape(-1, extent)
         step = max(1, _BLOCK // extent)
         for start in range(0, len(rows), step):
@@ -103,7 +103,7 @@ def _quantize_block(
     target: Array, rows: Array, scale: Array, zero: Array | None, multiply: bool
 ) -> None:
     with np.errstate(all="ignore"):
-        work = rows.astype(_F32)
+        work = rows.astype(FLOAT32)
         (np.multiply if multiply else np.divide)(work, scale, out=work)
         if zero is not None:
             work += zero
@@ -125,11 +125,11 @@ def npu_dynamic_quant(
 
     Args:
         x: fp32, fp16 or bf16, at least one axis, the last of at least one element; any strides.
-        smooth_scales: What rows are multiplied by first, in fp32: [h] of the dtype of ``x``, h being its
-            last extent; with ``group_index`` [groups, h]. Default: nothing.
-        group_index: Where groups of rows end: [groups] of int32 or int64 that do not decrease, the last
+        smooth_scales: Factors applied to the rows first, in fp32: [h] of the dtype of ``x``, h being its
+            last extent; with ``group_index`` [groups, h]. Default: none.
+        group_index: Ends of the groups of rows: [groups] of int32 or int64 that do not decrease, the last
             the number of rows. Default: all rows are one group.
-        dst_type: int8, which is also the default.
+        dst_type: int8, which is the default.
 
     Returns:
         The values, of the shape of ``x``, and the scales, fp32, of that shape less its last axis; of the
@@ -140,8 +140,8 @@ def npu_dynamic_quant(
             records gradients.
     """
     check_together(x=x, smooth_scales=smooth_scales, group_index=group_index)
-    values = of_dtype("x", as_array("x", x), *_VALUES)
-    if dst_type is not None and as_dtype("dst_type", dst_type) != _INT8:
+    values = check_dtype("x", as_array("x", x), *_VALUES)
+    if dst_type is not None and as_dtype("dst_type", dst_type) != INT8:
         raise ArgumentError(f"dst_type must be int8 or None, but got {dst_type!r}")
     if values.ndim == 0 or values.shape[-1] == 0:
         raise ArgumentError(
@@ -155,42 +155,42 @@ def npu_dynamic_quant(
         result, scales = dynamic_quantize(values)
     except errors.ArgumentError as error:
         raise ArgumentError(str(error)) from None
-    return like(result, x), like(scales, x)
+    return as_type_of(result, x), as_type_of(scales, x)
 
 
 def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
     """Return the rows in fp32, each times the factors of its group."""
     width = values.shape[-1]
-    factors = of_dtype("smooth_scales", as_array("smooth_scales", smooth_scales), values.dtype)
+    factors = check_dtype("smooth_scales", as_array("smooth_scales", smooth_scales), values.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         if group_index is None:
-            of_shape("smooth_scales", factors, (width,))
-            return values.astype(_F32) * factors.astype(_F32)
+            check_shape("smooth_scales", factors, (width,))
+            return values.astype(FLOAT32) * factors.astype(FLOAT32)
         ends = as_array("group_index", group_index)
-        of_dtype("group_index", ends, _INT32, np.dtype(np.int64))
-        rows = values.reshape(-1, width).astype(_F32)
+        check_dtype("group_index", ends, INT32, INT64)
+        rows = values.reshape(-1, width).astype(FLOAT32)
         sizes = np.diff(ends, prepend=ends.dtype.type(0))
         if ends.ndim != 1 or not len(ends) or (sizes < 0).any() or ends[-1] != len(rows):
             raise ArgumentError(
                 f"group_index must have shape [groups], not decrease and end at {len(rows)}, the "
                 f"number of rows of x, but got {ends.tolist()}"
             )
-        of_shape("smooth_scales", factors, (len(ends), width))
-        rows *= np.repeat(factors.astype(_F32), sizes, axis=0)
+        check_shape("smooth_scales", factors, (len(ends), width))
+        rows *= np.repeat(factors.astype(FLOAT32), sizes, axis=0)
         return rows.reshape(values.shape)
 
 
 def npu_anti_quant(
     x: Any, scale: Any, *, offset: Any = None, dst_dtype: Any = None, src_dtype: Any = None
 ) -> Any:
-    """Turn int8 back into values: ``(x + offset) * scale`` in fp32, then rounded once.
+    """Dequantise int8: ``(x + offset) * scale`` in fp32, then rounded once.
 
     Args:
         x: int8, any shape and strides.
         scale: One element, or one for each along the last axis of ``x``; fp32, fp16 or bf16.
         offset: As many elements as ``scale`` may have, of its dtype. It is added. Default: 0.
         dst_dtype: dtype of the result: fp16, bf16 or fp32. Default: fp16.
-        src_dtype: int8, which is also the default.
+        src_dtype: int8, which is the default.
 
     Returns:
         The values, of the shape, kind and device of ``x``.
@@ -200,18 +200,21 @@ def npu_anti_quant(
             gradients.
     """
     check_together(x=x, scale=scale, offset=offset)
-    values = of_dtype("x", as_array("x", x), _INT8)
-    factor = of_dtype("scale", as_array("scale", scale), *_VALUES)
+    values = check_dtype("x", as_array("x", x), INT8)
+    factor = check_dtype("scale", as_array("scale", scale), *_VALUES)
     added = None
     if offset is not None:
-        added = of_dtype("offset", as_array("offset", offset), factor.dtype)
-    wanted = _F16 if dst_dtype is None else as_dtype("dst_dtype", dst_dtype)
+        added = check_dtype("offset", as_array("offset", offset), factor.dtype)
+    wanted = FLOAT16 if dst_dtype is None else as_dtype("dst_dtype", dst_dtype)
     if wanted not in _VALUES:
         raise ArgumentError(f"dst_dtype must be float16, bfloat16 or float32, but got {wanted}")
-    if src_dtype is not None and as_dtype("src_dtype", src_dtype) != _INT8:
+    if src_dtype is not None and as_dtype("src_dtype", src_dtype) != INT8:
         raise ArgumentError(f"src_dtype must be int8 or None, but got {src_dtype!r}")
     try:
         result = dequantize(values, factor, added, dtype=wanted)
     except errors.ArgumentError as error:
-        raise renamed(error, {"scales": "scale", "offsets": "offset", "q": "x"}) from None
-    return like(result, x)
+        raise rename_arguments(error, {"scales": "scale", "offsets": "offset", "q": "x"}) from None
+    return as_type_of(result, x)
+
+
+__all__ = ["npu_anti_quant", "npu_dynamic_quant", "npu_quantize"]

@@ -1,17 +1,19 @@
-"""Writes into parts of a tensor that indices name: quantised segments, slices, slots of a KV cache."""
+"""Writes to indexed parts of a tensor: quantised segments, slices, slots of a KV cache."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, check_together, like, mark_changed
+from emu.accelerator.arrays import Array, as_array, as_type_of, bump_version, check_together
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
 from emu.kernels.strided.operands import is_target
-from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
+from emu.torch_npu.checks import check_dtype, check_option, check_shape, rename_arguments
 
 _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero_points"}
 
@@ -32,10 +34,10 @@ def npu_quant_scatter_(
     """Quantise ``updates`` and write each row into a segment of ``self``, in place.
 
     With ``q = clip(rint(updates / quant_scales + quant_zero_points), -128, 127)``, every operation in
-    fp32 and rounded by itself, halves to even, NaN to 0:
+    fp32 and rounded separately, halves to even, NaN to 0:
     ``self[i, ..., indices[i] + k, ...] = q[i, ..., k, ...]`` for indices of one axis,
     ``self[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs; k goes along
-    ``axis``. Updates without elements change nothing, and their indices are not looked at.
+    ``axis``. Updates without elements change nothing, and their indices are ignored.
 
     Args:
         self: int8, 3 to 8 axes, any strides.
@@ -50,8 +52,8 @@ def npu_quant_scatter_(
         quant_axis: The axis of scales and zero points, which must be the last. The default, 1, is
             therefore refused: give -1.
         reduce: ``"update"``.
-        align: What the last extent of ``updates`` must be a multiple of; None for no such rule.
-            Default: 32, the bytes that the hardware writes at once.
+        align: Divisor of the last extent of ``updates``; None: no such rule. Default: 32, the number of
+            bytes that the hardware writes at once.
         overlap: ``"refuse"`` where two segments overlap, or ``"last"``: the later row wins. Default:
             refuse.
 
@@ -60,13 +62,14 @@ def npu_quant_scatter_(
 
     Raises:
         ArgumentError: An argument breaks a rule, an index leaves no room for its segment, or segments
-            overlap and should not. ``self`` is unchanged.
+            overlap with ``overlap="refuse"``. ``self`` is unchanged.
     """
-    target = as_array("self", self, detach=True)
-    _quant_scatter(
-        target, self, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce,
-        align, overlap,
+    scatter = _QuantScatter(
+        indices=indices, updates=updates, quant_scales=quant_scales,
+        quant_zero_points=quant_zero_points, axis=axis, quant_axis=quant_axis, reduce=reduce,
+        align=align, overlap=overlap,
     )  # fmt: skip
+    scatter.write(self, as_array("self", self, detach=True))
     return self
 
 
@@ -90,46 +93,61 @@ def npu_quant_scatter(
     Returns:
         A new array or tensor of the kind and on the device of ``self``.
     """
-    target = as_array("self", self, detach=True).copy()
-    _quant_scatter(
-        target, self, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce,
-        align, overlap,
+    scatter = _QuantScatter(
+        indices=indices, updates=updates, quant_scales=quant_scales,
+        quant_zero_points=quant_zero_points, axis=axis, quant_axis=quant_axis, reduce=reduce,
+        align=align, overlap=overlap,
     )  # fmt: skip
-    return like(target, self)
+    target = as_array("self", self, detach=True).copy()
+    scatter.write(self, target)
+    return as_type_of(target, self)
 
 
-def _quant_scatter(
-    target: Array, given: Any, indices: Any, updates: Any, scales: Any, zero_points: Any,
-    axis: int, quant_axis: int, reduce: str, align: int | None, overlap: str,
-) -> None:  # fmt: skip
-    check_together(
-        self=given,
-        indices=indices,
-        updates=updates,
-        quant_scales=scales,
-        quant_zero_points=zero_points,
-    )
-    only("reduce", reduce, "update")
-    zero = zero_points
-    if zero is not None:
-        zero = as_array("quant_zero_points", zero, detach=True)
-    arrays = (
-        as_array("indices", indices),
-        as_array("updates", updates, detach=True),
-        as_array("quant_scales", scales, detach=True),
-        zero,
-    )
-    try:
-        quant_scatter(
-            target,
-            *arrays,
-            axis=integer("axis", axis),
-            quant_axis=integer("quant_axis", quant_axis),
-            align=None if align is None else integer("align", align),
-            overlap=overlap,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _QuantScatter:
+    """Arguments of :func:`npu_quant_scatter_` except ``self``."""
+
+    indices: Any
+    updates: Any
+    quant_scales: Any
+    quant_zero_points: Any
+    axis: int
+    quant_axis: int
+    reduce: str
+    align: int | None
+    overlap: str
+
+    def write(self, given: Any, target: Array) -> None:
+        """Check the arguments and write to ``target``, the memory of ``given`` or a copy of it."""
+        operands = {
+            "indices": self.indices,
+            "updates": self.updates,
+            "quant_scales": self.quant_scales,
+            "quant_zero_points": self.quant_zero_points,
+        }
+        check_together(self=given, **operands)
+        check_option("reduce", self.reduce, "update")
+        # Quantised values have no gradient, so that operands which require one are read as they are.
+        zero = self.quant_zero_points
+        if zero is not None:
+            zero = as_array("quant_zero_points", zero, detach=True)
+        arrays = (
+            as_array("indices", self.indices),
+            as_array("updates", self.updates, detach=True),
+            as_array("quant_scales", self.quant_scales, detach=True),
+            zero,
         )
-    except errors.ArgumentError as error:
-        raise renamed(error, _NAMES) from None
+        try:
+            quant_scatter(
+                target,
+                *arrays,
+                axis=check.integer("axis", self.axis),
+                quant_axis=check.integer("quant_axis", self.quant_axis),
+                align=None if self.align is None else check.integer("align", self.align),
+                overlap=self.overlap,
+            )
+        except errors.ArgumentError as error:
+            raise rename_arguments(error, _NAMES) from None
 
 
 def npu_scatter_nd_update_(
@@ -157,7 +175,7 @@ def npu_scatter_nd_update_(
     """
     check_together(self=self, indices=indices, updates=updates)
     _scatter_nd(as_array("self", self), indices, updates, overlap)
-    mark_changed(self)
+    bump_version(self)
     return self
 
 
@@ -170,11 +188,11 @@ def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str
     check_together(self=self, indices=indices, updates=updates)
     target = as_array("self", self).copy()
     _scatter_nd(target, indices, updates, overlap)
-    return like(target, self)
+    return as_type_of(target, self)
 
 
 def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None:
-    only("overlap", overlap, "refuse", "last")
+    check_option("overlap", overlap, "refuse", "last")
     places = _indices("indices", as_array("indices", indices))
     rows = as_array("updates", updates)
     depth = places.shape[-1] if places.ndim else 0
@@ -183,8 +201,8 @@ def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None
             f"indices must have a last extent in 1..{target.ndim}, the number of axes of self, "
             f"but got shape {places.shape}"
         )
-    of_dtype("updates", rows, target.dtype)
-    of_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
+    check_dtype("updates", rows, target.dtype)
+    check_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
     _writable("self", target, {"indices": places, "updates": rows})
     flat = places.reshape(-1, depth)
     for axis in range(depth):
@@ -226,7 +244,7 @@ def npu_scatter_pa_kv_cache(
         "slot_mapping": slot_mapping,
     }  # fmt: skip
     check_together(**given)
-    only("overlap", overlap, "refuse", "last")
+    check_option("overlap", overlap, "refuse", "last")
     arrays = {name: as_array(name, one) for name, one in given.items()}
     slots = _indices("slot_mapping", arrays["slot_mapping"])
     if slots.ndim != 1:
@@ -237,11 +255,12 @@ def npu_scatter_pa_kv_cache(
             raise ArgumentError(
                 f"{name}_cache must have shape [blocks, size, heads, width], but got {cache.shape}"
             )
-        of_shape(name, rows, (len(slots), *cache.shape[2:]))
-        of_dtype(name, rows, cache.dtype)
+        check_shape(name, rows, (len(slots), *cache.shape[2:]))
+        check_dtype(name, rows, cache.dtype)
         others = {other: array for other, array in arrays.items() if other != f"{name}_cache"}
         _writable(f"{name}_cache", cache, others)
         _in_range("slot_mapping", slots, cache.shape[0] * cache.shape[1])
+    # Both caches are checked before either is written.
     kept = _distinct(
         "slot_mapping", slots.reshape(-1, 1), (int(slots.max(initial=0)) + 1,), overlap
     )
@@ -249,15 +268,15 @@ def npu_scatter_pa_kv_cache(
         cache = arrays[f"{name}_cache"]
         if len(slots):
             _write(cache, np.stack(np.divmod(slots, cache.shape[1]), 1), arrays[name], kept)
-            mark_changed(given[f"{name}_cache"])
+            bump_version(given[f"{name}_cache"])
 
 
 def _indices(name: str, array: Array) -> Array:
-    return of_dtype(name, array, np.dtype(np.int32), np.dtype(np.int64))
+    return check_dtype(name, array, np.dtype(np.int32), np.dtype(np.int64))
 
 
 def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
-    """Refuse what cannot be written, and dtypes that have no words of their size."""
+    """Check that a target can be written, and that its dtype has integers of the same size."""
     if (
         target.dtype.kind not in "biufV"
         or target.dtype.names
@@ -283,7 +302,7 @@ def _in_range(name: str, column: Array, extent: int) -> None:
 
 
 def _distinct(name: str, flat: Array, shape: tuple[int, ...], overlap: str) -> Array | None:
-    """Return which rows to write where places are named twice; None for all, as they are distinct."""
+    """Return the rows to write where places are named twice; None: all, since they are distinct."""
     keys = np.zeros(len(flat), np.int64)
     for axis, extent in enumerate(shape):
         keys = keys * extent + flat[:, axis]
@@ -303,8 +322,17 @@ def _distinct(name: str, flat: Array, shape: tuple[int, ...], overlap: str) -> A
 
 
 def _write(target: Array, flat: Array, rows: Array, kept: Array | None) -> None:
-    """Write rows to distinct places, as words of their size, which NumPy moves faster."""
+    """Write rows to distinct places, as integers of their size, which NumPy moves faster."""
     if kept is not None:
         flat, rows = flat[kept], rows[kept]
     word = f"u{target.itemsize}"
     target.view(word)[tuple(flat.T)] = rows.view(word)
+
+
+__all__ = [
+    "npu_quant_scatter",
+    "npu_quant_scatter_",
+    "npu_scatter_nd_update",
+    "npu_scatter_nd_update_",
+    "npu_scatter_pa_kv_cache",
+]

@@ -1,4 +1,4 @@
-"""Programs on emulated devices. All run in one fresh process: installing cannot be undone."""
+"""Programs on emulated devices. All run in one fresh process, which has them from the start."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import copy
 import io
 import multiprocessing
 import threading
-import traceback
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import pytest
+from emulated_devices import refused, run_with_devices
 
 import emu
 
@@ -20,11 +19,6 @@ nn = torch.nn
 F = torch.nn.functional
 
 DEVICES = 2
-
-
-def refused(call: Callable[[], object], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        call()
 
 
 # --- where tensors are -------------------------------------------------------------------------
@@ -465,21 +459,7 @@ CHECKS = [
 
 
 def run_checks() -> dict[str, str]:
-    import os
-
-    os.environ["EMU_DEVICES"] = str(DEVICES)
-    warnings.simplefilter("error")
-    import emu.accelerator
-
-    emu.accelerator.install()
-    emu.accelerator.install()
-    failures = {}
-    for check in CHECKS:
-        try:
-            check()
-        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each is reported by its own test
-            failures[check.__name__] = traceback.format_exc()
-    return failures
+    return run_with_devices(CHECKS, DEVICES)
 
 
 @pytest.fixture(scope="module")

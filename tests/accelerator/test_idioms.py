@@ -6,10 +6,10 @@ import io
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import pytest
+from emulated_devices import refused, run_with_devices
 
 import emu
 
@@ -18,11 +18,6 @@ nn = torch.nn
 F = torch.nn.functional
 
 DEVICES = 2
-
-
-def refused(call: Callable[[], object], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        call()
 
 
 def memory_is_counted():
@@ -314,20 +309,7 @@ CHECKS = [
 
 
 def run_checks() -> dict[str, str]:
-    import os
-
-    os.environ["EMU_DEVICES"] = str(DEVICES)
-    warnings.simplefilter("error")
-    import emu.accelerator
-
-    emu.accelerator.install()
-    failures = {}
-    for check in CHECKS:
-        try:
-            check()
-        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each is reported by its own test
-            failures[check.__name__] = traceback.format_exc()
-    return failures
+    return run_with_devices(CHECKS, DEVICES)
 
 
 @pytest.fixture(scope="module")

@@ -374,7 +374,9 @@ def uncommitted():
     hccl.Wait(done)
     hccl.AllGather(x, out, 2, strideCount=8, repeat=3)
     hccl.Commit(1)
-    with pytest.raises(ServerError, match=re.escape("handle 1 (AllGather) must have all its 3")):
+    with pytest.raises(
+        ServerError, match=re.escape("handle 1 (AllGather) has 3 turns, but only 1")
+    ):
         hccl.Finalize()
     with pytest.raises(ServerError, match="cannot be used any more"):
         Hccl()

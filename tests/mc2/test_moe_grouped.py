@@ -146,7 +146,7 @@ WRONG = (
     ({"send_counts": [1, 1, 3, -1]}, "but got -1 for expert 1 of rank 1"),
     ({"send_counts": [1.0] * 4}, "send_counts must be integers, but got [1.0, 1.0"),
     ({"send_counts": [1, 1, 1, 2]}, "send_counts must add up to the 4 rows of gmm_x, but got 5"),
-    ({"comm_turn": 3}, "comm_turn must be in [0, 2] with 2 experts a rank"),
+    ({"comm_turn": 3}, "comm_turn must be in [0, 2] with 2 experts per rank"),
     ({"comm_turn": -1}, "but got -1"),
     ({"comm_turn": "all"}, "comm_turn must be an integer, but got 'all'"),
     ({"mm_x": np.zeros((2, 2), np.float16)}, "must be given together, but got mm_x only"),

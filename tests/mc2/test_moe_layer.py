@@ -279,7 +279,7 @@ def check_large():
 
 def world_turns(sent, h):
     """Return the turns that the dispatch took for its rows."""
-    from emu.mc2.expert_routes import choose_turns
+    from emu.mc2.token_permutation import choose_turns
 
     return range(choose_turns(len(sent.expand_x), h, 0, 8, 4, None))
 

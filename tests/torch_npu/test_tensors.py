@@ -13,7 +13,7 @@ import pytest
 
 import emu.accelerator
 from emu import torch_npu
-from emu.accelerator.arrays import as_array, as_dtype, check_together, like
+from emu.accelerator.arrays import as_array, as_dtype, as_type_of, check_together
 from emu.comm.errors import ArgumentError
 
 torch = pytest.importorskip("torch")
@@ -32,11 +32,11 @@ def test_an_array_and_its_tensor_share_memory_and_strides(name: str) -> None:
         assert array.dtype.name == name
         assert array.shape == tuple(tensor.shape)
         assert tuple(s // array.itemsize for s in array.strides) == tensor.stride()
-        again = like(array, tensor)
+        again = as_type_of(array, tensor)
         assert again.dtype == tensor.dtype
         assert again.stride() == tensor.stride()
         assert again.data_ptr() == tensor.data_ptr()
-    assert like(as_array("x", base[:0]), base).shape == (0, 6)
+    assert as_type_of(as_array("x", base[:0]), base).shape == (0, 6)
     as_array("x", base)[1, 2] = 1
     assert base.double().sum() == base[1, 2].double() == 1
 
@@ -44,13 +44,13 @@ def test_an_array_and_its_tensor_share_memory_and_strides(name: str) -> None:
 def test_what_torch_cannot_hold_is_copied() -> None:
     source = torch.zeros(1)
     backwards = np.arange(4)[::-1]
-    assert like(backwards, source).tolist() == [3, 2, 1, 0]
+    assert as_type_of(backwards, source).tolist() == [3, 2, 1, 0]
     fixed = np.arange(4)
     fixed.flags.writeable = False
-    result = like(fixed, source)
+    result = as_type_of(fixed, source)
     result[0] = 9
     assert fixed[0] == 0
-    assert like(fixed, fixed) is fixed
+    assert as_type_of(fixed, fixed) is fixed
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,19 @@ def test_an_array_among_tensors_is_refused() -> None:
 
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Emulated devices as far as the operators look at them; gives a function that places a tensor."""
+    """Emulated devices as far as the operators look at them; gives functions that place a tensor and find it."""
 
     def device_of(tensor: Any) -> Any:
         return getattr(tensor, "_emu_device", tensor.device)
 
-    def place(tensor: Any, device: Any) -> Any:
+    def assign_device(tensor: Any, device: Any) -> Any:
         tensor._emu_device = torch.device(device)
         return tensor
 
-    marks = SimpleNamespace(device_of=device_of, place=place)
-    monkeypatch.setitem(sys.modules, "emu.accelerator.marks", marks)
+    tags = SimpleNamespace(device_of=device_of, assign_device=assign_device)
+    monkeypatch.setitem(sys.modules, "emu.accelerator.device_tags", tags)
     monkeypatch.setattr(emu.accelerator, "installed", lambda: True, raising=False)
-    return marks
+    return tags
 
 
 def arguments() -> dict[str, Any]:
@@ -126,18 +126,18 @@ def test_each_tensor_must_be_on_the_device_of_the_others(devices: Any, stray: st
     given = arguments()
     for name, tensor in given.items():
         if name != stray:
-            devices.place(tensor, "cuda:1")
+            devices.assign_device(tensor, "cuda:1")
     with pytest.raises(
         ArgumentError, match=rf"{stray} must be on cuda:1 as \w+ is, but got a tensor on cpu"
     ):
         torch_npu.npu_quant_scatter_(**given, **AXES)
-    devices.place(given[stray], "cuda:0")
+    devices.assign_device(given[stray], "cuda:0")
     with pytest.raises(
         ArgumentError, match=r"must be on cuda:[01] as .* got a tensor on cuda:[01]"
     ):
         torch_npu.npu_quant_scatter_(**given, **AXES)
     assert not given["self"].any()
-    devices.place(given[stray], "cuda:1")
+    devices.assign_device(given[stray], "cuda:1")
     torch_npu.npu_quant_scatter_(**given, **AXES)
     assert given["self"].any()
 
@@ -150,17 +150,19 @@ def test_tensors_all_on_the_cpu_are_refused_where_devices_are_emulated(devices: 
 
 
 def test_results_are_on_the_device_of_the_arguments(devices: Any) -> None:
-    x = devices.place(torch.randn(3, 8), "cuda:1")
+    x = devices.assign_device(torch.randn(3, 8), "cuda:1")
     y, scale = torch_npu.npu_dynamic_quant(x)
-    factor = devices.place(torch.ones(1), "cuda:1")
+    factor = devices.assign_device(torch.ones(1), "cuda:1")
     results = [
         y,
         scale,
         torch_npu.npu_quantize(x, factor, None, torch.int8),
         torch_npu.npu_anti_quant(y, factor),
-        torch_npu.npu_quant_matmul(y, devices.place(y.t(), "cuda:1"), factor),
+        torch_npu.npu_quant_matmul(y, devices.assign_device(y.t(), "cuda:1"), factor),
         torch_npu.npu_scatter_nd_update(
-            x, devices.place(torch.tensor([[1]]), "cuda:1"), devices.place(x[:1], "cuda:1")
+            x,
+            devices.assign_device(torch.tensor([[1]]), "cuda:1"),
+            devices.assign_device(x[:1], "cuda:1"),
         ),
     ]
     assert [devices.device_of(result) for result in results] == [torch.device("cuda:1")] * 6

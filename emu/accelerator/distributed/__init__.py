@@ -4,10 +4,9 @@
 process group whose ranks are the PEs of the launch, and the collectives of :mod:`torch.distributed`
 run on :class:`emu.comm.world.world.World`. It needs no address and no port.
 
-An asynchronous collective is kept back until its result is asked for (:mod:`.works`), so a script that
-forgets a ``wait`` sees old data here too. Messages between two ranks are in
-:mod:`.point_to_point`, what torch is given in :mod:`.process_group`, and what of torch is replaced in
-:mod:`.registration`.
+An asynchronous collective is deferred until its result is needed (:mod:`.works`), so a script that forgets a
+``wait`` sees old data here too. Messages between two ranks are in :mod:`.point_to_point`, the process group
+in :mod:`.process_group`, and the changes to torch in :mod:`.registration`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import sys
 def register() -> None:
     """Register "hccl" and "nccl" with ``torch.distributed``; a second call does nothing.
 
-    Where torch was built without its distributed package, nothing is done.
+    Do nothing where torch was built without its distributed package.
     """
     import torch.distributed
 
@@ -29,13 +28,13 @@ def register() -> None:
 
 
 def flush_all() -> None:
-    """Do every operation that is still kept back, and wait until every message sent is matched.
+    """Run every deferred operation, and wait until every message sent is matched.
 
-    ``torch.cuda.synchronize()`` and ``torch.npu.synchronize()`` call it. It needs no torch: where no
-    process group was made there is nothing to do.
+    ``torch.cuda.synchronize()`` and ``torch.npu.synchronize()`` call it. It does not import torch: without a
+    process group there is nothing to do.
 
     Raises:
-        CommError: What the operations raise.
+        CommError: Errors of the operations.
     """
     works = sys.modules.get(f"{__name__}.works")
     if works is not None:

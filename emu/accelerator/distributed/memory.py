@@ -1,4 +1,4 @@
-"""Tensors as the World takes them: flat NumPy arrays over their memory."""
+"""Tensors as flat NumPy arrays over their memory, the form that the World takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from emu.accelerator.arrays import share
+from emu.accelerator.arrays import as_shared_array
 from emu.comm.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -21,24 +21,25 @@ _SHARED = frozenset(
         *("uint16", "uint32", "uint64"),
     )
 )
-"""Dtypes that torch, NumPy and the World have in common by name."""
+"""Dtypes that torch, NumPy and the World share by name."""
 
 
-def flat(tensor: torch.Tensor) -> Array:
+def as_flat_array(tensor: torch.Tensor) -> Array:
     """Return the tensor's memory as an array of one axis, of the same dtype.
 
-    A dtype that the World does not know (complex numbers, 8-bit floats) comes as bytes.
+    Dtypes that the World does not know (complex numbers, 8-bit floats) become bytes.
 
     Args:
         tensor: A strided tensor that fills its memory: contiguous, or in a channels-last format.
 
     Raises:
-        ValueError: It does not; as NCCL's backend says it.
+        ValueError: It does not; in the words of NCCL's backend.
     """
     with torch._C.DisableTorchFunction():
         if tensor.layout is not torch.strided:
             raise ValueError(f"Tensors must be dense, but got layout {tensor.layout}")
         line = tensor.detach()
+        # Channels-last tensors fill their memory too: collectives may take it in that order.
         if line.is_contiguous():
             line = line.view(-1)
         elif _is_channels_last(line):
@@ -50,32 +51,33 @@ def flat(tensor: torch.Tensor) -> Array:
             )
         dtype = line.dtype
         if dtype in _SHARED:
-            return share(line)
+            return as_shared_array(line)
         if dtype is torch.bfloat16:
-            return share(line.view(torch.int16)).view(_BF16)
+            # NumPy has no bf16 of its own: the bits pass as int16.
+            return as_shared_array(line.view(torch.int16)).view(_BF16)
         if line.is_conj() or line.is_neg():
             raise ValueError(
                 "Tensors must be in memory, but got a lazily conjugated or negated one"
             )
-        return share(line.view(torch.uint8))
+        return as_shared_array(line.view(torch.uint8))
 
 
-def number(tensor: torch.Tensor) -> Array:
-    """Return :func:`flat`, for a reduction.
+def as_reducible_array(tensor: torch.Tensor) -> Array:
+    """Return the array of :func:`as_flat_array` for a reduction.
 
     Raises:
         TypeError: The World does not reduce the tensor's dtype.
     """
     if tensor.dtype not in _SHARED and tensor.dtype is not torch.bfloat16:
         raise TypeError(f"Input tensor data type is not supported for a reduction: {tensor.dtype}")
-    return flat(tensor)
+    return as_flat_array(tensor)
 
 
-def same_type(*tensors: torch.Tensor) -> None:
+def check_same_dtype(*tensors: torch.Tensor) -> None:
     """Check that the tensors have one dtype.
 
     Raises:
-        TypeError: They have not; as NCCL's backend says it.
+        TypeError: They have not; in the words of NCCL's backend.
     """
     for tensor in tensors:
         if tensor.dtype is not tensors[0].dtype:
@@ -84,11 +86,11 @@ def same_type(*tensors: torch.Tensor) -> None:
             )
 
 
-def elements(tensor: torch.Tensor, wanted: int, name: str) -> None:
+def check_element_count(tensor: torch.Tensor, wanted: int, name: str) -> None:
     """Check the number of elements of an argument.
 
     Raises:
-        ArgumentError: It is another.
+        ArgumentError: It is not ``wanted``.
     """
     with torch._C.DisableTorchFunction():
         got = tensor.numel()

@@ -1,12 +1,12 @@
 """Messages between two members of a group.
 
-A message is put into memory of the sender at once, its header into a ring of the receiver, and then
-the receiver's count of what has come from this sender goes up. To receive is to wait for that
-count, to fetch, and to count up what was taken, which lets the sender use the memory again.
+A message is put into the sender's memory at once, its header into a ring of the receiver, and then the
+receiver's count of messages from this sender is incremented. A receive waits for that count, fetches, and
+increments the count of messages taken, which lets the sender reuse the memory.
 
-A receive that is asked for counts up ``posted`` on the sender; that is what a blocking send waits for.
-So two ranks that both send first wait for each other for ever, as on accelerators, and the
-world reports it; but a rank that has asked for its message and is busy elsewhere holds up nobody.
+Posting a receive increments ``posted`` on the sender; a blocking send waits for that. So two ranks that both
+send first wait for each other forever, as on accelerators, and the world reports it; but a rank that has
+posted its receive and is busy elsewhere delays nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from emu.kernels.core.dtypes import DTYPES
 Array = np.ndarray[Any, Any]
 
 RING = 1024
-"""Messages from one rank to another that may be on their way; one more waits for the first."""
+"""Messages that may be in flight from one rank to another; one more waits for the first."""
 
 _WORDS = 8  # of a header, a cache line: bytes, size class, slab, slot, dtype
 _LEAST = 256  # bytes of the smallest staging buffer
@@ -32,7 +32,7 @@ _SLAB = 1 << 20  # bytes that are allocated at once for small buffers
 
 
 class Channels:
-    """The messages of one group, both directions. Every member makes one."""
+    """Messages of one group in both directions; every member makes one."""
 
     def __init__(self, group: Group) -> None:
         n = group.n_pes
@@ -59,7 +59,7 @@ class Channels:
     def send(self, data: Array, pe: int) -> int:
         """Send a flat array to member ``pe`` and return the number of the message.
 
-        ``data`` may be changed at once. It waits only where RING messages were not taken yet.
+        ``data`` may be changed at once. The call waits only if :data:`RING` messages are still in flight.
         """
         group, number = self._group, self._sent[pe]
         if number >= RING:
@@ -78,16 +78,16 @@ class Channels:
         return number
 
     def is_matched(self, number: int, pe: int) -> bool:
-        """Return whether member ``pe`` has asked for message ``number``."""
+        """Return whether member ``pe`` has posted the receive of message ``number``."""
         group = self._group
         return group.fetch(self._posted, group.my_pe, index=pe) > number
 
     def await_match(self, number: int, pe: int) -> None:
-        """Wait until member ``pe`` has asked for message ``number``."""
+        """Wait until member ``pe`` has posted the receive of message ``number``."""
         self._group.wait_until(self._posted, Cmp.GE, number + 1, index=pe)
 
     def _take_buffer(self, size: int) -> tuple[int, int]:
-        """Return (slab, slot) of a buffer of ``size`` bytes that no message lies in."""
+        """Return (slab, slot) of a free buffer of ``size`` bytes."""
         free = self._free.setdefault(size, [])
         if not free:
             self._collect()
@@ -99,7 +99,7 @@ class Channels:
         return free.pop()
 
     def _collect(self) -> None:
-        """Take back the buffers whose messages were taken."""
+        """Reclaim the buffers of messages that were received."""
         group = self._group
         taken = [group.fetch(self._taken, group.my_pe, index=pe) for pe in range(group.n_pes)]
         flying = []
@@ -119,7 +119,7 @@ class Channels:
     # --- receiving -------------------------------------------------------------------------
 
     def ask(self, pe: int) -> int:
-        """Tell member ``pe`` that its next message is wanted, and return that message's number."""
+        """Post a receive of the next message of member ``pe``, and return that message's number."""
         group, number = self._group, self._asked[pe]
         self._asked[pe] = number + 1
         group.signal_op(self._posted, number + 1, pe, index=group.my_pe)
@@ -129,7 +129,7 @@ class Channels:
         """Wait for message ``number`` of member ``pe`` and store it in ``data``.
 
         Raises:
-            ArgumentError: It has another size or dtype; it counts as taken, and ``data`` is as it was.
+            ArgumentError: It has another size or dtype. It is consumed, and ``data`` is unchanged.
         """
         group = self._group
         group.wait_until(self._arrived, Cmp.GE, number + 1, index=pe)

@@ -1,4 +1,4 @@
-"""The process group that ``torch.distributed`` calls, over a group of the World."""
+"""Process group of ``torch.distributed`` over a group of the World."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-import emu.accelerator
-from emu.accelerator.distributed.memory import Array, elements, flat, number, same_type
+from emu.accelerator.device_tags import device_of
+from emu.accelerator.distributed.memory import (
+    Array,
+    as_flat_array,
+    as_reducible_array,
+    check_element_count,
+    check_same_dtype,
+)
 from emu.accelerator.distributed.point_to_point import Channels
 from emu.accelerator.distributed.works import (
     JoinedWork,
@@ -23,7 +29,7 @@ from emu.accelerator.distributed.works import (
     Work,
     drop_sends,
 )
-from emu.accelerator.marks import device_of
+from emu.accelerator.mode import active
 from emu.comm.errors import ArgumentError
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
@@ -38,15 +44,15 @@ _CALLERS = ("torch.distributed.distributed_c10d",)
 _ProcessGroup: Any = dist.ProcessGroup  # its stubs have overloads that are not called for Python
 
 
-class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
+class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
     """Collectives and messages of torch tensors between the PEs of a group.
 
-    Tensors are CPU memory marked as lying on an emulated device; that device must be one of the
-    backend's. They must be contiguous. All collectives are kept back until their result is asked for
+    Tensors are CPU memory tagged with an emulated device, which must be one of the backend's. They must be
+    contiguous. All collectives are deferred until their result is needed
     (:mod:`emu.accelerator.distributed.works`).
 
     Attributes:
-        emu_group: The group of the World.
+        emu_group: Group of the World.
     """
 
     supports_splitting = False
@@ -64,7 +70,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._channels_made: Channels | None = None
         self._coalesced: list[Work] | None = None
 
-    # --- who am I --------------------------------------------------------------------------
+    # --- identity --------------------------------------------------------------------------
 
     def getBackendName(self) -> str:
         """Return "nccl" or "hccl"."""
@@ -79,14 +85,14 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
     @property
     def group_name(self) -> str:
-        """The name that torch gave."""
+        """Name that torch gave the group."""
         return self._name
 
     pg_name = group_name
 
     @property
     def group_desc(self) -> str:
-        """What torch says that the group is for."""
+        """Torch's description of the group's purpose."""
         return self._description
 
     def _set_group_name(self, name: str) -> None:
@@ -113,7 +119,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
             init_comm: Ignored: the communicator is always there.
 
         Raises:
-            ArgumentError: ``rank`` is none of the group's.
+            ArgumentError: ``rank`` is not one of the group's.
         """
         if not 0 <= rank < self.emu_group.n_pes:
             raise ArgumentError(f"rank must be in [0, {self.emu_group.n_pes}), but got {rank}")
@@ -126,7 +132,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return 0
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Do nothing: a world reports its deadlocks itself."""
+        """Do nothing: the World reports deadlocks itself."""
 
     _set_default_timeout = set_timeout
 
@@ -134,7 +140,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return False
 
     def shutdown(self) -> None:
-        """Do the collectives that were kept back; ``destroy_process_group`` calls it."""
+        """Run the deferred collectives; ``destroy_process_group`` calls it."""
         self._queue.run_all()
         for queue in self._receives:
             queue.drop()
@@ -142,20 +148,20 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
             drop_sends(self._channels_made)
 
     def abort(self) -> None:
-        """Drop what was kept back."""
+        """Drop the deferred collectives."""
         self._queue.drop()
         self._queue = Queue(collective=True)
 
-    # --- how an operation is kept ----------------------------------------------------------
+    # --- deferring ----------------------------------------------------------
 
     def _check(self, *tensors: Tensor) -> None:
         """Check the tensors' device, for calls through the functions of ``torch.distributed``.
 
-        Torch's C++ code (DistributedDataParallel's reducer) brings buffers of its own, which cannot
-        be marked, and in a backward pass gradients.
+        Torch's C++ code (DistributedDataParallel's reducer) passes buffers of its own, which cannot be tagged,
+        and gradients in a backward pass; those calls are not checked.
         """
         caller = sys._getframe(2).f_globals.get("__name__")
-        if caller not in _CALLERS or not emu.accelerator.installed():
+        if caller not in _CALLERS or not active():
             return
         if torch._C._current_graph_task_id() >= 0:
             return
@@ -186,7 +192,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
         """Give every member the root's tensor."""
         self._check(*tensors)
-        data, root = flat(_one(tensors)), 0 if opts is None else opts.rootRank
+        data, root = as_flat_array(_one(tensors)), 0 if opts is None else opts.rootRank
         return self._keep(lambda: self.emu_group.broadcast(data, root, out=data), tensors)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
@@ -201,7 +207,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
     def _all_reduce(self, tensors: Tensors, opts: Any) -> Work:
         op = _operation(opts, *tensors)
-        arrays = [number(tensor) for tensor in tensors]
+        arrays = [as_reducible_array(tensor) for tensor in tensors]
         group = self.emu_group
 
         def run() -> None:
@@ -214,7 +220,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Combine the members' tensors into the root's; the others keep theirs."""
         self._check(*tensors)
         op = _operation(opts, *tensors)
-        data, root, group = number(_one(tensors)), opts.rootRank, self.emu_group
+        data, root, group = as_reducible_array(_one(tensors)), opts.rootRank, self.emu_group
 
         def run() -> None:
             group.all_reduce(data, op, out=data if group.my_pe == root else None)
@@ -231,7 +237,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def all_gather_single_coalesced(
         self, outputs: Tensors, sources: Tensors, opts: Any = None
     ) -> Work:
-        """Do :meth:`all_gather_single` for several pairs."""
+        """Run :meth:`all_gather_single` for several pairs."""
         self._check(*outputs, *sources)
         return self._gather_all(outputs, sources)
 
@@ -241,9 +247,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         group = self.emu_group
         pairs = []
         for output, source in zip(outputs, sources, strict=True):
-            same_type(output, source)
-            elements(output, source.numel() * group.n_pes, "output tensor")
-            pairs.append((flat(output).reshape(group.n_pes, -1), flat(source)))
+            check_same_dtype(output, source)
+            check_element_count(output, source.numel() * group.n_pes, "output tensor")
+            pairs.append((as_flat_array(output).reshape(group.n_pes, -1), as_flat_array(source)))
 
         def run() -> None:
             for output, source in pairs:
@@ -258,9 +264,13 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         outputs, source = _one(output_lists), _one(sources)
         self._check(*outputs, source)
         self._check_list(outputs, "tensor_list")
-        same_type(source, *outputs)
-        arrays, data, group = [flat(output) for output in outputs], flat(source), self.emu_group
-        elements(outputs[group.my_pe], source.numel(), f"tensor_list[{group.my_pe}]")
+        check_same_dtype(source, *outputs)
+        arrays, data, group = (
+            [as_flat_array(output) for output in outputs],
+            as_flat_array(source),
+            self.emu_group,
+        )
+        check_element_count(outputs[group.my_pe], source.numel(), f"tensor_list[{group.my_pe}]")
 
         def run() -> None:
             if len({array.size for array in arrays}) == 1:
@@ -275,7 +285,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def allgather_coalesced(
         self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
     ) -> Work:
-        """Do :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
+        """Run :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
         self._check(*sources, *(output for outputs in output_lists for output in outputs))
         columns = list(zip(*output_lists, strict=True))
         pairs = zip(columns, sources, strict=True)
@@ -288,10 +298,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._check(*outputs, source)
         if group.my_pe == root:
             self._check_list(outputs, "gather_list")
-        same_type(source, *outputs)
+        check_same_dtype(source, *outputs)
         for i, output in enumerate(outputs):
-            elements(output, source.numel(), f"gather_list[{i}]")
-        arrays, data = [flat(output) for output in outputs], flat(source)
+            check_element_count(output, source.numel(), f"gather_list[{i}]")
+        arrays, data = [as_flat_array(output) for output in outputs], as_flat_array(source)
 
         def run() -> None:
             rows = group.gather(data, root)
@@ -307,10 +317,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._check(output, *sources)
         if group.my_pe == root:
             self._check_list(sources, "scatter_list")
-        same_type(output, *sources)
+        check_same_dtype(output, *sources)
         for i, source in enumerate(sources):
-            elements(source, output.numel(), f"scatter_list[{i}]")
-        arrays, data = [flat(source) for source in sources], flat(output)
+            check_element_count(source, output.numel(), f"scatter_list[{i}]")
+        arrays, data = [as_flat_array(source) for source in sources], as_flat_array(output)
 
         def run() -> None:
             group.scatter(np.stack(arrays) if arrays else None, root, out=data)
@@ -327,7 +337,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     def reduce_scatter_single_coalesced(
         self, outputs: Tensors, sources: Tensors, opts: Any = None
     ) -> Work:
-        """Do :meth:`reduce_scatter_single` for several pairs."""
+        """Run :meth:`reduce_scatter_single` for several pairs."""
         self._check(*outputs, *sources)
         return self._reduce_scatter(outputs, sources, opts)
 
@@ -337,9 +347,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         op, group = _operation(opts, *sources), self.emu_group
         pairs = []
         for output, source in zip(outputs, sources, strict=True):
-            same_type(output, source)
-            elements(source, output.numel() * group.n_pes, "input tensor")
-            pairs.append((number(output), number(source).reshape(group.n_pes, -1)))
+            check_same_dtype(output, source)
+            check_element_count(source, output.numel() * group.n_pes, "input tensor")
+            pairs.append(
+                (as_reducible_array(output), as_reducible_array(source).reshape(group.n_pes, -1))
+            )
 
         def run() -> None:
             for output, source in pairs:
@@ -354,10 +366,13 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         output, sources = _one(outputs), _one(source_lists)
         self._check(output, *sources)
         self._check_list(sources, "input_list")
-        same_type(output, *sources)
+        check_same_dtype(output, *sources)
         op, group = _operation(opts, output), self.emu_group
-        elements(output, sources[group.my_pe].numel(), "output")
-        arrays, data = [number(source) for source in sources], number(output)
+        check_element_count(output, sources[group.my_pe].numel(), "output")
+        arrays, data = (
+            [as_reducible_array(source) for source in sources],
+            as_reducible_array(output),
+        )
 
         def run() -> None:
             if len({array.size for array in arrays}) == 1:
@@ -378,10 +393,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
     ) -> Work:
         """Send rows of the first axis to each member and receive theirs."""
         self._check(output, source)
-        same_type(output, source)
+        check_same_dtype(output, source)
         send = self._splits(source, input_splits, "input")
         receive = self._splits(output, output_splits, "output")
-        data, out, group = flat(source), flat(output), self.emu_group
+        data, out, group = as_flat_array(source), as_flat_array(output), self.emu_group
         return self._keep(lambda: _exchange(group, data, send, out, receive), [output])
 
     alltoall_base = all_to_all_single
@@ -391,8 +406,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._check(*outputs, *sources)
         self._check_list(outputs, "output_tensor_list")
         self._check_list(sources, "input_tensor_list")
-        same_type(*outputs, *sources)
-        arrays, targets = [flat(source) for source in sources], [flat(out) for out in outputs]
+        check_same_dtype(*outputs, *sources)
+        arrays, targets = (
+            [as_flat_array(source) for source in sources],
+            [as_flat_array(out) for out in outputs],
+        )
         send, receive = [a.size for a in arrays], [a.size for a in targets]
         group = self.emu_group
 
@@ -408,7 +426,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return self._keep(self.emu_group.barrier, [])
 
     def monitored_barrier(self, *_: Any, **__: Any) -> None:
-        """Raise: as with NCCL, only gloo has it."""
+        """Raise an error: as with NCCL, only gloo has it."""
         raise ValueError("monitored_barrier is only implemented for GLOO backend.")
 
     # --- messages --------------------------------------------------------------------------
@@ -423,7 +441,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Send a tensor to member ``rank``; ``tag`` is ignored, as by NCCL."""
         self._check(*tensors)
         self.emu_group.world_pe(rank)
-        data, channels = flat(_one(tensors)), self._channels
+        data, channels = as_flat_array(_one(tensors)), self._channels
         message = channels.send(data, rank)
         work = SentWork(channels, message, rank)
         if self._coalesced is not None:
@@ -434,7 +452,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Receive the next tensor that member ``rank`` sends; ``tag`` is ignored, as by NCCL."""
         self._check(*tensors)
         self.emu_group.world_pe(rank)
-        data, channels = flat(_one(tensors)), self._channels
+        data, channels = as_flat_array(_one(tensors)), self._channels
         message = channels.ask(rank)
         work = self._receives[rank].add(
             lambda: channels.receive(message, rank, data), list(tensors), rank
@@ -444,7 +462,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return work
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
-        """Raise: as NCCL, the backend needs to know who sends."""
+        """Raise an error: like NCCL, the backend must know the sender."""
         raise RuntimeError(
             f"src must be a rank with backend {self._backend!r}, but got None: a receive from any "
             "source is not supported"
@@ -463,7 +481,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
         """Return the number of the flat array's elements for each member."""
         n = self.emu_group.n_pes
         rows = tensor.shape[0] if tensor.dim() else 0
-        line = flat(tensor).size // rows if rows else 0
+        line = as_flat_array(tensor).size // rows if rows else 0
         if not splits:
             if rows % n:
                 raise ArgumentError(
@@ -480,7 +498,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
 def _one(items: Sequence[Any]) -> Any:
     if len(items) != 1:
-        raise ArgumentError(f"tensors must be one a process, but got {len(items)}")
+        raise ArgumentError(f"tensors must be one per process, but got {len(items)}")
     return items[0]
 
 
@@ -490,7 +508,7 @@ def _deal(rows: Any, arrays: Sequence[Array]) -> None:
 
 
 def _exchange(group: Group, data: Array, send: list[int], out: Array, receive: list[int]) -> None:
-    """Exchange flat arrays; what comes must be what ``receive`` says."""
+    """Exchange flat arrays, and check that ``receive`` elements have come from each member."""
     if sum(send) < data.size:
         data = data[: sum(send)]
     rows, counts = group.all_to_all_v(data, send)
@@ -526,13 +544,13 @@ _current_epoch = 0
 
 
 def new_epoch() -> int:
-    """Begin another ``init_process_group``: names of groups made from now on are new ones."""
+    """Begin another ``init_process_group``, and with it a new name space for groups."""
     global _current_epoch
     _current_epoch = next(_epoch)
     return _current_epoch
 
 
-def find_group(name: str, ranks: Sequence[int]) -> Group:
+def world_group_of(name: str, ranks: Sequence[int]) -> Group:
     """Return the World's group for the process group that torch calls ``name``.
 
     Args:

@@ -1,7 +1,7 @@
-"""What ``torch.distributed`` is told about our backends, and what of it is replaced.
+"""Registration of the backends with ``torch.distributed``, and the attributes replaced for it.
 
-"hccl" is registered as torch wants it (``Backend.register_backend``). "nccl" torch knows already, as a
-class of its CUDA builds. So these attributes are set, once, by :func:`register`:
+"hccl" is registered as torch intends (``Backend.register_backend``). Torch knows "nccl" already, as a class
+of its CUDA builds. So :func:`register` sets these attributes, once:
 
 =====================================================  ==============================================
 ``distributed_c10d.ProcessGroupNCCL``, also in         :class:`NcclProcessGroup`: torch's own code for
@@ -31,25 +31,26 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from emu.accelerator.device_tags import accelerator_type
 from emu.accelerator.distributed import process_group, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
-from emu.accelerator.marks import accelerator_type
+from emu.accelerator.patches import record, replace
 from emu.comm.errors import ArgumentError, CommError
 from emu.comm.world.current import world
 from emu.comm.world.world import World
 
 DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
-"""Our backends and the devices whose tensors they take."""
+"""Backends and the device types of the tensors that they take."""
 
 NCCL_VERSION = (2, 21, 5)
-"""The release of NCCL whose rules are kept: what it has, scripts may use."""
+"""Release of NCCL whose rules apply: scripts may use whatever it has."""
 
 _registered = False
 
 
 class NcclOptions:
-    """Stands for ``ProcessGroupNCCL.Options``: attributes can be set, and none has an effect."""
+    """Stand-in for ``ProcessGroupNCCL.Options``, whose attributes have no effect."""
 
     def __init__(self, is_high_priority_stream: bool = False) -> None:
         self.is_high_priority_stream = is_high_priority_stream
@@ -59,35 +60,56 @@ class NcclOptions:
 
 
 class NcclProcessGroup(WorldProcessGroup):
-    """The process group of backend "nccl", made with the arguments of torch's own."""
+    """Process group of backend "nccl", made with the arguments of torch's own class."""
 
     Options = NcclOptions
 
     def __init__(self, store: Any, rank: int, size: int, options: NcclOptions) -> None:
-        group = process_group.find_group(options.group_name, options.global_ranks_in_group)
+        group = process_group.world_group_of(options.group_name, options.global_ranks_in_group)
         super().__init__("nccl", DEVICES["nccl"], group)
 
 
 def register() -> None:
-    """Make the backends known; a second call does nothing."""
+    """Register the backends; a second call does nothing."""
     global _registered
     if _registered:
         return
     _registered = True
+    record("torch.distributed", "backends are registered once", _forget)
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
-    module._NCCL_AVAILABLE = True
-    module.default_pg_nccl_timeout = timedelta(minutes=10)
-    torch.cuda.nccl.version = lambda: NCCL_VERSION  # type: ignore[assignment, unused-ignore]
-    torch._C._get_accelerator = _accelerator(torch._C._get_accelerator)
+    replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
+    timeout = timedelta(minutes=10)
+    replace(module, "default_pg_nccl_timeout", timeout, "a build for the CPU has none, and warns")
+    replace(torch.cuda.nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
+    accelerator = _accelerator(torch._C._get_accelerator)
+    replace(torch._C, "_get_accelerator", accelerator, "it raises once 'npu' has its name")
     replaced = _replace(module.init_process_group)
-    # NCCL would hang where torch guesses a wrong device for a barrier; ours needs none.
+    _ignore_barrier_warning()
+    for owner in (module, dist):
+        replace(owner, "ProcessGroupNCCL", NcclProcessGroup, "torch makes groups of this class")
+        replace(owner, "init_process_group", replaced, "the World gives rank, size and store")
+        replace(owner, "is_hccl_available", lambda: True, "torch has no such function")
+
+
+def _forget() -> None:
+    global _registered
+    _registered = False
+
+
+def _ignore_barrier_warning() -> None:
+    """Silence a warning that a barrier may hang: NCCL's would where torch guesses a wrong device."""
+    before = list(warnings.filters)
     warnings.filterwarnings("ignore", r"barrier\(\): using the device under current context")
-    both: tuple[Any, Any] = (module, dist)
-    for owner in both:
-        owner.ProcessGroupNCCL = NcclProcessGroup
-        owner.init_process_group = replaced
-        owner.is_hccl_available = lambda: True
+    added = [entry for entry in warnings.filters if entry not in before]
+
+    def undo() -> None:
+        filters: Any = warnings.filters
+        for entry in added:
+            if entry in filters:
+                filters.remove(entry)
+
+    record("warnings.filters", "our barrier needs no device", undo)
 
 
 def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.device]:
@@ -102,7 +124,7 @@ def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.d
 
 def _register_plugin(name: str, devices: list[str]) -> None:
     def create(options: Any, _: Any) -> WorldProcessGroup:
-        group = process_group.find_group(options.group_id, options.global_ranks_in_group)
+        group = process_group.world_group_of(options.group_id, options.global_ranks_in_group)
         return WorldProcessGroup(name, devices, group)
 
     dist.Backend.register_backend(name, create, extended_api=True, devices=devices)
@@ -142,6 +164,7 @@ def _init_process_group(
     number = process_group.new_epoch()
     if given["store"] is None:
         given["store"] = WorldStore(everyone, number)
+    # Torch would bind the device through CUDA; it is set below, once the group is there.
     given.update(backend=backend, init_method=None, device_id=None)
     everyone.on_finish(works.flush_collectives)
     original(*bound.args, **bound.kwargs)

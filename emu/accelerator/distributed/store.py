@@ -1,9 +1,9 @@
-"""The key-value store that ``init_process_group`` wants, without an address and without a file.
+"""Key-value store for ``init_process_group``, without an address and without a file.
 
-A process group of ours needs none. Groups of torch's own beside it (``new_group(backend="gloo")``) and
-scripts that ask for the store do: it is a log in the symmetric memory of PE 0, which belongs to the
-launch and ends with it, however that ends. Whoever changes the store appends a record under a lock;
-each PE reads what is new and keeps the keys in a dictionary of its own.
+Our process groups need none, but torch's own groups (``new_group(backend="gloo")``) and scripts that use the
+store do. It is a log in the symmetric memory of PE 0, which belongs to the launch and ends with it, however
+that ends. A change appends a record under a lock; each PE reads the new records and keeps the keys in a
+dictionary of its own.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torch.distributed import DistStoreError
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.world import World
 
-_LOCK, _END = 0, 1  # words of PE 0: who changes the store, where its log ends
+_LOCK, _END = 0, 1  # words of PE 0: number + 1 of the PE that changes the store, end of its log
 _CHUNK = 1 << 16  # bytes that are allocated at once for the log
 _HEAD = struct.Struct("<IiI")  # bytes of the key, bytes of the value or -1: deleted, zero
 _POLL_S = 0.001
 _kept: list[WorldStore] = []
-"""All stores: C++ code that still has one calls these objects, but does not keep them."""
+"""All stores: C++ code calls these objects, but does not keep them alive."""
 
 
 class WorldStore(Store):
-    """A store shared by the PEs of a launch; it costs nothing until it is used."""
+    """Store shared by the PEs of a launch; it costs nothing until it is used."""
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class WorldStore(Store):
     # --- the log ---------------------------------------------------------------------------
 
     def _pieces(self, start: int, stop: int) -> list[SymmetricArray]:
-        """Return the parts of the log's chunks that bytes ``start`` to ``stop`` lie in."""
+        """Return the parts of the log's chunks that hold bytes ``start`` to ``stop``."""
         pieces = []
         while start < stop:
             number, offset = divmod(start, _CHUNK)
@@ -61,7 +61,7 @@ class WorldStore(Store):
         return pieces
 
     def _catch_up(self) -> None:
-        """Read the records that were appended since the last time."""
+        """Read the records appended since the last call."""
         end = self._world.fetch(self._words, 0, index=_END)
         if end == self._read:
             return
@@ -95,7 +95,7 @@ class WorldStore(Store):
         self._catch_up()
 
     def _change(self, change: Callable[[], Any]) -> Any:
-        """Run ``change`` while no other PE changes the store, with everything read."""
+        """Run ``change`` under the lock, with all records read."""
         world, mine = self._world, self._world.my_pe + 1
         with self._here:
             while world.compare_swap(self._words, 0, mine, 0, index=_LOCK):
@@ -118,7 +118,7 @@ class WorldStore(Store):
         self._change(lambda: self._append(key, _bytes(value)))
 
     def get(self, key: str) -> bytes:
-        """Return a value; wait for it if it is not there."""
+        """Return a value, waiting until it is set."""
         self.wait([key])
         return self._values[key]
 
@@ -133,9 +133,9 @@ class WorldStore(Store):
         return int(self._change(change))
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
-        """Replace a value if it is the one expected; return what is there then.
+        """Replace a value if it is the expected one; return the value afterwards.
 
-        A key that is not there is made if nothing is expected.
+        A missing key is created if ``expected`` is empty.
         """
 
         def change() -> bytes:
@@ -149,14 +149,14 @@ class WorldStore(Store):
         return bytes(self._change(change))
 
     def check(self, keys: list[str]) -> bool:
-        """Return whether all keys are there."""
+        """Return whether all keys are set."""
         return self._has(keys)
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Wait for all keys.
 
         Raises:
-            DistStoreError: They are not there within the time; as torch's stores say it.
+            DistStoreError: They are not all set in time; in the words of torch's stores.
         """
         limit = timeout or self._timeout
         until = time.monotonic() + limit.total_seconds()
@@ -167,7 +167,7 @@ class WorldStore(Store):
             time.sleep(_POLL_S)
 
     def delete_key(self, key: str) -> bool:
-        """Remove a key; return whether it was there."""
+        """Remove a key; return whether it was set."""
 
         def change() -> bool:
             found = key in self._values
@@ -183,12 +183,12 @@ class WorldStore(Store):
         return len(self._values)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set how long :meth:`get` and :meth:`wait` wait."""
+        """Set the timeout of :meth:`get` and :meth:`wait`."""
         self._timeout = timeout
 
     @property
     def timeout(self) -> timedelta:
-        """How long :meth:`get` and :meth:`wait` wait."""
+        """Timeout of :meth:`get` and :meth:`wait`."""
         return self._timeout
 
     # The names of the trampolines.

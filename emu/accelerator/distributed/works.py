@@ -1,16 +1,16 @@
-"""Work that is kept back until somebody needs it.
+"""Deferred operations, which run when their result is needed.
 
-An accelerator runs a collective on its own stream: the call returns at once, and until the ``wait``
-nobody may rely on the result. Here a collective is done at the latest moment that is allowed, so
-that a script without the ``wait`` sees the old data every time and not one time in a thousand:
+An accelerator runs a collective on its own stream: the call returns at once, and the result is undefined until
+the ``wait``. Here a collective runs at the latest moment that is allowed, so that a script without
+the ``wait`` sees the old data every time and not one time in a thousand:
 
 * in its own ``wait()``, ``is_completed()``, ``result()`` or ``get_future()``,
 * in one of these of a later collective of the same group, because the order counts, which includes
   every collective that is not asynchronous,
 * in :func:`flush`: a synchronisation of the device, and the end of the PE.
 
-Receives are kept back in the same way, in a queue of their own for each sender. That a receive has been
-asked for is told to the sender at once, so no sender waits for the ``wait`` of its receiver.
+Receives are deferred in the same way, in a queue per sender. The sender learns of a posted receive at
+once, so it never waits for the ``wait`` of its receiver.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ except ImportError:  # torch before 2.7
 Run = Callable[[], None]
 
 _pending: dict[int, Work] = {}
-"""Collectives and receives that were not done yet, oldest first."""
+"""Deferred collectives and receives, oldest first."""
 _sends: dict[int, SentWork] = {}
-"""Messages that nobody may have asked for yet."""
+"""Messages whose receive may not have been posted yet."""
 _MANY = 256
 
 
 class Queue:
-    """Work that must be done in order: a group's collectives, or the receives from one rank."""
+    """Operations that must run in order: a group's collectives, or the receives from one rank."""
 
     def __init__(self, *, collective: bool) -> None:
         self.collective = collective
         self._works: deque[QueuedWork] = deque()
 
     def add(self, run: Run, outputs: list[Any], source: int = -1) -> QueuedWork:
-        """Append an operation; ``run`` does it."""
+        """Append an operation, which ``run`` performs."""
         work = QueuedWork(self, run, outputs, source)
         self._works.append(work)
         _pending[id(work)] = work
         return work
 
     def run_until(self, work: QueuedWork) -> None:
-        """Do what stands before ``work``, then ``work``."""
+        """Run the operations before ``work``, then ``work``."""
         while not work.done:
             first = self._works.popleft()
             first.execute()
 
     def run_all(self) -> None:
-        """Do everything."""
+        """Run all operations."""
         while self._works:
             self._works.popleft().execute()
 
     def drop(self) -> None:
-        """Have :func:`flush` leave out what is in the queue; who has a work can still wait for it."""
+        """Exclude the queued operations from :func:`flush`; they can still be waited for one by one."""
         for work in self._works:
             _pending.pop(id(work), None)
 
 
-class Work(_Work):  # type: ignore[misc, unused-ignore]
-    """What ``torch.distributed`` returns for an asynchronous operation."""
+class Work(_Work):  # type: ignore[misc, unused-ignore] # not final in older stubs
+    """Handle of an asynchronous operation, as ``torch.distributed`` returns it."""
 
     def __init__(self, outputs: list[Any], source: int = -1) -> None:
         super().__init__()
@@ -86,10 +86,10 @@ class Work(_Work):  # type: ignore[misc, unused-ignore]
         """Return when the operation is done.
 
         Args:
-            timeout: Ignored: a world reports its deadlocks itself.
+            timeout: Ignored: the World reports deadlocks itself.
 
         Raises:
-            CommError: What the operation raised.
+            CommError: The operation's error.
         """
         self.complete()
         if self._error is not None:
@@ -97,33 +97,33 @@ class Work(_Work):  # type: ignore[misc, unused-ignore]
         return True
 
     def is_completed(self) -> bool:
-        """Do the operation if it has not been done, and return True."""
+        """Run the operation if it has not run yet, and return True."""
         return self.wait()
 
     def is_success(self) -> bool:
-        """Do the operation if it has not been done; return whether it raised nothing."""
+        """Run the operation if it has not run yet; return whether it succeeded."""
         try:
             return self.wait()
         except Exception:
-            if self._error is None:  # it was not this one that raised
+            if self._error is None:  # an earlier operation of the queue raised
                 raise
             return False
 
     def exception(self) -> BaseException | None:
-        """Return what the operation raised."""
+        """Return the operation's error, or None."""
         return self._error
 
     def synchronize(self) -> None:
-        """As :meth:`wait`."""
+        """Wait, as :meth:`wait` does."""
         self.wait()
 
     def result(self) -> list[Any]:
-        """Return the tensors that the operation writes, written."""
+        """Return the operation's output tensors, after waiting for it."""
         self.wait()
         return self._outputs
 
     def get_future(self) -> Future[Any]:
-        """Return a future that holds :meth:`result`; the operation is done first."""
+        """Return a finished future that holds :meth:`result`; this runs the operation."""
         future: Future[Any] = Future()
         future.set_result(self.result())
         return future
@@ -137,7 +137,7 @@ class Work(_Work):  # type: ignore[misc, unused-ignore]
 
 
 class QueuedWork(Work):
-    """An operation in a :class:`Queue`."""
+    """Operation in a :class:`Queue`."""
 
     def __init__(self, queue: Queue, run: Run, outputs: list[Any], source: int) -> None:
         super().__init__(outputs, source)
@@ -146,7 +146,7 @@ class QueuedWork(Work):
         self._run: Run | None = run
 
     def execute(self) -> None:
-        """Do it; what it raises is kept for every later ``wait`` and raised here too."""
+        """Run the operation; an error is raised here and by every later ``wait``."""
         run, self._run, self.done = self._run, None, True
         _pending.pop(id(self), None)
         assert run is not None
@@ -161,29 +161,29 @@ class QueuedWork(Work):
                     torch.autograd.graph.increment_version(tensor)
 
     def complete(self) -> None:
-        """Do what stands before it in its queue, and it."""
+        """Run the operations before it in its queue, and it."""
         self.queue.run_until(self)
 
 
 class SentWork(Work):
-    """A message on its way: it is done when its receiver has asked for it."""
+    """Message in flight: it is done when its receive has been posted."""
 
     def __init__(self, channels: Channels, number: int, pe: int) -> None:
         super().__init__([])
         self.channels = channels
         self._number, self._pe = number, pe
-        if len(_sends) >= _MANY:  # nobody has to wait for what was sent: forget what is done
+        if len(_sends) >= _MANY:  # scripts need not wait for sends: forget those that are done
             for work in list(_sends.values()):
                 work.is_completed()
         _sends[id(self)] = self
 
     def complete(self) -> None:
-        """Wait for the receiver to ask."""
+        """Wait until the receive is posted."""
         self.channels.await_match(self._number, self._pe)
         _sends.pop(id(self), None)
 
     def is_completed(self) -> bool:
-        """Return whether the receiver has asked for it; does not wait."""
+        """Return whether the receive is posted, without waiting."""
         matched = self.channels.is_matched(self._number, self._pe)
         if matched:
             _sends.pop(id(self), None)
@@ -191,20 +191,20 @@ class SentWork(Work):
 
 
 class JoinedWork(Work):
-    """Several operations in one."""
+    """Several operations under one handle."""
 
     def __init__(self, works: list[Work]) -> None:
         super().__init__([tensor for work in works for tensor in work._outputs])
         self._works = works
 
     def complete(self) -> None:
-        """Do all of them."""
+        """Run all of them."""
         for work in self._works:
             work.wait()
 
 
 def flush() -> None:
-    """Do all that was kept back, collectives first, and wait until all messages are matched."""
+    """Run all deferred operations, collectives first, and wait until all messages are matched."""
     flush_collectives()
     for work in list(_pending.values()):
         work.complete()
@@ -213,14 +213,14 @@ def flush() -> None:
 
 
 def drop_sends(channels: Channels) -> None:
-    """Have :func:`flush` wait for no message of these channels any more."""
+    """Exclude the messages of these channels from :func:`flush`."""
     for key, work in list(_sends.items()):
         if work.channels is channels:
             del _sends[key]
 
 
 def flush_collectives() -> None:
-    """Do the collectives that were kept back, in the order in which they were asked for."""
+    """Run the deferred collectives in the order of their calls."""
     for work in list(_pending.values()):
         if isinstance(work, QueuedWork) and work.queue.collective:
             work.complete()

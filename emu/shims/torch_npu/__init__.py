@@ -26,17 +26,17 @@ def _load_torch() -> ModuleType | None:
 
 
 def _version(torch: ModuleType | None) -> str:
-    """Return torch's release, as torch_npu numbers its own, with a mark of whose it is."""
+    """Return torch's release, which torch_npu's own follows, with the suffix ``+emu``."""
     return "0+emu" if torch is None else f"{torch.__version__.partition('+')[0]}+emu"
 
 
 def _furnish(home: ModuleType, torch: ModuleType | None) -> None:
-    """Give ``home`` what belongs to the name torch_npu rather than to the operators."""
+    """Add the attributes of the module torch_npu that are not operators to ``home``."""
     vars(home).setdefault("__version__", _version(torch))
-    home.contrib = importlib.import_module(f"{__name__}.contrib")  # type: ignore[attr-defined]
+    home.contrib = importlib.import_module(f"{__name__}.contrib")  # type: ignore[attr-defined] # a new name
     if torch is None:
         return
-    home.npu = torch.npu  # type: ignore[attr-defined]
+    home.npu = torch.npu  # type: ignore[attr-defined] # a new name
     sys.modules[f"{__name__}.npu"] = torch.npu
     for name in [name for name in sys.modules if name.startswith("torch.npu.")]:
         sys.modules[name.replace("torch.", f"{__name__}.", 1)] = sys.modules[name]

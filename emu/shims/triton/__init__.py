@@ -16,7 +16,7 @@ _NAME, _HOME = "triton", "emu.triton"
 
 
 class _Alias:
-    """Finds ``triton.x`` and loads it by putting ``emu.triton.x`` in its place."""
+    """Finder of ``triton.x``, which loads it by putting ``emu.triton.x`` in its place."""
 
     @staticmethod
     def find_spec(
@@ -27,11 +27,11 @@ class _Alias:
         real = f"{_HOME}{name[len(_NAME) :]}"
         if importlib.util.find_spec(real) is None:
             return None
-        return ModuleSpec(name, _Alias(), origin=real)  # type: ignore[arg-type]
+        return ModuleSpec(name, _Alias(), origin=real)  # type: ignore[arg-type] # the two methods suffice
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
-        """Return None: any new module will do, as it is replaced."""
+        """Return None: Python makes a new module, which is then replaced."""
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
@@ -41,9 +41,9 @@ class _Alias:
 
 
 def _name_loaded() -> None:
-    """Give what is loaded its usual name, too.
+    """Give loaded modules their usual names, too.
 
-    Importing it by that name then changes nothing: a package may have put an object in the place of a
+    Importing them by those names then changes nothing: a package may have put an object in the place of a
     submodule, as ``triton.runtime.driver`` is.
     """
     for name in [name for name in sys.modules if name.startswith(f"{_HOME}.")]:

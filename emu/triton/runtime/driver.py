@@ -162,7 +162,7 @@ class Driver:
         kind = self._emulated()
         if kind is None:
             return 0
-        from emu.accelerator.marks import current_device
+        from emu.accelerator.device_tags import current_device
 
         return current_device(kind)
 
@@ -170,7 +170,7 @@ class Driver:
         """Make another emulated device the current one; without any: change nothing."""
         kind = self._emulated()
         if kind is not None:
-            from emu.accelerator.marks import set_current_device
+            from emu.accelerator.device_tags import set_current_device
 
             set_current_device(kind, device)
 

@@ -1,3 +1,3 @@
-"""What scripts import from ``torch_npu.contrib``."""
+"""Modules that scripts import from ``torch_npu.contrib``."""
 
 from . import transfer_to_npu as transfer_to_npu

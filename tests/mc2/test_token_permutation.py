@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.comm.link_model import Link
-from emu.mc2.expert_routes import Routes, choose_turns, cut_turns
+from emu.mc2.token_permutation import TokenPermutation, choose_turns, cut_turns
 
 
 def load_reference():
@@ -45,7 +45,7 @@ def test_rows_reach_their_experts_and_come_back_in_any_number_of_turns(style, ra
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     counts = reference.make_counts(rng, style, ranks, experts)
     turns = cut_turns(counts.sum((0, 1)), data.draw(st.integers(1, experts)))
-    routes = [Routes(counts[r], counts[:, r]) for r in range(ranks)]
+    routes = [TokenPermutation(counts[r], counts[:, r]) for r in range(ranks)]
     owned = [rng.integers(0, 2**15, (r.owned_rows, 3)).astype(np.uint16) for r in routes]
     held = reference.by_expert(owned, counts)
     assert [len(rows) for rows in held] == [r.held_rows for r in routes]
@@ -84,7 +84,7 @@ def test_a_rank_finds_its_own_rows_in_both_orders(style, ranks, experts, seed):
     owned = [np.arange(n) + 10_000 * r for r, n in enumerate(counts.sum((1, 2)))]
     held = reference.by_expert(owned, counts)
     for rank in range(ranks):
-        routes = Routes(counts[rank], counts[:, rank])
+        routes = TokenPermutation(counts[rank], counts[:, rank])
         seen = []
         for expert in range(experts):
             place, kept = routes.kept_rows(expert, rank)

@@ -1,4 +1,4 @@
-"""``torch.distributed.tensor`` on emulated devices: its random numbers, and moves inside its dispatch."""
+"""``torch.distributed.tensor`` on emulated devices: random numbers, and moves inside its dispatch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from emu.accelerator.late import after_import
+from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import inside, on_stack
+from emu.accelerator.patches import replace
 
 
 def install() -> None:
@@ -20,15 +21,15 @@ def install() -> None:
 
 
 def _change_random(module: Any) -> None:
-    """Give shards random numbers of their own from the host's generator.
+    """Give each shard its own random numbers from the host's generator.
 
-    Torch's tracker shifts the offset in the state of a CUDA generator, which the host's has not. Here
+    Torch's tracker shifts the offset in a CUDA generator's state; the host's has no such offset. Here
     each operation takes one number from the generator, the same on all ranks with the same seed, and
-    shard s draws from a generator seeded with that number and s. Replicas so agree, and all ranks'
-    generators stay alike.
+    shard s draws from a generator seeded with that number and s. So replicas agree, and the generators
+    of all ranks stay in step.
     """
 
-    class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc]
+    class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc] # its base is Any
         @contextlib.contextmanager
         def _distribute_region(self, spec: Any, generator: Any = None) -> Iterator[None]:
             if not self.distribute_region_enabled:
@@ -46,11 +47,11 @@ def _change_random(module: Any) -> None:
                 torch.default_generator.set_state(before)
 
     Tracker.__name__ = Tracker.__qualname__ = "OffsetBasedRNGTracker"
-    module.OffsetBasedRNGTracker = Tracker
+    replace(module, "OffsetBasedRNGTracker", Tracker, "the host's generator has no offset to shift")
 
 
 def _change_api(module: Any) -> None:
-    """Have tensors that become sharded be moved to their mesh's device, also where the mode is off."""
+    """Move tensors that become sharded to their mesh's device, also where the mode is off."""
     make = module.DTensor.from_local
 
     def from_local(*args: Any, **kwargs: Any) -> Any:
@@ -59,11 +60,13 @@ def _change_api(module: Any) -> None:
         with inside():
             return make(*args, **kwargs)
 
-    module.DTensor.from_local = staticmethod(from_local)
+    replace(
+        module.DTensor, "from_local", staticmethod(from_local), "its dispatch runs outside the mode"
+    )
 
 
 def _change_schema(module: Any) -> None:
-    """Have shapes and dtypes of results be found with fake tensors of the CPU.
+    """Find the shapes and dtypes of results with fake tensors of the CPU.
 
     A build for the CPU has no kernels for fake tensors of another device.
     """
@@ -72,4 +75,9 @@ def _change_schema(module: Any) -> None:
         meta = spec.tensor_meta
         return torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device="cpu")
 
-    module._rebuild_tensor_from_dtensor_meta = rebuild
+    replace(
+        module,
+        "_rebuild_tensor_from_dtensor_meta",
+        rebuild,
+        "a build for the CPU has no kernels for fake tensors of another device",
+    )

@@ -1,7 +1,7 @@
-"""Autocast for CUDA computes some functions in fp32 that autocast for the CPU leaves in 16 bits.
+"""Functions that autocast computes in fp32 for CUDA, but in 16 bits for the CPU.
 
-These are the lists of the manual of ``torch.amp``: functions that autocast to fp32 with CUDA, less those
-that the CPU's autocast treats so, too. Inside autocast they get their 16-bit device tensors as fp32.
+The list follows the ``torch.amp`` manual: functions that autocast to fp32 with CUDA, less those that the CPU's
+autocast treats the same way. Inside autocast their 16-bit device tensors are converted to fp32.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from emu.accelerator.marks import look
+from emu.accelerator.device_tags import tag_of
 from emu.accelerator.mode import HANDLERS, Handler, follow
+from emu.accelerator.patches import replace_item
 
 _HALVES = (torch.float16, torch.bfloat16)
 _NAMES = (
@@ -55,9 +56,15 @@ _NAMES = (
 
 
 def install() -> None:
-    """Handle the functions, under whatever name a script calls them."""
+    """Handle the functions under all names by which a script may call them."""
     for function in _functions():
-        HANDLERS[function] = _handler(HANDLERS.get(function, follow))
+        replace_item(
+            HANDLERS,
+            function,
+            _handler(HANDLERS.get(function, follow)),
+            f"emu.accelerator.mode.HANDLERS[{getattr(function, '__name__', function)}]",
+            "the CPU's autocast leaves the function in 16 bits",
+        )
 
 
 def _functions() -> Iterator[Any]:
@@ -71,7 +78,7 @@ def _functions() -> Iterator[Any]:
 
 def _handler(handle: Handler) -> Handler:
     def in_fp32(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not torch.is_autocast_enabled("cpu") or not args or look(args[0]) is None:
+        if not torch.is_autocast_enabled("cpu") or not args or tag_of(args[0]) is None:
             return handle(func, args, kwargs)
         args = tuple(map(_widen, args))
         kwargs = {name: _widen(value) for name, value in kwargs.items()}
@@ -88,5 +95,5 @@ def _handler(handle: Handler) -> Handler:
 def _widen(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.dtype not in _HALVES:
         return value
-    mark = look(value)
-    return value if mark is None else follow(torch.Tensor.float, (value,), None)
+    tag = tag_of(value)
+    return value if tag is None else follow(torch.Tensor.float, (value,), None)

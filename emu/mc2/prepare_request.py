@@ -1,4 +1,4 @@
-"""One Prepare call of ``Hccl``: its arguments checked, and the message that they make."""
+"""One Prepare call of ``Hccl``: checks of its arguments, and the message to the server."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from emu.comm.server.server_end import ServerEnd
 from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.core.address import array_data
-from emu.mc2.arguments import as_dtype, integer, local, shown
+from emu.mc2.arguments import as_dtype, check_integer, local_memory, shown
 
 Array = np.ndarray[Any, Any]
 
 MAX_REPEAT = 255
-"""Turns of a task."""
+"""Most turns of a task."""
 
 _NUMBERS = {dtype: number for number, dtype in NUMPY_DTYPES.items()}
 _KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
 MAX_COUNT = 1 << 48
 
 
-def place(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegion]:
+def locate(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegion]:
     """Return an array and where it lies.
 
     Raises:
-        ArgumentError: It is no array, or not dense.
+        ArgumentError: It is not an array, or not dense.
     """
-    array = local(name, value)
+    array = local_memory(name, value)
     if not array.flags.c_contiguous:
         raise ArgumentError(
             f"{name} must be dense (C order), but got strides {array.strides} for shape "
@@ -47,10 +47,10 @@ def data_type(name: str, value: Any) -> int:
     """Return the number of a dtype given as HcclDataType, its number, or a NumPy dtype.
 
     Raises:
-        ArgumentError: It is none of these.
+        ArgumentError: It is not one of these.
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return integer(name, value, 0, len(NUMPY_DTYPES) - 1)
+        return check_integer(name, value, 0, len(NUMPY_DTYPES) - 1)
     dtype = value if isinstance(value, np.dtype) else as_dtype(name, value, _KNOWN)
     number = _NUMBERS.get(dtype)
     if number is None:
@@ -58,11 +58,11 @@ def data_type(name: str, value: Any) -> int:
     return int(number)
 
 
-class Call:
-    """The message of one task, filled as its arguments are checked.
+class PrepareRequest:
+    """Message of one task, filled as its arguments are checked.
 
     Attributes:
-        message: What the server will read.
+        message: Record that the server will read.
         kept: Arrays that must live until the task is done.
     """
 
@@ -77,8 +77,8 @@ class Call:
         count_name: str = "count",
     ) -> None:
         self.command, self.name = command, NAMES[command]
-        self.count = integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
-        self.repeat = integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
+        self.count = check_integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
+        self.repeat = check_integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
         self._given = None if dtype is None else data_type("dtype", dtype)
         self._server, self._n_pes = server, server.group.n_pes
         self.message = server.message()
@@ -86,8 +86,8 @@ class Call:
         self.message["repeat"] = self.repeat
         self.kept: tuple[Array, ...] = ()
 
-    def operation(self, op: Any) -> None:
-        """Take the operation of a reduction."""
+    def set_operation(self, op: Any) -> None:
+        """Set the operation of a reduction."""
         try:
             number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
         except ValueError:
@@ -98,27 +98,28 @@ class Call:
             )
         self.message["op"] = int(number)
 
-    def extent(self, stride: Any = 0) -> tuple[int, int]:
-        """Take strideCount; return the elements of input and output that the task spans."""
-        self.message["stride"] = integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
+    def set_stride(self, stride: Any = 0) -> tuple[int, int]:
+        """Set strideCount; return the number of elements of input and output that the task spans."""
+        self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
-    def counts(self, side: str, counts: Any, displs: Any) -> int:
-        """Take the counts and displacements of one side; return the elements that they span."""
+    def set_counts(self, side: str, counts: Any, displs: Any) -> int:
+        """Set the counts and displacements of one side; return the number of elements that they span."""
         names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
         rows = []
         for name, values in zip(names, (counts, displs), strict=True):
             flat = isinstance(values, list | tuple | range)
             if not flat and not (isinstance(values, np.ndarray) and values.ndim == 1):
                 raise ArgumentError(f"{name} must be a list of integers, but got {shown(values)}")
-            row = [integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
+            row = [check_integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
                 raise ArgumentError(
-                    f"{name} must have {self._n_pes} elements, one a rank, but got {len(row)}"
+                    f"{name} must have {self._n_pes} elements, one per rank, but got {len(row)}"
                 )
             rows.append(row)
         self.message[f"{side}_counts"], self.message[f"{side}_displs"] = rows
         spans = sorted((d, n * self.repeat) for n, d in zip(*rows, strict=True) if n)
+        # Overlapping sources are fine; overlapping targets would depend on the order of arrival.
         if side == "recv":
             for (start, length), (following, _) in itertools.pairwise(spans):
                 if start + length > following:
@@ -128,8 +129,8 @@ class Call:
                     )
         return max((start + length for start, length in spans), default=0)
 
-    def own_counts(self, my: int) -> None:
-        """Check what this rank sends itself; what it sends the others, the servers compare."""
+    def check_own_counts(self, my: int) -> None:
+        """Check the counts that this rank sends itself; the servers compare the others."""
         sent, received = int(self.message["send_counts"][my]), int(self.message["recv_counts"][my])
         if sent != received:
             raise ArgumentError(
@@ -137,16 +138,16 @@ class Call:
                 f"itself, but got {sent} and {received}"
             )
 
-    def memory(
+    def set_memory(
         self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
     ) -> None:
-        """Take the two arrays.
+        """Set the two arrays.
 
         Args:
             send: Input.
             recv: Output.
-            sent: Elements that the task reads.
-            received: Elements up to the last that it writes.
+            sent: Number of elements that the task reads.
+            received: Number of elements up to the last that it writes.
             own: Element of ``recv`` at which ``send`` may begin if they overlap. Default: nowhere.
         """
         source, sends = self._place("send", send, sent)
@@ -177,7 +178,7 @@ class Call:
         self.kept = (source, target)
 
     def _place(self, name: str, value: Any, needed: int) -> tuple[Array, MemoryRegion]:
-        array, where = place(self._server, f"{name} of {self.name}", value)
+        array, where = locate(self._server, f"{name} of {self.name}", value)
         if array.size < needed:
             raise ArgumentError(
                 f"{name} of {self.name} must have at least {needed} elements for {self.repeat} "
@@ -190,6 +191,8 @@ class Call:
     ) -> None:
         size = source.itemsize
         first, there = int(array_data(id(source))), int(array_data(id(target)))
+        # In place: the task leaves this rank's own part where it is. Any other overlap would be overwritten
+        # before peers have read it.
         if own is not None and first == there + own * size:
             return
         reach = there + received * size
@@ -200,4 +203,4 @@ class Call:
             )
 
 
-__all__ = ["MAX_COUNT", "MAX_REPEAT", "Call", "data_type", "place"]
+__all__ = ["MAX_COUNT", "MAX_REPEAT", "PrepareRequest", "data_type", "locate"]

@@ -1,4 +1,4 @@
-"""Changes to modules of torch that are not loaded with it: made when a script imports them."""
+"""Changes to torch modules that are not loaded with torch, made when a script imports them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,37 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from emu.accelerator.patches import record
+
 
 def after_import(name: str, change: Callable[[Any], None]) -> None:
-    """Call ``change`` with a module once it has been executed; now if it is loaded already."""
+    """Call ``change`` with a module after its import, or now if it is loaded already."""
     module = sys.modules.get(name)
     if module is not None:
         change(module)
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+        finder: Any = _Finder()
+        sys.meta_path.insert(0, finder)
+        record(
+            "sys.meta_path",
+            "modules are changed when a script imports them",
+            lambda: _forget(finder),
+        )
     _changes[name] = change
 
 
 _changes: dict[str, Callable[[Any], None]] = {}
 
 
+def _forget(finder: Any) -> None:
+    """Leave modules that are imported from now on as they are."""
+    sys.meta_path.remove(finder)
+    _changes.clear()
+
+
 class _Finder:
-    """Finds the modules that are to be changed, once each, as the other finders find them."""
+    """Finder of the modules to be changed, once each; the other finders locate them."""
 
     @staticmethod
     def find_spec(
@@ -43,6 +57,6 @@ class _Finder:
             execute(module)
             change(module)
 
-        # On the instance, which was made for this specification: the loader stays what it is.
+        # Set on this specification's own loader object: the loader's class stays unchanged.
         setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - a method, for mypy
         return spec

@@ -1,12 +1,12 @@
-"""Where rows lie on their way between the ranks that own them and the experts that take them.
+"""Orders of rows on their way between the ranks that own them and the experts that process them.
 
 Every rank has the same number of experts, ``e``. A rank's own rows, for all experts of the group, lie in
-the order of (rank, expert): *by rank*. The rows that came to it, for its own experts from all ranks, lie
-in the order of (expert, rank): *by expert*, so that each expert finds its rows side by side.
+the order of (rank, expert): *by rank*. The rows it receives, for its own experts from all ranks, lie
+in the order of (expert, rank): *by expert*, so that each expert's rows are contiguous.
 
 A turn of the exchange moves the rows of a few successive experts of every rank. By rank, these are one run
-of rows for each rank; by expert, one run in all. Inside that run one exchange leaves (or finds) the rows by
-rank, since it moves one run a rank: the two orders are the same only where the turn has a single expert.
+of rows for each rank; by expert, a single run. Inside that run an exchange leaves (or finds) the rows by rank,
+since it moves one run per rank: the two orders agree only if the turn has a single expert.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from emu.mc2.splitting import turns_worth
 Array = np.ndarray[Any, Any]
 
 MAX_TURNS = 62
-"""Tasks that a communicator takes, less one for scales."""
+"""Most turns: the tasks of a communicator, less one for scales."""
 
 COPY_TURN_BYTES = 1 << 20
-"""What one turn should move at least, on the rank that moves most, where rows are only copied and
-quantised: its fixed cost is some 100 µs."""
+"""Least bytes of one turn on the busiest rank, where rows are only copied and quantised: a turn has a fixed cost
+of some 100 µs."""
 _MANY_TURNS = 16
 
 
-class Routes:
-    """One rank's counts of rows, and what follows from them.
+class TokenPermutation:
+    """One rank's counts of rows, and the positions of the rows in both orders.
 
     Attributes:
         owned: [ranks, experts], int64: rows of this rank for each expert of each rank.
         held: [ranks, experts], int64: rows of each rank for each expert of this rank.
-        owned_rows: Rows of this rank.
-        held_rows: Rows for its experts.
-        expert_starts: [experts + 1]: where each expert's rows begin, by expert.
+        owned_rows: Number of rows of this rank.
+        held_rows: Number of rows for its experts.
+        expert_starts: [experts + 1]: first row of each expert, by expert, and the end of the last.
     """
 
     def __init__(self, owned: Array, held: Array) -> None:
@@ -49,7 +49,7 @@ class Routes:
         self._owned_starts = _starts(owned.reshape(-1))[:-1].reshape(owned.shape)
 
     def parts(self, expert: int, without: int | None = None) -> list[slice]:
-        """Return where the rows of one expert lie, by expert, but for those that this rank has itself."""
+        """Return the rows of one expert, by expert; ``without`` this rank's own, if given, in two parts."""
         rows = slice(int(self.expert_starts[expert]), int(self.expert_starts[expert + 1]))
         if without is None:
             return [rows]
@@ -57,10 +57,10 @@ class Routes:
         return [slice(rows.start, kept.start), slice(kept.stop, rows.stop)]
 
     def kept_rows(self, expert: int, rank: int) -> tuple[slice, slice]:
-        """Return where the rows lie that this rank, number ``rank``, has for its own expert.
+        """Return the rows that this rank, number ``rank``, has for its own expert.
 
         Returns:
-            Their place by rank, and by expert.
+            Their positions by rank, and by expert.
         """
         count = int(self.held[rank, expert])
         owned = int(self._owned_starts[rank, expert])
@@ -68,28 +68,28 @@ class Routes:
         return slice(owned, owned + count), slice(held, held + count)
 
     def held_run(self, turn: tuple[int, int]) -> slice:
-        """Return where the rows of experts ``turn[0]`` up to ``turn[1]`` lie, by expert."""
+        """Return the rows of experts ``turn[0]`` up to ``turn[1]``, by expert."""
         return slice(int(self.expert_starts[turn[0]]), int(self.expert_starts[turn[1]]))
 
     def owned_runs(self, turn: tuple[int, int]) -> tuple[Array, Array]:
-        """Return numbers and beginnings of the runs of a turn, one a rank, among the rows by rank."""
+        """Return lengths and starts of a turn's runs, one per rank, among the rows by rank."""
         return self.owned[:, slice(*turn)].sum(1), self._owned_starts[:, turn[0]]
 
     def held_runs(self, turn: tuple[int, int]) -> tuple[Array, Array]:
-        """Return numbers and beginnings of the runs of a turn, one a rank, as an exchange has them."""
+        """Return lengths and starts of a turn's runs, one per rank, as an exchange leaves or finds them."""
         counts = self.held[:, slice(*turn)].sum(1)
         return counts, self.expert_starts[turn[0]] + _starts(counts)[:-1]
 
     def is_direct(self, turn: tuple[int, int]) -> bool:
-        """Say whether both orders of a turn's rows are the same."""
+        """Return whether both orders of a turn's rows are the same."""
         return turn[1] - turn[0] == 1 or len(self.held) == 1
 
     def to_experts(self, source: Array, target: Array, turn: tuple[int, int]) -> None:
-        """Copy the rows of a turn, which an exchange has left by rank, to where they lie by expert."""
+        """Copy the rows of a turn from the order by rank, as an exchange leaves them, to that by expert."""
         _take(source, self._index(turn), target, self.held_run(turn))
 
     def to_ranks(self, source: Array, target: Array, turn: tuple[int, int]) -> None:
-        """Copy the rows of a turn, which lie by expert, to where an exchange takes them by rank."""
+        """Copy the rows of a turn from the order by expert to that by rank, as an exchange finds them."""
         index = self._index(turn)
         inverse = np.empty_like(index)
         inverse[index] = np.arange(len(index))
@@ -109,7 +109,7 @@ def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
 
     Args:
         loads: Rows of each expert.
-        turns: How many runs, 1 to the number of experts.
+        turns: Number of runs, 1 to the number of experts.
 
     Returns:
         First expert and end of each run; no run is empty.
@@ -118,7 +118,7 @@ def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
     sums = np.cumsum(loads)
     ends: list[int] = []
     for i in range(1, turns):
-        # After which expert the sum comes nearest to its share; each run keeps at least one.
+        # End at the expert where the sum comes nearest to its share; each run keeps at least one.
         share = int(sums[-1]) * i
         end = int(np.argmin(np.abs(sums * turns - share))) + 1
         lowest = ends[-1] + 1 if ends else 1
@@ -129,13 +129,13 @@ def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
 def choose_turns(
     rows: int, row_bytes: int, row_work: int, experts: int, ranks: int, link: Link | None
 ) -> int:
-    """Return in how many turns the ranks should move their rows.
+    """Return the number of turns in which the ranks should move their rows.
 
     Args:
         rows: Rows of the rank that moves most.
         row_bytes: Bytes of a row.
         row_work: Multiply-adds of a row's product; 0 where rows are only copied.
-        experts: Experts of a rank: the most turns there can be.
+        experts: Number of experts per rank, which limits the turns.
         ranks: Number of ranks.
         link: The emulated link between them.
     """
@@ -147,7 +147,7 @@ def choose_turns(
 
 
 def _starts(counts: Array) -> Array:
-    """Return where each of some runs begins, and where the last ends."""
+    """Return the start of each run, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 

@@ -1,0 +1,191 @@
+"""Device tags: the attribute of a storage that says on which emulated device it lies.
+
+Views share their storage, and so their device. The functions here are for code that runs with torch's function
+modes switched off, as handlers of the mode do; only :func:`device_of`, :func:`assign_device` and
+:func:`emulated_device` switch them off themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import Any
+
+import torch
+
+from emu.accelerator.state import TYPES, current
+from emu.accelerator.usage import USAGE, HeldBytes
+from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
+
+Tensor = torch.Tensor
+CPU = torch.device("cpu")
+TAG = "_emu_device"
+HELD_BYTES = "_emu_held"
+
+_storage = torch.Tensor.untyped_storage
+
+
+def device_of(tensor: Tensor) -> torch.device:
+    """Return a tensor's device as the program sees it: the emulated one, or else the real one."""
+    tag = emulated_device(tensor)
+    if tag is not None:
+        return tag
+    with torch._C.DisableTorchFunction():
+        return tensor.device
+
+
+def assign_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Place a tensor's memory, and so its views, on ``device``; ``cpu`` removes the tag.
+
+    Returns:
+        The tensor.
+    """
+    with torch._C.DisableTorchFunction():
+        set_tag(tensor, resolve(device) if device.type in TYPES else None)
+    return tensor
+
+
+def emulated_device(tensor: Tensor) -> torch.device | None:
+    """Return the emulated device of a tensor, or None for a real one."""
+    with torch._C.DisableTorchFunction():
+        return tag_of(tensor)
+
+
+def tag_of(tensor: Tensor) -> torch.device | None:
+    """Return :func:`emulated_device`, faster, for callers that run with function modes switched off."""
+    tag: torch.device | None
+    try:
+        tag = getattr(_storage(tensor), TAG, None)
+    except (NotImplementedError, RuntimeError):
+        tag = getattr(_inner(tensor), TAG, None)
+    if tag is None and type(tensor) not in PLAIN and is_wrapper(tensor):
+        for inner in inner_tensors(tensor):
+            tag = tag_of(inner)
+            if tag is not None:
+                break
+    return tag
+
+
+def set_tag(tensor: Tensor, device: torch.device | None) -> None:
+    """Tag a tensor's storage, or the tensor itself where it has none (sparse tensors).
+
+    The tag of a wrapper goes to the tensors in it; its own storage, which holds nothing, is tagged only if
+    the wrapper's class does not name its content.
+    """
+    if type(tensor) not in PLAIN and is_wrapper(tensor):
+        for inner in inner_tensors(tensor):
+            set_tag(inner, device)
+        if not tells_content(type(tensor)):
+            setattr(_storage(tensor), TAG, device)
+        return
+    try:
+        tag_storage(_storage(tensor), device)
+    except (NotImplementedError, RuntimeError):
+        setattr(_inner(tensor), TAG, device)
+
+
+def tag_storage(storage: Any, device: torch.device | None) -> None:
+    """Tag a storage and count its bytes."""
+    before = getattr(storage, TAG, None)
+    if before is device or (before is not None and before == device):
+        return
+    setattr(storage, TAG, device)
+    setattr(
+        storage, HELD_BYTES, None if device is None else HeldBytes(USAGE[device], storage.nbytes())
+    )
+
+
+def recount_bytes(storage: Any) -> None:
+    """Count a storage's bytes again, after it was resized."""
+    device: torch.device | None = getattr(storage, TAG, None)
+    held = getattr(storage, HELD_BYTES, None)
+    if device is not None and held is not None and held.nbytes != storage.nbytes():
+        setattr(storage, HELD_BYTES, None)  # the old bytes are gone before the new ones are there
+        setattr(storage, HELD_BYTES, HeldBytes(USAGE[device], storage.nbytes()))
+
+
+def _inner(tensor: Tensor) -> Any:
+    """Return the carrier of the tag of a tensor without a storage: for a ``vmap`` wrapper, its content's."""
+    functorch = torch._C._functorch
+    unwrapped = tensor
+    while functorch.is_functorch_wrapped_tensor(unwrapped):
+        unwrapped = functorch.get_unwrapped(unwrapped)
+    if unwrapped is tensor:
+        return tensor
+    try:
+        return _storage(unwrapped)
+    except (NotImplementedError, RuntimeError):
+        return unwrapped
+
+
+@functools.cache
+def device_count() -> int:
+    """Return the number of devices of each type: ``EMU_DEVICES``, or the number of PEs, or 1."""
+    given = os.environ.get("EMU_DEVICES", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    from emu.comm.errors import CommError
+    from emu.comm.world.world import world
+
+    try:
+        return world().n_pes
+    except CommError:
+        return 1
+
+
+def accelerator_type() -> str:
+    """Return the type of ``torch.accelerator``: ``npu`` if the script has loaded torch_npu, else ``cuda``."""
+    return "npu" if "torch_npu" in sys.modules else "cuda"
+
+
+def current_device(kind: str) -> int:
+    """Return the index of this thread's current device of a type."""
+    return current()[kind]
+
+
+def set_current_device(kind: str, index: int) -> None:
+    """Set this thread's current device of a type.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    current()[kind] = check_index(kind, index)
+
+
+def check_index(kind: str, index: int) -> int:
+    """Return ``index``, checked.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    count = device_count()
+    if not 0 <= index < count:
+        raise RuntimeError(
+            f"invalid device ordinal: {kind} device must be in [0, {count}), but got {index} (their "
+            "number is that of the environment's EMU_DEVICES, or of the PEs)"
+        )
+    return int(index)  # a bool counts as 0 or 1
+
+
+def resolve(device: Any) -> torch.device:
+    """Return the device that an argument stands for; an emulated one always has an index.
+
+    Args:
+        device: A device, its name, or an index, which counts CUDA devices as it does in torch.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    found: torch.device
+    if isinstance(device, int) and not isinstance(device, bool):
+        found = torch.device("cuda", device)
+    else:
+        found = device if isinstance(device, torch.device) else torch.device(device)
+    if found.type not in TYPES:
+        return found
+    index: int | None = found.index  # torch's stubs say that there always is one
+    if index is None:
+        return torch.device(found.type, current()[found.type])
+    check_index(found.type, index)
+    return found
