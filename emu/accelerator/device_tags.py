@@ -8,12 +8,12 @@ modes switched off, as handlers of the mode do; only :func:`device_of`, :func:`a
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from typing import Any
 
 import torch
 
+from emu import environment
 from emu.accelerator.state import TYPES, current
 from emu.accelerator.usage import USAGE, HeldBytes
 from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
@@ -121,12 +121,16 @@ def _inner(tensor: Tensor) -> Any:
 
 @functools.cache
 def device_count() -> int:
-    """Return the number of devices of each type: ``EMU_DEVICES``, or the number of PEs, or 1."""
-    given = os.environ.get("EMU_DEVICES", "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
+    """Return the number of devices of each type: ``EMU_DEVICES``, or the number of PEs, or 1.
+
+    Raises:
+        ValueError: ``EMU_DEVICES`` is not a whole number of at least 1.
+    """
+    given = environment.device_count()
+    if given is not None:
+        return given
     from emu.comm.errors import CommError
-    from emu.comm.world.world import world
+    from emu.comm.world.current import world
 
     try:
         return world().n_pes

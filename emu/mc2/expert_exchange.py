@@ -12,14 +12,16 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
-from emu.kernels.core.dtypes import BFLOAT16, DTYPES
-from emu.mc2.arguments import integer, local, shown
-from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
-from emu.comm.world.world import Group
 from emu.kernels.core.dtypes import DTYPES
 from emu.mc2.arguments import check_integer, local_memory, shown
 from emu.mc2.hccl import Hccl
-from emu.mc2.token_permutation import MAX_TURNS, Array, TokenPermutation, choose_turns, cut_turns
+from emu.mc2.token_permutation import (
+    MAX_TURNS,
+    Array,
+    TokenPermutation,
+    choose_turns,
+    cut_turns,
+)
 
 MAX_ROWS = 1 << 40
 """Most rows that one expert can have from one rank."""

@@ -14,7 +14,6 @@ import numpy as np
 from emu.accelerator.arrays import as_array
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
-from emu.comm.world.world import Group
 from emu.comm.world.group import Group
 from emu.mc2 import (
     alltoallv_gmm,
