@@ -26,9 +26,10 @@ import numpy as np
 
 from emu.kernels.core import threads as pool
 from emu.kernels.core.address import aligned_data, array_data
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, F16, F32, F64, I8, I32
 from emu.kernels.core.jit import entry, entry_signature, is_stored, jit
+from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm.blocks import (
     BLOCK_STEPS,
@@ -226,17 +227,13 @@ def _plan(
     a: Array, b: Array, first: str = "a"
 ) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
     for name, array in ((first, a), ("b", b)):
-        if not isinstance(array, np.ndarray):
-            raise ArgumentError(f"{name} must be an ndarray, but got {type(array).__name__}")
+        check.ndarray(name, array)
         if array.ndim < 2:
             raise ArgumentError(f"{name} must have at least 2 axes, but got shape {array.shape}")
-    plan = _PLANS.get(a.dtype)
-    if plan is None:
-        names = ", ".join(str(d) for d in _PLANS)
-        raise ArgumentError(f"{first} must have one of the dtypes {names}, but got {a.dtype}")
+    check.array_dtype(first, a, tuple(_PLANS))
     if b.dtype != a.dtype:
         raise ArgumentError(f"b must have the dtype of a, {a.dtype}, but got {b.dtype}")
-    return plan
+    return _PLANS[a.dtype]
 
 
 def _result(
@@ -267,15 +264,7 @@ def _result(
     if out is None:
         dtype = allowed[0] if dtype is None else dtype
     else:
-        if not isinstance(out, np.ndarray):
-            raise ArgumentError(f"out must be an ndarray, but got {type(out).__name__}")
-        if out.shape != shape:
-            raise ArgumentError(f"out must have shape {shape}, but got {out.shape}")
-        if not out.flags.writeable:
-            raise ArgumentError("out must be writable, but got a read-only array")
-        if dtype is not None and out.dtype != dtype:
-            raise ArgumentError(f"out must have dtype {dtype}, but got {out.dtype}")
-        dtype = out.dtype
+        dtype = check.target("out", out, shape, dtype).dtype
     if dtype not in allowed:
         names = ", ".join(str(d) for d in allowed)
         raise ArgumentError(

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32
+from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.quant_rows import (
     BLOCK,
     DIVIDE,

@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 
 from emu.kernels.core.address import array_data
+from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.core.jit import entry, jit
 from emu.kernels.errors import ArgumentError
@@ -150,10 +151,8 @@ def _checked(
 
 def _check(add: bool, target: Any, source: Any) -> Plan | None:
     for name, value in (("target", target), ("source", source)):
-        if not isinstance(value, np.ndarray):
-            raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
-    if not target.flags.writeable:
-        raise ArgumentError("target must be writable, but got a read-only array")
+        check.ndarray(name, value)
+    check.writable("target", target)
     return _checked(
         add, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
     )

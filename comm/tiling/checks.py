@@ -6,15 +6,7 @@ import operator
 from typing import Any
 
 from emu.comm.errors import ArgumentError
-
-
-def shown(value: Any) -> str:
-    """Return ``repr(value)`` on one line and of a length that a message bears."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # noqa: BLE001 - a value that cannot be shown is refused all the same
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 120 else f"{text[:119]}…"
+from emu.kernels.core.messages import shown
 
 
 def whole(value: Any, argument: str) -> int:
@@ -39,4 +31,4 @@ def flag(value: Any, argument: str) -> bool:
     raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
 
 
-__all__ = ["flag", "shown", "text", "whole"]
+__all__ = ["flag", "text", "whole"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError, IndexRangeError, SymmetricMemoryError
 from emu.comm.world.checks import check
-from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import KINDS
+from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     from emu.comm.world.world import Group

@@ -43,8 +43,8 @@ from emu.comm.world.exchange import (
     header_shape,
 )
 from emu.kernels.core.address import array_data
-from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import DTYPES
+from emu.kernels.core.messages import shown
 from emu.kernels.reduce import CODES, OPS, supports
 
 if TYPE_CHECKING:

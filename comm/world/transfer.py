@@ -11,7 +11,7 @@ from emu.comm.sync import entry_points
 from emu.comm.sync.signals import ARRANGE, GET, PUT
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
-from emu.kernels.core.checks import shown
+from emu.kernels.core.messages import shown
 from emu.kernels.strided.access_plan import Plan, add_plan, copy_plan
 
 if TYPE_CHECKING:

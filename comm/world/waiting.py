@@ -17,7 +17,7 @@ from emu.comm.sync.entry_points import test_word, wait_word
 from emu.comm.world import details
 from emu.comm.world.array import WORDS, SymmetricArray, symmetric
 from emu.comm.world.checks import check
-from emu.kernels.core.checks import shown
+from emu.kernels.core.messages import shown
 
 Word = tuple[SymmetricArray, int, Cmp, int]
 """What a wait is for: element (flat index) of an array, comparison, value."""

@@ -28,8 +28,8 @@ from emu.comm.world.array import SymmetricArray, symmetric
 from emu.comm.world.checks import check, extents_of
 from emu.comm.world.collectives import Collectives
 from emu.comm.world.waiting import UNFIT, Waiting, encode, word_operation
-from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import DTYPES, KINDS
+from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     from emu.comm.server.server import Server

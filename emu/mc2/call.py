@@ -13,7 +13,8 @@ from emu.comm.server.server import Server
 from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.core.address import array_data
-from emu.mc2.arguments import as_dtype, integer, local, shown
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import as_dtype, integer, local
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.mc2.arguments import Array, real, shown
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import Array, real
 
 TOLERANCE = 0.005
 SHARE = 0.995

@@ -43,7 +43,8 @@ from emu.comm.tiling import (
 )
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.world import Group, world
-from emu.mc2.arguments import flag, integer, shown
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import flag, integer
 from emu.mc2.call import MAX_COUNT, Call, data_type, place
 
 Array = np.ndarray[Any, Any]

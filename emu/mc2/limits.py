@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
-from emu.mc2.arguments import integer, shown
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import integer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
 from emu.comm.world.world import Group
 from emu.kernels.cast import cast
+from emu.kernels.core.messages import shown
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
     FLOAT32,
@@ -25,7 +26,6 @@ from emu.mc2.arguments import (
     real,
     result,
     shares,
-    shown,
     vector,
 )
 from emu.mc2.limits import HardwareLimits, check_limits

@@ -14,7 +14,8 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtypes import BFLOAT16
-from emu.mc2.arguments import real, shown
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import real
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": BFLOAT16,

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text", "shown"]
+from emu.kernels.core.messages import shown
+
+__all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text"]
 
 _T = TypeVar("_T")
-_LONGEST = 80
 
 
 class ArgumentError(ValueError):
     """An argument of a call is not what it must be; the text names both."""
-
-
-def shown(value: object) -> str:
-    """A value as messages show it: short, and with its type if that says more."""
-    text = repr(value)
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}…"
-    return f"{text} of type {type(value).__name__}"
 
 
 def check(name: str, value: object, kind: type[_T], what: str) -> _T:
@@ -35,7 +28,7 @@ def check(name: str, value: object, kind: type[_T], what: str) -> _T:
         ArgumentError: It is of another type.
     """
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ArgumentError(f"{name} must be {what}, but got {shown(value)}")
+        raise ArgumentError(f"{name} must be {what}, but got {shown(value, with_type=True)}")
     return value
 
 

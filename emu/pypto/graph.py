@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from emu.pypto.errors import ArgumentError, GraphError, show
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import ArgumentError, GraphError
 from emu.pypto.symbolic import as_flag, as_int
 
 if TYPE_CHECKING:
@@ -371,7 +372,7 @@ DEFAULTS = _Defaults()
 def check_schedule(schedule: Any, seed: Any) -> None:
     """Refuse what is no schedule, or no seed of one."""
     if not isinstance(schedule, str) or schedule not in ("program", "random"):
-        raise ArgumentError(f'schedule must be "program" or "random", but got {show(schedule)}')
+        raise ArgumentError(f'schedule must be "program" or "random", but got {shown(schedule)}')
     as_int(seed, "seed")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emu.pypto.errors import ArgumentError, GroupError, show
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import ArgumentError, GroupError
 from emu.pypto.symbolic import SymbolicScalar, as_int
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _sizes: dict[str, int] = {}
 def check_name(group_name: Any) -> str:
     """Refuse what is no name of 1 to 128 characters."""
     if not isinstance(group_name, str):
-        raise ArgumentError(f"group_name must be a str, but got {show(group_name)}")
+        raise ArgumentError(f"group_name must be a str, but got {shown(group_name)}")
     if not 1 <= len(group_name) <= MAX_NAME:
         raise ArgumentError(
             f"group_name must have 1 to {MAX_NAME} characters, but got {len(group_name)}: "

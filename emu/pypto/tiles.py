@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.pypto.errors import TileShapeError, show
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import TileShapeError
 from emu.pypto.symbolic import Shape
 
 Tile = tuple[Shape, tuple[slice, ...]]
@@ -45,7 +46,7 @@ def set_vec_tile_shapes(*tile: int) -> None:
         if not isinstance(extent, int | np.integer) or extent < 1:
             raise TileShapeError(
                 f"set_vec_tile_shapes: extent {axis} must be an integer of at least 1, "
-                f"but got {show(extent)}"
+                f"but got {shown(extent)}"
             )
     CURRENT.vec = tuple(int(extent) for extent in tile)
 
@@ -71,7 +72,7 @@ def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__
             or any(not isinstance(extent, int | np.integer) or extent < 1 for extent in pair)
         ):
             raise TileShapeError(
-                f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {show(pair)}"
+                f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {shown(pair)}"
             )
     CURRENT.cube = tuple([int(extent) for extent in pair] for pair in (m, k, n))
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
+from emu.kernels.core.messages import shown
 from emu.kernels.cuda.arrays import DeviceArray, empty, place, to_device
 from emu.kernels.cuda.checks import MAX_RANK, check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import cover, launch

@@ -9,8 +9,9 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
 
 Indices = np.ndarray[Any, Any]

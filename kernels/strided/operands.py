@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emu.kernels.core.address import array_data, as_pointer
+from emu.kernels.core.checks import check
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
 from emu.kernels.strided.overlap import lies_apart, shares_memory
@@ -80,11 +81,10 @@ def is_operand(name: str, value: Any) -> Array:
     Raises:
         ArgumentError: It is not.
     """
-    if not isinstance(value, np.ndarray):
-        raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
-    if not value.flags.aligned:
-        raise ArgumentError(f"{name} must have aligned elements, but got strides {value.strides}")
-    return value
+    array = check.ndarray(name, value)
+    if not array.flags.aligned:
+        raise ArgumentError(f"{name} must have aligned elements, but got strides {array.strides}")
+    return array
 
 
 def is_target(
@@ -101,9 +101,7 @@ def is_target(
     Raises:
         ArgumentError: It cannot be written, overlaps itself or a source.
     """
-    array = is_operand(name, target)
-    if not array.flags.writeable:
-        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    array = check.writable(name, is_operand(name, target))
     # Axes that interleave are refused, too, even where no two elements meet.
     if not (
         target.flags.c_contiguous
@@ -149,11 +147,8 @@ def output(
         if like is not None and like.shape == shape:
             return np.empty_like(like, dtype, subok=False)
         return np.empty(shape, dtype)
-    is_operand(name, out)
-    if out.shape != shape:
-        raise ArgumentError(f"{name} must have shape {shape}, but got {out.shape}")
-    if out.dtype != dtype:
-        raise ArgumentError(f"{name} must have dtype {dtype}, but got {out.dtype}")
+    check.array_shape(name, is_operand(name, out), shape)
+    check.array_dtype(name, out, (dtype,))
     return is_target(name, out, sources, like)
 
 
