@@ -18,8 +18,15 @@ from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.copy_add import copy_row
-from emu.kernels.strided.operands import Array, data, is_operand, output, plane_offset, walk_arrays
+from emu.kernels.strided.copy import copy_row
+from emu.kernels.strided.operands import (
+    Array,
+    check_operand,
+    data,
+    output,
+    plane_offset,
+    walk_arrays,
+)
 
 _BLOCK = 1024
 _LONG = 1 << 14  # elements that need not be in the L1 cache
@@ -55,7 +62,7 @@ def cast(
     Raises:
         ArgumentError: A dtype is none of these, or ``out`` does not fit.
     """
-    is_operand("source", source)
+    check_operand("source", source)
     wanted, clamp = check.dtype("dtype", dtype), check.flag("saturate", saturate)
     for name, found in (("source.dtype", source.dtype), ("dtype", wanted)):
         if found not in FLOATS:

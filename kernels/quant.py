@@ -27,7 +27,7 @@ from emu.kernels.elementwise.quant_rows import (
 )
 from emu.kernels.errors import ArgumentError
 from emu.kernels.quant_scatter import quant_scatter
-from emu.kernels.strided.operands import Array, data, is_operand, output, walk
+from emu.kernels.strided.operands import Array, check_operand, data, output, walk
 
 __all__ = ["dequantize", "dynamic_quantize", "quant_scatter", "quantize"]
 
@@ -66,7 +66,7 @@ def quantize(
     Raises:
         ArgumentError: An argument has another dtype or shape, or ``out`` overlaps another argument.
     """
-    is_operand("x", x)
+    check_operand("x", x)
     kind = _kind("x.dtype", x.dtype)
     op = MULTIPLY if check.flag("multiply", multiply) else DIVIDE
     along, scale, zero = _factors(x.shape, axis, scales, ("zero_points", zero_points))
@@ -105,7 +105,7 @@ def dequantize(
     Raises:
         ArgumentError: An argument has another dtype or shape, or ``out`` overlaps another argument.
     """
-    is_operand("q", q)
+    check_operand("q", q)
     if q.dtype != _INT8:
         raise ArgumentError(f"q must have dtype int8, but got {q.dtype}")
     wanted = check.dtype("dtype", dtype)
@@ -139,7 +139,7 @@ def dynamic_quantize(
     Raises:
         ArgumentError: An argument has another dtype or shape, or a result overlaps another argument.
     """
-    is_operand("x", x)
+    check_operand("x", x)
     kind = _kind("x.dtype", x.dtype)
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ArgumentError(f"x must have at least one element in a row, but got shape {x.shape}")

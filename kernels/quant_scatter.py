@@ -22,7 +22,7 @@ from emu.kernels.elementwise.scatter_rules import (
     refuse_index,
     refuse_overlap,
 )
-from emu.kernels.strided.operands import Array, is_operand, is_target
+from emu.kernels.strided.operands import Array, check_operand, check_target
 
 _KINDS = {BFLOAT16: BF16, np.dtype(np.float16): F16}
 
@@ -71,7 +71,7 @@ def quant_scatter(
             segment, or segments overlap and should not. ``target`` is unchanged.
     """
     for name, value in (("target", target), ("updates", updates), ("indices", indices)):
-        is_operand(name, value)
+        check_operand(name, value)
     along = check_scatter(target, indices, updates, axis, quant_axis, align, overlap)
     scale = _factor("scales", scales, updates)
     if zero_points is None:
@@ -79,7 +79,7 @@ def quant_scatter(
     else:
         zero = _factor("zero_points", zero_points, updates)
     sources = {"indices": indices, "updates": updates, "scales": scales}
-    is_target(
+    check_target(
         "target",
         target,
         sources if zero_points is None else {**sources, "zero_points": zero_points},
@@ -91,7 +91,7 @@ def quant_scatter(
 
 
 def _factor(name: str, value: Array, updates: Array) -> Array:
-    is_operand(name, value)
+    check_operand(name, value)
     check_channels(name, value, updates)
     return as_fp32(value.reshape(-1))
 

@@ -12,7 +12,7 @@ from emu.comm.sync.signals import ARRANGE, GET, PUT
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
 from emu.kernels.core.messages import shown
-from emu.kernels.strided.access_plan import Plan, add_plan, copy_plan
+from emu.kernels.strided.access_plan import AccessPlan, add_plan, copy_plan
 
 if TYPE_CHECKING:
     from emu.comm.world.world import Group
@@ -110,7 +110,7 @@ def _ordered_plan(
     target_strides: tuple[int, ...],
     source_strides: tuple[int, ...],
     itemsize: int,
-) -> Plan:
+) -> AccessPlan:
     """Plan an ADD: in the order of the target's memory, so that each lock is taken once."""
     return add_plan(shape, target_strides, source_strides, itemsize, ordered=True)
 

@@ -10,7 +10,7 @@ from emu.accelerator.arrays import Array, as_array, check_together, like, mark_c
 from emu.comm.errors import ArgumentError
 from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
-from emu.kernels.strided.operands import is_target
+from emu.kernels.strided.operands import check_target
 from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
 
 _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero_points"}
@@ -268,7 +268,7 @@ def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
             f"but got {target.dtype}"
         )
     try:
-        is_target(name, target, sources)
+        check_target(name, target, sources)
     except errors.ArgumentError as error:
         raise ArgumentError(str(error)) from None
 

@@ -16,6 +16,7 @@ from typing import Any
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.cuda.device import device_function
 from emu.kernels.cuda.primitives import divide
+from emu.kernels.strided.axes import Axis, order_and_join
 
 FEW, MANY = 2, 7
 """Outer axes that the two versions of a kernel can walk: most tiles need few."""
@@ -25,9 +26,6 @@ ROW_LIMIT = 1 << 31
 """Rows that one launch may have: kernels divide their numbers in 32 bits."""
 
 _EDGES_FROM = 1 << 12  # bytes in a row from which it pays to launch its ragged ends by themselves
-
-Axis = tuple[int, ...]
-"""An extent, and the stride of each operand along it."""
 
 
 def joined_axes(
@@ -43,25 +41,8 @@ def joined_axes(
         The axes, with the smallest stride of the first operand first and none of it negative, and
         by how much the walk begins beside the first element of each operand.
     """
-    axes: list[Axis] = []
-    offsets = [0] * len(strides)
-    for extent, *steps in zip(shape, *strides, strict=True):
-        if extent == 1:
-            continue
-        if steps[0] < 0:
-            for i, step in enumerate(steps):
-                offsets[i] += (extent - 1) * step
-                steps[i] = -step
-        axes.append((extent, *steps))
-    axes.sort(key=lambda axis: axis[1])
-    joined: list[Axis] = []
-    for axis in axes:
-        inner = joined[-1] if joined else ()
-        if inner and all(inner[0] * a == b for a, b in zip(inner[1:], axis[1:], strict=True)):
-            joined[-1] = (inner[0] * axis[0], *inner[1:])
-        else:
-            joined.append(axis)
-    return joined, tuple(offsets)
+    axes, offsets = order_and_join(shape, *strides)
+    return axes[::-1], offsets
 
 
 def pieces(axes: Sequence[Axis], operands: int) -> Iterator[tuple[tuple[int, ...], list[Axis]]]:

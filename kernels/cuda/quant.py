@@ -18,7 +18,7 @@ from emu.kernels.core.messages import shown
 from emu.kernels.cuda.arrays import DeviceArray, empty, place, to_device
 from emu.kernels.cuda.checks import MAX_RANK, check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import cover, launch
-from emu.kernels.cuda.geometry import FEW, ROW_LIMIT, Axis, joined_axes, packed, pieces
+from emu.kernels.cuda.geometry import FEW, ROW_LIMIT, joined_axes, packed, pieces
 from emu.kernels.cuda.quant_checks import (
     check_factor,
     check_values,
@@ -33,6 +33,7 @@ from emu.kernels.cuda.quant_kernels import (
 )
 from emu.kernels.elementwise.scatter_rules import check_channels, check_scatter
 from emu.kernels.errors import ArgumentError
+from emu.kernels.strided.axes import Axis
 
 _INT8 = np.dtype(np.int8)
 

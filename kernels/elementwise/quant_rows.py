@@ -26,7 +26,7 @@ from emu.kernels.core.dtypes import (
     f32_to_f16,
 )
 from emu.kernels.core.jit import carray, jit
-from emu.kernels.strided.copy_add import copy_row
+from emu.kernels.strided.copy import copy_row
 from emu.kernels.strided.operands import Array, data, plane_offset, walk
 
 DIVIDE, MULTIPLY, RESTORE = range(3)

@@ -17,7 +17,7 @@ from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, bf16_to_f32, f16_to_f32
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.operands import Array, is_operand, output
+from emu.kernels.strided.operands import Array, check_operand, output
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _VALUES = {np.dtype(np.float16): F16, BFLOAT16: BF16, _FLOAT32: F32}
@@ -52,7 +52,7 @@ def weighted_row_sum(
     Raises:
         ArgumentError: A wrong dtype, shape, layout or index, or ``out`` overlaps another argument.
     """
-    kind = _kind("rows.dtype", is_operand("rows", rows).dtype)
+    kind = _kind("rows.dtype", check_operand("rows", rows).dtype)
     _check("rows", rows, ("n", "h"), rows.dtype)
     _check("index", index, ("m", "k"), _INT32)
     n, h = rows.shape
@@ -109,7 +109,7 @@ def scale_product(
     if rows is not None:
         _check("rows", rows, (m,), _FLOAT32)
         sources["rows"] = rows
-    wanted = check.dtype("dtype", dtype) if out is None else is_operand("out", out).dtype
+    wanted = check.dtype("dtype", dtype) if out is None else check_operand("out", out).dtype
     kind = _kind("dtype" if out is None else "out.dtype", wanted)
     result = output("out", out, (m, n), wanted, sources)
     _check("out", result, (m, n), wanted)
@@ -130,7 +130,7 @@ def _kind(name: str, dtype: np.dtype[Any]) -> int:
 
 def _check(name: str, array: Any, shape: tuple[int | str, ...], dtype: np.dtype[Any]) -> None:
     """Refuse what is no dense array of this dtype and shape; a letter stands for any extent."""
-    is_operand(name, array)
+    check_operand(name, array)
     fits = array.ndim == len(shape) and all(
         isinstance(wanted, str) or wanted == extent
         for wanted, extent in zip(shape, array.shape, strict=True)

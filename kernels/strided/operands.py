@@ -16,6 +16,7 @@ from emu.kernels.core.address import array_data, as_pointer
 from emu.kernels.core.checks import check
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
+from emu.kernels.strided.axes import order_and_join
 from emu.kernels.strided.overlap import lies_apart, shares_memory
 
 Array = np.ndarray[Any, Any]
@@ -54,15 +55,7 @@ def walk(shape: tuple[int, ...], *strides: tuple[int, ...]) -> Walk:
     Returns:
         The walk.
     """
-    axes = [axis for axis in zip(shape, *strides, strict=True) if axis[0] != 1]
-    axes.sort(key=lambda axis: -abs(axis[1]))  # stable: what ties stays in the order of the axes
-    joined: list[tuple[int, ...]] = []
-    for axis in axes:
-        before = joined[-1] if joined else ()
-        if before and all(b == axis[0] * a for b, a in zip(before[1:], axis[1:], strict=True)):
-            joined[-1] = (before[0] * axis[0], *axis[1:])
-        else:
-            joined.append(axis)
+    joined, _ = order_and_join(shape, *strides, forward=False)
     one = (1, *(0 for _ in strides))
     inner = joined.pop() if joined else one
     rows = joined.pop() if joined else one
@@ -75,7 +68,7 @@ def data(array: Array) -> int:
     return int(array_data(id(array)))
 
 
-def is_operand(name: str, value: Any) -> Array:
+def check_operand(name: str, value: Any) -> Array:
     """Return ``value`` if it is an array with elements at aligned addresses.
 
     Raises:
@@ -87,7 +80,7 @@ def is_operand(name: str, value: Any) -> Array:
     return array
 
 
-def is_target(
+def check_target(
     name: str, target: Any, sources: dict[str, Array], like: Array | None = None
 ) -> Array:
     """Return ``target`` if it is an array that a kernel may write.
@@ -101,7 +94,7 @@ def is_target(
     Raises:
         ArgumentError: It cannot be written, overlaps itself or a source.
     """
-    array = check.writable(name, is_operand(name, target))
+    array = check.writable(name, check_operand(name, target))
     # Axes that interleave are refused, too, even where no two elements meet.
     if not (
         target.flags.c_contiguous
@@ -141,15 +134,15 @@ def output(
     """Check an array for the result, or make one, with its axes in the order of ``like``.
 
     Raises:
-        ArgumentError: ``out`` has another shape or dtype, or :func:`is_target` refuses it.
+        ArgumentError: ``out`` has another shape or dtype, or :func:`check_target` refuses it.
     """
     if out is None:
         if like is not None and like.shape == shape:
             return np.empty_like(like, dtype, subok=False)
         return np.empty(shape, dtype)
-    check.array_shape(name, is_operand(name, out), shape)
+    check.array_shape(name, check_operand(name, out), shape)
     check.array_dtype(name, out, (dtype,))
-    return is_target(name, out, sources, like)
+    return check_target(name, out, sources, like)
 
 
 @jit()

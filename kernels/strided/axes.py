@@ -1,0 +1,47 @@
+"""Axes of strided operands: put into the order of memory, and joined where one continues another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Axis = tuple[int, ...]
+"""An extent, and the stride of each operand along it."""
+
+
+def order_and_join(
+    shape: Sequence[int], *strides: Sequence[int], forward: bool = True
+) -> tuple[list[Axis], tuple[int, ...]]:
+    """Order the axes of some operands as they lie in the first one, and join what lies on end.
+
+    Axes of extent 1 are left out. The elements of the first operand must not overlap; then no two axes
+    have one stride, and the order is the only one.
+
+    Args:
+        shape: Common shape of the operands; no extent is 0.
+        *strides: Strides of each operand.
+        forward: Turn axes around along which the first operand runs backward.
+
+    Returns:
+        The axes, outermost first, and for each operand the distance from its first element to where the
+        walk begins, which is 0 unless axes were turned around.
+    """
+    axes: list[Axis] = []
+    shifts = [0] * len(strides)
+    for extent, *steps in zip(shape, *strides, strict=True):
+        if extent == 1:
+            continue
+        if forward and steps[0] < 0:
+            for operand, step in enumerate(steps):
+                shifts[operand] += step * (extent - 1)
+                steps[operand] = -step
+        axes.append((extent, *steps))
+    axes.sort(key=lambda axis: -abs(axis[1]))
+    joined: list[Axis] = []
+    for axis in axes:
+        before = joined[-1] if joined else ()
+        # Every operand must go on where the inner axis ends, or the joined axis would skip memory.
+        if before and all(b == axis[0] * a for b, a in zip(before[1:], axis[1:], strict=True)):
+            joined[-1] = (before[0] * axis[0], *axis[1:])
+        else:
+            joined.append(axis)
+    return joined, tuple(shifts)
