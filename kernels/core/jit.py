@@ -25,7 +25,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numba
 from numba import extending, types
@@ -252,6 +252,38 @@ def entry_signature(integers: int, floats: int = 0) -> tuple[Any, ...]:
     return (types.int64,) * integers + (types.float64,) * floats
 
 
+def _numba_type(annotation: Any) -> Any:
+    """Return the Numba type of ``int``, ``float``, a tuple, or a named tuple of those."""
+    if annotation in (int, float):
+        return types.int64 if annotation is int else types.float64
+    if get_origin(annotation) is tuple:
+        return types.BaseTuple.from_types([_numba_type(part) for part in get_args(annotation)])
+    fields = get_type_hints(annotation)
+    parts = [_numba_type(fields[name]) for name in annotation._fields]
+    return types.BaseTuple.from_types(parts, pyclass=annotation)
+
+
+def annotated_signature(function: Any) -> tuple[Any, ...]:
+    """Return the signature that a kernel's annotations say: ``int``, ``float`` and tuples of them."""
+    hints = get_type_hints(getattr(function, "py_func", function))
+    return tuple(_numba_type(kind) for name, kind in hints.items() if name != "return")
+
+
+def annotated_entry(function: Any) -> Any:
+    """Return :func:`entry` for a kernel whose annotations say its argument types.
+
+    Plain tuples may be passed where a named tuple is annotated. Their lengths are checked, nothing else.
+    """
+    return _entry(function, annotated_signature(function))
+
+
+def _entry(function: Any, signature: tuple[Any, ...]) -> Any:
+    if not hasattr(function, "overloads"):
+        return function
+    function.compile(signature)
+    return function.overloads[signature].entry_point
+
+
 def entry(function: Any, integers: int, floats: int = 0) -> Any:
     """Return what Python can call directly to run a kernel of ``int64`` arguments.
 
@@ -266,11 +298,7 @@ def entry(function: Any, integers: int, floats: int = 0) -> Any:
     Returns:
         The entry; under ``NUMBA_DISABLE_JIT`` the function itself.
     """
-    if not hasattr(function, "overloads"):
-        return function
-    signature = entry_signature(integers, floats)
-    function.compile(signature)
-    return function.overloads[signature].entry_point
+    return _entry(function, entry_signature(integers, floats))
 
 
 def entry_when_called(function: Any, integers: int) -> Any:
