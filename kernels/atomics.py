@@ -2,10 +2,10 @@
 
 **On arrays**, for a user's own functions: the element is named as in ``array[index]``.
 
-    import numba
     from emu.kernels import atomics
+    from emu.kernels.jit import jit
 
-    @numba.njit(cache=True, nogil=True)
+    @jit
     def count(histogram, samples):
         for sample in samples:
             atomics.add(histogram, sample, 1)
@@ -31,8 +31,8 @@ axes; negative ones count from the end, and bounds are looked at where ``array[i
 ``array[index] = value`` would. What does not fit is refused when the function is compiled. Elements lie
 at multiples of their size, as all but packed records do; this is only seen where the type says it.
 
-For a function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
-update of emu, delete what it cached.
+Compile functions of your own with :func:`emu.kernels.jit.jit`, or with ``numba.njit`` without a cache: Numba's
+own cache does not see an update of emu.
 
 **At raw addresses**, for kernels that PEs share (:mod:`emu.kernels.core.address` says why): the names that end
 in a width take an address (``int64``), which must be aligned to it; nothing checks that.

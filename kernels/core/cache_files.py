@@ -29,6 +29,7 @@ UNUSED_AFTER_S = 30 * 24 * 3600.0
 """Age at which what was not used is removed."""
 
 _NAME_DIGITS = 32
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
 _WAIT_S, _LOOK_AGAIN_S = 120.0, 0.02
 
 
@@ -97,6 +98,23 @@ def store(digest: str, name: str, content: bytes) -> Path | None:
         return folder / name
 
     return cache_folder.use(digest, store_in)
+
+
+def store_checked(digest: str, name: str, payload: bytes) -> Path | None:
+    """:func:`store` an entry with a checksum, which :func:`read_checked` takes off."""
+    return store(digest, name, hashlib.sha256(payload).digest() + payload)
+
+
+def read_checked(path: Path | None) -> bytes | None:
+    """Return the payload of an entry with a checksum, or None if it cannot be had or is damaged.
+
+    Loading machine code that was cut short would crash the process, so it counts as not there.
+    """
+    content = b""
+    with contextlib.suppress(OSError):
+        content = path.read_bytes() if path else b""
+    payload = content[_CHECKSUM_BYTES:]
+    return payload if hashlib.sha256(payload).digest() == content[:_CHECKSUM_BYTES] else None
 
 
 def write(path: Path, content: bytes) -> None:
