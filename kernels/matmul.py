@@ -111,7 +111,9 @@ class Packed:
             self._memory = np.empty(needed, np.uint8)
         self.panels = int(aligned_data(id(self._memory)))
         self.initial = self.panels + -(-panels // 64) * 64
-        _pack_array(kind, n, k, Matrix(id(array), *array.strides), self.panels, self.initial)
+        _entry(_pack_array)(
+            kind, n, k, Matrix(id(array), *array.strides), self.panels, self.initial
+        )
 
 
 def pack(b: Array, *, transpose_b: bool = False, reuse: Packed | None = None) -> Packed:
@@ -236,7 +238,8 @@ def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
 def _plan(
     a: Array, b: Array, first: str = "a"
 ) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
-    for name, array in ((first, a), ("b", b)):
+    operands: tuple[tuple[str, Any], ...] = ((first, a), ("b", b))
+    for name, array in operands:
         if not isinstance(
             array, np.ndarray
         ):  # tested here, because a call costs small products 2 %
@@ -382,17 +385,17 @@ class _Work:
             (wide, id(scratch), *self.packed),
         )
         if rows * columns == 1:
-            _whole_entry()(*arguments)
+            _entry(_multiply_arrays)(*arguments)
             return
         with pool.one_at_a_time:
-            _shared_entry()(*arguments, (rows, columns, each))
+            _entry(_multiply_shared)(*arguments, (rows, columns, each))
 
     def _finish(self, total: Array, c: Array) -> None:
         bias = 0 if self.bias is None else id(self.bias)
         output = Output(_KINDS[c.dtype], 0, 0, bias, self.alpha, self.beta)
         sums = Rows(id(total), total.strides[0])
         m, n = c.shape
-        _finish_arrays(sums, m, n, Matrix(id(c), *c.strides), output)
+        _entry(_finish_arrays)(sums, m, n, Matrix(id(c), *c.strides), output)
 
     def _share_k(self, a: Array, b: Array, c: Array, parts: int) -> None:
         """Let each thread sum a stretch of k, then add the sums up in order."""
@@ -405,7 +408,7 @@ class _Work:
             each = -(-scratch_bytes(n, depth, size) // 64) * 64
             scratch = _scratch(each * parts)
             with pool.one_at_a_time:
-                _stretches(
+                _entry(_stretches)(
                     self.kind,
                     Size(m, n, k),
                     Matrix(id(a), *a.strides),
@@ -447,19 +450,15 @@ def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
 
 
 @functools.cache
-def _whole_entry() -> Any:
-    return annotated_entry(_multiply_arrays)
+def _entry(function: Any) -> Any:
+    """Return a kernel's entry: the dispatcher would take microseconds to look at named tuples."""
+    return annotated_entry(function)
 
 
 def preload() -> None:
     """Load the kernel if it has been compiled before, so that the processes forked off have it."""
     if is_stored(_multiply_arrays, annotated_signature(_multiply_arrays)):
-        _whole_entry()
-
-
-@functools.cache
-def _shared_entry() -> Any:
-    return annotated_entry(_multiply_shared)
+        _entry(_multiply_arrays)
 
 
 def _scratch(count: int) -> Array:

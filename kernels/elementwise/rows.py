@@ -6,7 +6,8 @@ of a row stays in the L1 cache between the first operation on it and that roundi
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from emu.kernels.cast import narrow
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, bf16_to_f32, f16_to_f32
-from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.errors import ArgumentError
 from emu.kernels.strided.operands import Array, check_operand, output
 
@@ -71,8 +72,8 @@ def weighted_row_sum(
     if result.size:
         scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         added = 0 if extra is None else id(extra)
-        arguments = (id(rows), id(index), id(weights), added, id(result), id(scratch))
-        _weighted_sums(kind, m, k, h, *arguments)
+        arrays = (id(rows), id(index), id(weights), added, id(result))
+        _sums_entry()(kind, (m, k, h), arrays, id(scratch))
     return result
 
 
@@ -170,17 +171,30 @@ def _store(kind: int, target: int, source: int, n: int) -> None:
         narrow(kind, target, source, n)
 
 
+class _Arrays(NamedTuple):
+    """The ``id()`` of the operands of a weighted sum; ``extra`` may be 0."""
+
+    rows: int
+    places: int
+    weights: int
+    extra: int
+    out: int
+
+
+@functools.cache
+def _sums_entry() -> Any:
+    return annotated_entry(_weighted_sums)
+
+
 @jit()
-def _weighted_sums(
-    kind: int, m: int, k: int, h: int, rows: int, index: int, weights: int, extra: int, out: int,
-    scratch: int,
-) -> None:  # fmt: skip
-    """:func:`weighted_row_sum` of arrays given by their ``id()``."""
+def _weighted_sums(kind: int, extents: tuple[int, int, int], arrays: _Arrays, scratch: int) -> None:
+    """:func:`weighted_row_sum` with extents m, k and h."""
+    m, k, h = extents
     size = 4 if kind == F32 else 2
     block = aligned_data(scratch)
-    places = carray(as_pointer(array_data(index)), (m, k), np.int32)
-    factors = carray(as_pointer(array_data(weights)), (m, k), np.float32)
-    source, target = array_data(rows), array_data(out)
+    places = carray(as_pointer(array_data(arrays.places)), (m, k), np.int32)
+    factors = carray(as_pointer(array_data(arrays.weights)), (m, k), np.float32)
+    source, target = array_data(arrays.rows), array_data(arrays.out)
     for t in range(m):
         for start in range(0, h, _BLOCK):
             n = min(_BLOCK, h - start)
@@ -191,8 +205,8 @@ def _weighted_sums(
                 if places[t, j] >= 0:
                     row = source + (np.int64(places[t, j]) * h + start) * size
                     _add_scaled(kind, total, row, factors[t, j], n)
-            if extra != 0:
-                row = array_data(extra) + (t * h + start) * size
+            if arrays.extra != 0:
+                row = array_data(arrays.extra) + (t * h + start) * size
                 _add_scaled(kind, total, row, np.float32(1), n)
             _store(kind, target + (t * h + start) * size, block, n)
 

@@ -25,16 +25,15 @@ def order_and_join(
         The axes, outermost first, and for each operand the distance from its first element to where the
         walk begins, which is 0 unless axes were turned around.
     """
-    axes: list[Axis] = []
-    shifts = [0] * len(strides)
-    for extent, *steps in zip(shape, *strides, strict=True):
-        if extent == 1:
-            continue
-        if forward and steps[0] < 0:
-            for operand, step in enumerate(steps):
-                shifts[operand] += step * (extent - 1)
-                steps[operand] = -step
-        axes.append((extent, *steps))
+    axes: list[Axis] = [axis for axis in zip(shape, *strides, strict=True) if axis[0] != 1]
+    shifts = (0,) * len(strides)
+    if forward and axes and min(axis[1] for axis in axes) < 0:
+        backward = [axis for axis in axes if axis[1] < 0]
+        axes = [(n, *(-s for s in steps)) if steps[0] < 0 else (n, *steps) for n, *steps in axes]
+        shifts = tuple(
+            sum((axis[0] - 1) * axis[1 + operand] for axis in backward)
+            for operand in range(len(strides))
+        )
     axes.sort(key=lambda axis: -abs(axis[1]))
     joined: list[Axis] = []
     for axis in axes:
@@ -44,4 +43,4 @@ def order_and_join(
             joined[-1] = (before[0] * axis[0], *axis[1:])
         else:
             joined.append(axis)
-    return joined, tuple(shifts)
+    return joined, shifts

@@ -40,15 +40,18 @@ _LINE = 64
 
 
 @jit()
+def _row(element: Any, target: int, source: int, columns: Axis) -> None:
+    t, s = target, source
+    for _ in range(columns.extent):
+        vector_ops.move(t, s, element)
+        t += columns.target
+        s += columns.source
+
+
+@jit()
 def _elements(element: Any, target: int, source: int, rows: Axis, columns: Axis) -> None:
-    for _ in range(rows.extent):
-        t, s = target, source
-        for _ in range(columns.extent):
-            vector_ops.move(t, s, element)
-            t += columns.target
-            s += columns.source
-        target += rows.target
-        source += rows.source
+    for row in range(rows.extent):
+        _row(element, target + row * rows.target, source + row * rows.source, columns)
 
 
 @jit()
@@ -79,23 +82,24 @@ def _copy_blocks(loop: InnerLoop, target: int, source: int) -> None:
 
 
 @jit()
-def _vector(element: Any, form: int, target: int, source: int) -> None:
-    if form == FILL:
-        vector_ops.fill(target, source, element)
-    elif form == REVERSE:
-        vector_ops.reverse(target, source, element)
-    else:
-        vector_ops.stride2(target, source, element)
-
-
-@jit()
 def _vectors(element: Any, form: int, target: int, source: int, columns: Axis) -> None:
     width = vector_ops.width_of(element)
     lanes = vector_ops.VECTOR // width
     last = columns.extent - lanes
-    for column in range(0, last, lanes):
-        _vector(element, form, target + column * width, source + column * columns.source)
-    _vector(element, form, target + last * width, source + last * columns.source)
+    t, s = target + last * width, source + last * columns.source
+    # One loop per form: LLVM does not take the choice out of a common one.
+    if form == FILL:
+        for column in range(0, last, lanes):
+            vector_ops.fill(target + column * width, source, element)
+        vector_ops.fill(t, s, element)
+    elif form == REVERSE:
+        for column in range(0, last, lanes):
+            vector_ops.reverse(target + column * width, source - column * width, element)
+        vector_ops.reverse(t, s, element)
+    else:
+        for column in range(0, last, lanes):
+            vector_ops.stride2(target + column * width, source + 2 * column * width, element)
+        vector_ops.stride2(t, s, element)
 
 
 @jit()
@@ -188,5 +192,11 @@ def copy_row(
     if vectors and count * width >= vector_ops.VECTOR:
         form = FILL if source_stride == 0 else REVERSE if source_stride < 0 else STRIDE2
         _copy_vectors(form, width, target, source, columns)
+    elif width == 4:
+        _row(U32, target, source, columns)
+    elif width == 2:
+        _row(U16, target, source, columns)
+    elif width == 1:
+        _row(U8, target, source, columns)
     else:
-        _copy_elements(width, target, source, Axis(1, 0, 0), columns)
+        _row(U64, target, source, columns)

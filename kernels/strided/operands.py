@@ -1,4 +1,4 @@
-"""Arrays of any strides as operands of a kernel: what is checked, and in what order they are walked.
+"""Arrays of any strides as operands of a kernel: their checks, and the order in which they are walked.
 
 The operands of one call have one shape and differ in strides and in the size of an element. A walk
 is three nested loops: over *planes*, over the *rows* of a plane, over the *inner* elements of a row.
@@ -22,26 +22,54 @@ from emu.kernels.strided.overlap import lies_apart, shares_memory
 Array = np.ndarray[Any, Any]
 
 
+class Planes(NamedTuple):
+    """The axes around the rows, as compiled code takes them.
+
+    Attributes:
+        total: Number of planes.
+        table: Address of the extent and the steps of each axis, flat, ``int64``.
+        axes: Number of axes.
+    """
+
+    total: int
+    table: int
+    axes: int
+
+
+class Sides(NamedTuple):
+    """The two operands of a conversion: addresses (or the ``id()`` of arrays), and bytes of an element."""
+
+    target: int
+    source: int
+    target_size: int
+    source_size: int
+
+
 class Walk(NamedTuple):
-    """How to visit every element; a step is one operand's stride, in bytes."""
+    """Order in which all elements are visited; a step is the stride of one operand, in bytes.
+
+    Attributes:
+        inner: Extent and steps of the innermost loop.
+        rows: Extent and steps of the loop around it.
+        planes: The axes around that.
+        table: What ``planes.table`` is the address of; keep it while the walk is in use.
+    """
 
     inner: tuple[int, ...]
-    """Extent and steps of the innermost loop."""
     rows: tuple[int, ...]
-    """Extent and steps of the loop around it."""
-    planes: int
-    """How often that happens."""
-    outer: Array
-    """Extent and steps of the axes that make the planes, flat, ``int64``."""
+    planes: Planes
+    table: Array
 
 
 _NO_AXES = np.empty(0, np.int64)
+_ONE_PLANE = Planes(1, 0, 0)
 
 
 def walk_arrays(target: Array, source: Array) -> Walk:
     """Order and join the axes of a target and a source of its shape, which is not empty."""
     if target.flags.c_contiguous and source.flags.c_contiguous:
-        return Walk((target.size, target.itemsize, source.itemsize), (1, 0, 0), 1, _NO_AXES)
+        inner = (target.size, target.itemsize, source.itemsize)
+        return Walk(inner, (1, 0, 0), _ONE_PLANE, _NO_AXES)
     return walk(target.shape, target.strides, source.strides)
 
 
@@ -59,8 +87,11 @@ def walk(shape: tuple[int, ...], *strides: tuple[int, ...]) -> Walk:
     one = (1, *(0 for _ in strides))
     inner = joined.pop() if joined else one
     rows = joined.pop() if joined else one
-    outer = np.array([n for axis in joined for n in axis], np.int64) if joined else _NO_AXES
-    return Walk(inner, rows, prod(axis[0] for axis in joined), outer)
+    if not joined:
+        return Walk(inner, rows, _ONE_PLANE, _NO_AXES)
+    table = np.array(joined, np.int64)
+    planes = Planes(prod(axis[0] for axis in joined), data(table), len(joined))
+    return Walk(inner, rows, planes, table)
 
 
 def data(array: Array) -> int:
@@ -146,12 +177,12 @@ def output(
 
 
 @jit()
-def plane_offset(plane: int, outer: int, axes: int, operands: int, operand: int) -> int:
-    """Return where a plane begins in one operand; ``outer`` is the address of ``Walk.outer``."""
-    table = carray(as_pointer(outer), (axes * (operands + 1),), np.int64)
+def plane_offset(planes: Planes, plane: int, operands: int, operand: int) -> int:
+    """Return the offset of a plane in one of the operands, in bytes."""
+    table = carray(as_pointer(planes.table), (planes.axes * (operands + 1),), np.int64)
     rest = plane
     offset = 0
-    for axis in range(axes - 1, -1, -1):
+    for axis in range(planes.axes - 1, -1, -1):
         at = axis * (operands + 1)
         offset += (rest % table[at]) * table[at + 1 + operand]
         rest //= table[at]
