@@ -298,3 +298,6 @@ def _cast_rows(
                 else:
                     _cast_block(kinds, unpacked, s, m, middle)
                     copy_row(t_size, t, unpacked, m, inner.target, t_size)
+
+
+__all__ = ["cast"]

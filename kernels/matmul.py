@@ -20,14 +20,13 @@ import functools
 import threading
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numba
 import numpy as np
 
 from emu.kernels.core import threads as pool
 from emu.kernels.core.address import aligned_data, array_data
 from emu.kernels.core.checks import check
-from emu.kernels.core.dtypes import BF16, F16, F32, F64, I8, I32
+from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, F64, I8, kinds_of
 from emu.kernels.core.jit import annotated_entry, annotated_signature, is_stored, jit
 from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
@@ -56,29 +55,28 @@ from emu.kernels.gemm.operands import (
 
 Array = np.ndarray[Any, Any]
 
-_BF16 = np.dtype(ml_dtypes.bfloat16)
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 _I8, _I32 = np.dtype(np.int8), np.dtype(np.int32)
 
 # dtype of the operands: arithmetic kind, dtype of the sums, dtypes that the result may have.
 _PLANS: dict[np.dtype[Any], tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]] = {
-    _F32: (F32, _F32, (_F32, _F16, _BF16)),
-    _F16: (F16, _F32, (_F16, _F32, _BF16)),
-    _BF16: (BF16, _F32, (_BF16, _F32, _F16)),
+    _F32: (F32, _F32, (_F32, _F16, BFLOAT16)),
+    _F16: (F16, _F32, (_F16, _F32, BFLOAT16)),
+    BFLOAT16: (BF16, _F32, (BFLOAT16, _F32, _F16)),
     _F64: (F64, _F64, (_F64,)),
     _I8: (I8, _I32, (_I32,)),
 }
-_KINDS = {_F32: F32, _F16: F16, _BF16: BF16, _F64: F64, _I32: I32}
+_KINDS = kinds_of("float32", "float16", "bfloat16", "float64", "int32")
 
 MAX_THREADS = 1024
-"""Most threads that may be asked for."""
+"""Largest number of threads of one product."""
 
 _WORTH_THREADS = 1 << 21
-"""Multiply-adds below which the start of a second thread takes longer than it saves."""
+"""Multiply-adds below which starting a second thread takes longer than it saves."""
 
 _KEEP_BYTES = 64 << 20
 _SPLIT_K = 4096
-"""Shortest stretch of k that is given to a thread of its own."""
+"""Fewest values of k that get a thread of their own."""
 
 _local = threading.local()
 
@@ -168,7 +166,7 @@ def matmul(
         out: Array to write to, [.., m, n], any strides; it may overlap with the others. Default: a
             new one.
         dtype: dtype of the result. Default: that of ``out``, else that of ``a``; int32 for int8. fp32,
-            fp16 and bf16 may be asked for of each other.
+            fp16 and bf16 may each give the other.
         alpha: Factor of the product; integral for int8.
         beta: Factor of what ``out`` holds; 1 accumulates. At 0 ``out`` is not read, so that NaN in it
             does no harm.
@@ -240,9 +238,8 @@ def _plan(
 ) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
     operands: tuple[tuple[str, Any], ...] = ((first, a), ("b", b))
     for name, array in operands:
-        if not isinstance(
-            array, np.ndarray
-        ):  # tested here, because a call costs small products 2 %
+        # Tested here, because a call costs small products 2 %.
+        if not isinstance(array, np.ndarray):
             check.ndarray(name, array)
         if array.ndim < 2:
             raise ArgumentError(f"{name} must have at least 2 axes, but got shape {array.shape}")
@@ -299,7 +296,7 @@ def _check_bias(bias: Array | None, n: int, sums: np.dtype[Any]) -> Array | None
     if bias is None:
         return None
     array = check.array("bias", bias)
-    if array.dtype.kind not in "biuf" and array.dtype != _BF16:
+    if array.dtype.kind not in "biuf" and array.dtype != BFLOAT16:
         raise ArgumentError(f"bias must have a dtype of real numbers, but got {array.dtype}")
     if array.shape != (n,):
         raise ArgumentError(f"bias must have shape ({n},), but got {array.shape}")
@@ -593,3 +590,6 @@ def _finish_arrays(sums: Rows, m: int, n: int, c: Matrix, output: Output) -> Non
     """:func:`emu.kernels.gemm.finish.finish` with the ``id()`` of ndarrays for addresses."""
     first = Rows(array_data(sums.address), sums.stride)
     finish(first, m, n, in_memory(c), _output_in_memory(output))
+
+
+__all__ = ["MAX_THREADS", "Packed", "matmul", "pack"]

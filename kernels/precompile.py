@@ -1,7 +1,7 @@
-"""Call every kernel once, so that its code is compiled and on disk.
+"""Calls of every kernel, so that its code is compiled and on disk.
 
-``emu doctor --warm`` does this ahead of a job, or while an image is built. Each step is what a user calls,
-with small operands that reach all compiled forms behind it.
+``emu doctor --warm`` does this ahead of a job, or while an image is built. Each step makes a call that
+users make, with small operands that reach all compiled functions behind it.
 """
 
 from __future__ import annotations
@@ -145,4 +145,7 @@ STEPS: dict[str, Step] = {
     "rows by index": _rows,
     "streaming copies": _stream,
 }
-"""What is called, by name."""
+"""Steps of the precompilation, by name."""
+
+
+__all__ = ["STEPS"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core.checks import check
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32
+from emu.kernels.core.dtypes import kinds_of
 from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.quant_rows import (
     BLOCK,
@@ -33,7 +33,7 @@ __all__ = ["dequantize", "dynamic_quantize", "quant_scatter", "quantize"]
 
 _INT8 = np.dtype(np.int8)
 _FLOAT32 = np.dtype(np.float32)
-_VALUES = {np.dtype(np.float16): F16, BFLOAT16: BF16, _FLOAT32: F32}
+_VALUES = kinds_of("float16", "bfloat16", "float32")
 _OFFSETS = (*_VALUES, np.dtype(np.int32), _INT8)
 
 Factors = Array | np.generic | float

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emu.kernels.core.address import aligned_data, array_data, as_pointer
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16
+from emu.kernels.core.dtypes import kinds_of
 from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.elementwise.quant_rows import (
     DIVIDE,
@@ -28,7 +28,7 @@ from emu.kernels.elementwise.scatter_rules import (
 )
 from emu.kernels.strided.operands import Array, Sides, check_operand, check_target
 
-_KINDS = {BFLOAT16: BF16, np.dtype(np.float16): F16}
+_KINDS = kinds_of("bfloat16", "float16")
 
 
 def quant_scatter(
@@ -50,7 +50,7 @@ def quant_scatter(
     begins at the index: ``target[i, ..., indices[i] + k, ...] = q[i, ..., k, ...]`` for indices of one
     axis, ``target[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs.
 
-    An empty ``updates`` changes nothing; its indices are not looked at.
+    An empty ``updates`` changes nothing; its indices are not checked.
 
     Args:
         target: int8, 3 to 8 axes, any strides; changed in place.
@@ -156,7 +156,7 @@ def _scatter(
 
 
 class _Segments(NamedTuple):
-    """Where updates go: the ``id()`` of their offsets in bytes, bytes between updates, and their number."""
+    """Destinations of updates: the ``id()`` of their offsets in bytes, bytes between updates, their number."""
 
     offsets: int
     stride: int
@@ -186,3 +186,6 @@ def _scatter_rows(
     for i in range(segments.total):
         part = Sides(first + table[i], source + i * segments.stride, 1, sides.source_size)
         scale_rows(DIVIDE, kind, part, scales, walk, room)
+
+
+__all__ = ["quant_scatter"]

@@ -236,3 +236,6 @@ def _add_checked(target: Array, source: Array) -> None:
             target.shape, target.strides, source.strides, target.itemsize, aligned=False
         )
         add(kind, id(target), id(source), plan.address, 1, 1)
+
+
+__all__ = ["FLOAT8", "MAX_RANK", "add_tile", "set_tile"]

@@ -1,4 +1,4 @@
-"""The files of compiled code: what names them, who writes them, and what is removed.
+"""Files of compiled code: their names, their contents, and their removal.
 
 Used by the cache of Numba's code (``jit``) and by that of tile kernels; loads no compiler itself. Entries
 lie in a folder named by a digest, below a folder that ``cache_folder`` chooses.
@@ -21,12 +21,12 @@ from emu.kernels.core import cache_folder
 try:
     import fcntl
 except ImportError:  # not POSIX: processes compile side by side
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # the module is optional
 
 _CAN_LOCK = fcntl is not None
 
 UNUSED_AFTER_S = 30 * 24 * 3600.0
-"""Age at which what was not used is removed."""
+"""Age at which unused entries are removed."""
 
 _NAME_DIGITS = 32
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -39,7 +39,7 @@ def source_digest(root: Path, rooms: tuple[str, ...], versions: str) -> str:
     Args:
         root: The package folder.
         rooms: Folders in it.
-        versions: Of what the compiled code depends on besides.
+        versions: Versions of all else that the compiled code depends on.
 
     Returns:
         32 hexadecimal digits which change when any of the sources, or a version, changes.
@@ -132,7 +132,7 @@ def write(path: Path, content: bytes) -> None:
 
 @functools.cache
 def keep_tidy(folder: Path) -> None:
-    """Note that a folder is used, and remove those beside it, of other versions, that were not for long."""
+    """Mark a folder as used, and remove those of other versions that were not used for long."""
     with contextlib.suppress(OSError):  # another user's folder, a read-only file system
         os.utime(folder)
         remove_unused_folders(folder)
@@ -146,16 +146,16 @@ def remove_unused_folders(folder: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-# --- who compiles --------------------------------------------------------------------------
+# --- one compiler at a time --------------------------------------------------------------------------
 
 Listener = Callable[[bool, str], None]
 _listeners: list[Listener] = []
 
 
 def listen(listener: Listener) -> None:
-    """Have a function called when this process begins (True) and ends (False) to compile a kernel.
+    """Register a function to call when this process begins (True) and stops (False) compiling a kernel.
 
-    To wait for another process that compiles it counts as compiling. The second argument is the
+    Waiting for another process that compiles the kernel counts as compiling. The second argument is the
     kernel's name.
     """
     _listeners.append(listener)
@@ -168,7 +168,7 @@ def alone(digest: str, name: str, kernel: str) -> Iterator[None]:
     Args:
         digest: The folder's name.
         name: The lock's.
-        kernel: What listeners are told.
+        kernel: Name of the kernel, for listeners.
 
     Raises:
         CacheFolderError: Others can write into the folder.
@@ -184,7 +184,7 @@ def alone(digest: str, name: str, kernel: str) -> Iterator[None]:
 
 
 def _lock(descriptor: int) -> None:
-    """Wait for the lock of a file, but not for ever: whoever holds it may be stopped."""
+    """Wait for the lock of a file, but not for ever: its holder may be stopped."""
     deadline = time.monotonic() + (_WAIT_S if _CAN_LOCK else 0.0)
     with contextlib.suppress(OSError):
         while time.monotonic() < deadline:

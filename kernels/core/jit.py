@@ -38,7 +38,7 @@ from emu.kernels.core import cache_files, cache_folder
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Numba exports it without saying so to type checkers.
-carray: Any = getattr(numba, "carray")  # noqa: B009
+carray: Any = getattr(numba, "carray")  # noqa: B009 - mypy does not see the attribute
 
 
 def intrinsic(build: Callable[..., Any]) -> Any:
@@ -47,7 +47,7 @@ def intrinsic(build: Callable[..., Any]) -> Any:
 
 
 _ROOMS = {"emu.kernels": ("kernels",), "emu.comm": ("kernels", "comm")}
-"""Whose sources the compiled code of a room depends on; of any other module: the whole package's."""
+"""Rooms whose sources the compiled code of a room depends on; of any other module: the whole package."""
 
 
 def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:

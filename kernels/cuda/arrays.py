@@ -211,7 +211,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> DeviceArray:
     if kind.hasobject:
         raise ArgumentError(f"dtype must be of plain numbers, but got {kind}")
     try:
-        extents: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]
+        extents: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]  # a tuple raises
     except TypeError:
         extents = check.integers("shape", shape)
     nbytes = math.prod(extents) * kind.itemsize

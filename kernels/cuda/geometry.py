@@ -1,4 +1,4 @@
-"""How a tile is walked: axes joined and ordered, and the widest access that alignment allows.
+"""Walks of tiles: axes ordered and joined, and the widest access that alignment allows.
 
 What a kernel does here to one element does not depend on another, so axes may be walked in any
 order and direction. The innermost axis runs along the threads; the others are decoded from one
@@ -50,7 +50,7 @@ def pieces(axes: Sequence[Axis], operands: int) -> Iterator[tuple[tuple[int, ...
 
     Args:
         axes: The outer axes, innermost first.
-        operands: How many operands have strides in them.
+        operands: Number of operands that have strides in them.
 
     Yields:
         By how much a piece begins behind the grid, for each operand, and its axes.
@@ -93,16 +93,16 @@ class Walk:
 
     @property
     def rows(self) -> int:
-        """How many rows of ``inner`` units there are."""
+        """Return the number of rows of ``inner`` units."""
         return math.prod(axis[0] for axis in self.outer)
 
     @property
     def few(self) -> bool:
-        """Whether the kernels for few outer axes do."""
+        """Return whether the kernels for few outer axes suffice."""
         return len(self.outer) <= FEW
 
     def arguments(self) -> tuple[Any, ...]:
-        """What kernels take: addresses, units in a row, strides, rows, and the outer axes."""
+        """Return the arguments of a kernel: addresses, units in a row, strides, rows, and the outer axes."""
         return self.target, self.source, *self.inner, self.rows, packed(self.outer, 2)
 
 

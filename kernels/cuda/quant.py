@@ -135,7 +135,7 @@ def quant_scatter(
     ``target[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs.
 
     The indices are copied to the host to be checked, so this waits for the device. An empty
-    ``updates`` changes nothing; its indices are not looked at.
+    ``updates`` changes nothing; its indices are not checked.
 
     Args:
         target: int8, 3 to 8 axes, any strides; changed in place.
@@ -189,11 +189,11 @@ class _Channels:
 
     @property
     def single(self) -> bool:
-        """Whether one of each holds for all elements."""
+        """Return whether one of each holds for all elements."""
         return all(array is None or array.size == 1 for _, array in self._factors)
 
     def named(self) -> list[tuple[str, DeviceArray]]:
-        """The arrays with their names."""
+        """Return the arrays with their names."""
         return [(name, array) for name, array in self._factors if array is not None]
 
     def arguments(self) -> tuple[int, ...]:
@@ -208,7 +208,7 @@ class _Channels:
         return tuple(found)
 
     def windows(self) -> list[tuple[int, int]]:
-        """The memory of both."""
+        """Return the address ranges of the arrays."""
         return [array.window for _, array in self.named()]
 
 
@@ -336,3 +336,6 @@ def _scatter(
                 *(int(indices.itemsize == 8), *channels.arguments()),
                 touches=(target.window, updates.window, indices.window, *channels.windows()),
             )
+
+
+__all__ = ["dequantize", "quant_scatter", "quantize"]

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from emu.kernels.cast import narrow
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
 from emu.kernels.core.checks import check
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, bf16_to_f32, f16_to_f32
+from emu.kernels.core.dtypes import F16, F32, bf16_to_f32, f16_to_f32, kinds_of
 from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.errors import ArgumentError
 from emu.kernels.strided.operands import Array, check_operand, output
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
-_VALUES = {np.dtype(np.float16): F16, BFLOAT16: BF16, _FLOAT32: F32}
+_VALUES = kinds_of("float16", "bfloat16", "float32")
 _BLOCK = 2048
 _SCRATCH_BYTES = 4 * _BLOCK + 64
 

@@ -1,4 +1,4 @@
-"""What must hold of the arguments of a quantised scatter, in host memory as on a device.
+"""Rules for the arguments of a quantised scatter, in host memory as on a device.
 
 Each rule that is broken is an :class:`~emu.kernels.errors.ArgumentError` that names the argument.
 """
@@ -162,7 +162,7 @@ def check_channels(name: str, value: Operand, updates: Operand, *, one_axis: boo
 
 
 def refuse_index(indices: Indices, row: int, last_batch: int, last: int) -> NoReturn:
-    """Say which index of ``row`` is out of range.
+    """Raise an error that names the index of ``row`` that is out of range.
 
     Args:
         indices: [n] or [n, 2].
@@ -200,7 +200,7 @@ def colliding(pairs: Indices, length: int) -> tuple[int, int] | None:
 
 
 def refuse_overlap(pairs: Indices, rows: tuple[int, int], length: int) -> NoReturn:
-    """Say that the segments of two rows overlap.
+    """Raise an error that names two rows whose segments overlap.
 
     Raises:
         ArgumentError: Always.

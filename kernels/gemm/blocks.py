@@ -1,4 +1,4 @@
-"""The loops around the micro-kernel: cut a product into blocks that stay in the caches.
+"""Loops around the micro-kernel, which cut a product into blocks that stay in the caches.
 
 ``C = alpha * (A @ B) + beta * C + bias`` goes, for each block of columns, like this::
 
@@ -10,7 +10,7 @@
                 for each ROWS rows: micro-kernel
         finish: alpha, beta, bias, rounding to the dtype of C
 
-A tile that is full, and wants no finishing, is written to C directly; its chains go on from there in
+A tile that is full, and needs no finishing, is written to C directly; its chains continue from there in
 the next block of k. All others live in a small buffer until they are finished. Thus every element is one
 chain of multiply-adds with k increasing, whatever the blocks, and the bits of the result depend on
 neither the sizes here nor on how many threads share the work (see :mod:`emu.kernels.gemm.microkernel`).
@@ -82,13 +82,13 @@ def _columns(kind: int) -> Any:
 
 @jit(inline="always")
 def _size(kind: int) -> Any:
-    """Bytes of a packed element and of a sum."""
+    """Return the bytes of a packed element, which are those of a sum."""
     return 8 if kind == F64 else 4
 
 
 @jit(inline="always")
 def _steps(kind: int, count: int) -> Any:
-    """Steps of the micro-kernel for ``count`` values of k."""
+    """Return the steps of the micro-kernel for ``count`` values of k."""
     return (count + GROUP - 1) // GROUP if kind == I8 else count
 
 
@@ -139,7 +139,7 @@ def _copy_rows(target: Rows, source: Rows, rows: int, count: int) -> None:
 
 @jit()
 def _start_rows(c: Rows, initial: int, rows: int, count: int, accumulate: int) -> None:
-    """Let the sums of ``rows`` rows begin at ``initial``, or go on with it added."""
+    """Store the first row of sums, ``initial``, to ``rows`` rows, or add it to what they hold."""
     first = carray(as_pointer(initial), (count,), np.int32)
     for r in range(rows):
         row = carray(as_pointer(c.address + r * c.stride), (count,), np.int32)
@@ -239,7 +239,7 @@ def multiply(
         a: Left matrix.
         b: Right matrix.
         c: Where the result goes.
-        output: What becomes of the sums.
+        output: The factors, the bias, and the dtype of C.
         room: Private memory, and B if it was packed before.
     """
     nbytes = _size(kind)
@@ -351,7 +351,7 @@ def _block_of_columns(
 
 @jit()
 def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate: int) -> Any:
-    """Put in place what the sums of a block begin at; return whether tiles must load it."""
+    """Write the initial sums of a block where its tiles expect them; return 1 if tiles must load them."""
     nbytes, top, left = _size(kind), block.direct_rows, block.direct_columns
     tail, width = block.rows - top, block.columns - left
     right, below = rows_at(buffers.sums, 0, left * nbytes), rows_at(buffers.sums, top, 0)

@@ -40,7 +40,7 @@ MultiplyAdd = Callable[[Builder, Any, Any, Any], Any]
 
 
 def cpu_features() -> frozenset[str]:
-    """Name the features of the CPU that Numba compiles for, as LLVM calls them."""
+    """Return the features of the CPU that Numba compiles for, as LLVM calls them."""
     set_by_user = vars(config)
     if set_by_user["CPU_FEATURES"] is not None or set_by_user["CPU_NAME"] is not None:
         words = (set_by_user["CPU_FEATURES"] or "").split(",")
@@ -60,7 +60,7 @@ class Layout:
     fused: bool
     """The CPU multiplies and adds with one rounding."""
     dot: str
-    """How int8 is multiplied: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
+    """Way of multiplying int8: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
 
 
 def choose_layout(features: frozenset[str], x86: bool) -> Layout:
@@ -83,7 +83,7 @@ LAYOUT = choose_layout(
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """What the vectors of a micro-kernel hold."""
+    """Element type of a micro-kernel: what its vectors hold."""
 
     name: str
     kind: Any

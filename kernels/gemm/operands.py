@@ -36,12 +36,12 @@ class Rows(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What becomes of the sums: ``alpha * sums + beta * C + bias``, rounded to the dtype of C.
+    """Result of a product: ``alpha * sums + beta * C + bias``, rounded to the dtype of C.
 
     Attributes:
         kind: Arithmetic kind of C. F32, F16 and BF16 take sums of fp32, F64 of fp64, I32 of int32.
         direct: 1 if C has the dtype of the sums, contiguous rows, and wants no finishing.
-        accumulate: 1 if the sums go on from what C holds; needs ``direct``.
+        accumulate: 1 if the sums start from what C holds; needs ``direct``.
         bias: Address of n elements of the dtype of the sums, or 0.
         alpha: Factor of the product.
         beta: Factor of the old C, which is not read if this is zero.

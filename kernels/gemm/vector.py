@@ -1,8 +1,8 @@
-"""A vector times a matrix whose columns are contiguous along k, bound by memory alone.
+"""Products of a vector and a matrix whose columns are contiguous along k, bound by memory alone.
 
 The chains of neighbouring columns share vector registers, but what is contiguous belongs to one
 column: blocks of 8 by 8 are turned over in registers on their way. Few columns are read at a time, far
-along k, because that is the order which a CPU's prefetchers see through.
+along k, because CPUs' prefetchers recognise that order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCRATCH_BYTES = (COLUMNS + 1) * SIDE * 8
 
 
 def _blocks(element: Element) -> Any:
-    """Make ``blocks(a, b, b_step, count, c)``: go on with ``COLUMNS`` chains for 8 * ``count`` k."""
+    """Make ``blocks(a, b, b_step, count, c)``: continue ``COLUMNS`` chains for 8 * ``count`` k."""
     vector = ir.VectorType(element.kind, SIDE)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -109,7 +109,7 @@ def _run(kind: int, a: int, b: int, b_step: int, count: int, c: int) -> None:
 
 @jit(inline="always")
 def _fill_tail(a: Any, b: Any, tail_a: Any, tail_b: Any, column: int) -> None:
-    """Copy the rest of one column, and of the vector, and fill up with what changes no sum."""
+    """Copy the rest of one column and of the vector, padded with values that change no sum."""
     for i in range(SIDE):
         # Minus zero times zero is minus zero, and adding that leaves even a minus zero as it is.
         tail_a[i] = a[i] if i < a.size else -0.0
@@ -150,11 +150,11 @@ def times_columns(
         a: Address of the vector, contiguous.
         b: The matrix; each column is contiguous.
         c: Address of the results, contiguous.
-        accumulate: 1 if the sums go on from what ``c`` holds.
+        accumulate: 1 if the sums start from what ``c`` holds.
         scratch: Address of :data:`SCRATCH_BYTES` bytes.
 
     Returns:
-        How many columns are done; fewer than ``COLUMNS`` are left.
+        Number of columns that are done; fewer than ``COLUMNS`` are left.
     """
     nbytes = 8 if kind == F64 else 4
     whole, blocks = size.n // COLUMNS * COLUMNS, size.k // SIDE

@@ -58,6 +58,6 @@ def shares_memory(
     """
     try:
         # NumPy's stub knows only two of the values that max_work takes.
-        return bool(np.shares_memory(one, other, max_work=work))  # type: ignore[arg-type]
+        return bool(np.shares_memory(one, other, max_work=work))  # type: ignore[arg-type]  # see above
     except np.exceptions.TooHardError:
         return None
