@@ -17,6 +17,7 @@ Step = Callable[[], object]
 def _set_tile() -> None:
     from emu.kernels.tiles import set_tile
 
+    # A small tile goes through the inline cache, a large one past it.
     large = np.zeros((256, 256), np.float32)
     set_tile(large[:4, :4], np.ones((4, 4), np.float32))
     set_tile(large, np.ones((256, 256), np.float32))

@@ -202,7 +202,7 @@ def _weighted_sums(kind: int, extents: tuple[int, int, int], arrays: _Arrays, sc
             for i in range(n):
                 total[i] = np.float32(0)
             for j in range(k):
-                if places[t, j] >= 0:
+                if places[t, j] >= 0:  # else nothing is added, not even a NaN weight times zero
                     row = source + (np.int64(places[t, j]) * h + start) * size
                     _add_scaled(kind, total, row, factors[t, j], n)
             if arrays.extra != 0:

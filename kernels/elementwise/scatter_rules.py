@@ -189,6 +189,7 @@ def colliding(pairs: Indices, length: int) -> tuple[int, int] | None:
         pairs: Batch and start of each segment, [n, 2].
         length: Of every segment.
     """
+    # Sorted by batch and start, segments of one length overlap only if neighbours do.
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     step = np.diff(pairs[order], axis=0)
     close = (step[:, 0] == 0) & (step[:, 1] < length)

@@ -62,6 +62,7 @@ def _store_f32(kind: int, row: Any, c: int, c_step: int) -> None:
 
 @jit()
 def _finish_f32(output: Output, sums: int, n: int, c: int, c_step: int) -> None:
+    # The order alpha, beta, bias and the rounding after each define the bits of the result.
     row = carray(as_pointer(sums), (n,), np.float32)
     if output.alpha != 1.0:
         scale = np.float32(output.alpha)
@@ -97,6 +98,7 @@ def _finish_f64(output: Output, sums: int, n: int, c: int, c_step: int) -> None:
 def _finish_i32(output: Output, sums: int, n: int, c: int, c_step: int) -> None:
     row = carray(as_pointer(sums), (n,), np.int32)
     if output.alpha != 1.0:
+        # Through 64 bits: a factor beyond int32 counts modulo 2**32, as the products do.
         scale = np.int32(np.int64(output.alpha))
         for j in range(n):
             row[j] *= scale
