@@ -222,7 +222,7 @@ def matmul(
 
 def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
     """Check and return alpha and beta."""
-    if type(alpha) is type(beta) is float and kind != I8:
+    if type(alpha) is type(beta) is float and (kind != I8 or (alpha == 1.0 and beta == 0.0)):
         return alpha, beta
     numbers = check.number("alpha", alpha), check.number("beta", beta)
     for name, value in zip(("alpha", "beta"), numbers, strict=True):
