@@ -2,15 +2,15 @@
 
 **On arrays**, for a user's own functions: the element is named as in ``array[index]``.
 
-    import numba
     from emu.kernels import atomics
+    from emu.kernels.jit import jit
 
-    @numba.njit(cache=True, nogil=True)
+    @jit
     def count(histogram, samples):
         for sample in samples:
             atomics.add(histogram, sample, 1)
 
-    histogram = world.alloc(64, np.int32)  # on(0) is PE 0's part as an ndarray, whoever asks
+    histogram = world.alloc(64, np.int32)  # on(0) is PE 0's part as an ndarray, on every PE
     count(histogram.on(0), samples)        # so all PEs count into the same memory
 
 * ``load(array, index)`` gives the element; ``store(array, index, value)`` replaces it and returns nothing.
@@ -26,13 +26,13 @@
 
 Each update returns what was there before, and all are sequentially consistent. The dtype is an integer
 of 8 to 64 bits, float32 or float64. ``index`` is an integer, or a tuple of as many as the array has
-axes; negative ones count from the end, and bounds are looked at where ``array[index]`` looks at them
+axes; negative ones count from the end, and bounds are checked where ``array[index]`` checks them
 (``boundscheck=True`` or ``NUMBA_BOUNDSCHECK=1``). A value is converted to the array's dtype as
 ``array[index] = value`` would. What does not fit is refused when the function is compiled. Elements lie
 at multiples of their size, as all but packed records do; this is only seen where the type says it.
 
-For a function of your own use ``numba.njit(cache=True)``, which sees when your file changes; after an
-update of emu, delete what it cached.
+Compile functions of your own with :func:`emu.kernels.jit.jit`, or with ``numba.njit`` without a cache: Numba's
+own cache does not see an update of emu.
 
 **At raw addresses**, for kernels that PEs share (:mod:`emu.kernels.core.address` says why): the names that end
 in a width take an address (``int64``), which must be aligned to it; nothing checks that.
@@ -137,7 +137,7 @@ def fence(typingctx: Any) -> Any:
 # --- on arrays -----------------------------------------------------------------------------------
 
 Build = Callable[[Any, Any, Any, list[Any]], Any]
-"""From (builder, pointer to the element, its LLVM type, values) to the result."""
+"""Emitter of an update: (builder, pointer to the element, its LLVM type, values) to the result."""
 
 _SIGNED = frozenset((types.int8, types.int16, types.int32, types.int64))
 _UNSIGNED = frozenset((types.uint8, types.uint16, types.uint32, types.uint64))
@@ -153,7 +153,7 @@ _NAMES = {
 
 
 def _parts(index: Any) -> tuple[Any, ...]:
-    return tuple(index) if isinstance(index, types.BaseTuple) else (index,)  # type: ignore[arg-type]
+    return tuple(index) if isinstance(index, types.BaseTuple) else (index,)  # type: ignore[arg-type]  # Numba's stub
 
 
 def _check_element(name: str, allowed: frozenset[Any], array: Any, index: Any) -> None:
@@ -204,7 +204,7 @@ def _on_element(
     *,
     returns: bool = True,
 ) -> Any:
-    """Type an intrinsic on (array, index, values ...), and have ``build`` emit it."""
+    """Type an intrinsic on (array, index, values ...) that ``build`` emits."""
     array, index, *values = arguments
     _check_element(name, allowed, array, index)
     for value in values:
@@ -419,3 +419,33 @@ def _add_bf16(array: Any, index: Any, value: Any) -> Any:
                 return old
 
     return update
+
+
+__all__ = [
+    "add",
+    "add_bf16",
+    "add_f16",
+    "add_i32",
+    "add_i64",
+    "and_",
+    "compare_exchange",
+    "compare_exchange_i32",
+    "compare_exchange_i64",
+    "compare_exchange_u16",
+    "exchange",
+    "exchange_i32",
+    "exchange_i64",
+    "fence",
+    "load",
+    "load_i32",
+    "load_i64",
+    "load_u16",
+    "maximum",
+    "minimum",
+    "or_",
+    "store",
+    "store_i32",
+    "store_i64",
+    "sub",
+    "xor",
+]

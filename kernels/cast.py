@@ -7,7 +7,8 @@ fp32 in the manner that leaves the second rounding right (``emu.kernels.core.dty
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,20 @@ from emu.kernels.core import dtypes
 from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
-from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.copy_add import copy_row
-from emu.kernels.strided.operands import Array, data, is_operand, output, plane_offset, walk_arrays
+from emu.kernels.strided.access_plan import Axis
+from emu.kernels.strided.copy import copy_row
+from emu.kernels.strided.operands import (
+    Array,
+    Planes,
+    Sides,
+    check_operand,
+    data,
+    output,
+    plane_offset,
+    walk_arrays,
+)
 
 _BLOCK = 1024
 _LONG = 1 << 14  # elements that need not be in the L1 cache
@@ -55,7 +66,7 @@ def cast(
     Raises:
         ArgumentError: A dtype is none of these, or ``out`` does not fit.
     """
-    is_operand("source", source)
+    check_operand("source", source)
     wanted, clamp = check.dtype("dtype", dtype), check.flag("saturate", saturate)
     for name, found in (("source.dtype", source.dtype), ("dtype", wanted)):
         if found not in FLOATS:
@@ -67,14 +78,30 @@ def cast(
     if wanted == source.dtype and not clamp:
         np.copyto(result, source)
         return result
-    inner, rows, planes, outer = walk_arrays(result, source)
+    walk = walk_arrays(result, source)
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-    kinds = (FLOATS[source.dtype], FLOATS[wanted], int(clamp))
-    places = (data(result), data(source), result.itemsize, source.itemsize)
-    steps = (*inner, *rows, planes, data(outer), outer.size // 3)
-    arguments = (*kinds, *places, *steps, data(scratch))
-    _cast_rows(*arguments)
+    _entry()(
+        (FLOATS[source.dtype], FLOATS[wanted], int(clamp)),
+        (data(result), data(source), result.itemsize, source.itemsize),
+        walk.inner,
+        walk.rows,
+        walk.planes,
+        data(scratch),
+    )
     return result
+
+
+@functools.cache
+def _entry() -> Any:
+    return annotated_entry(_cast_rows)
+
+
+class _Conversion(NamedTuple):
+    """Floating-point kinds of both sides, and 1 where results are clamped to finite values."""
+
+    source: int
+    target: int
+    saturate: int
 
 
 @jit(inline="always")
@@ -215,82 +242,62 @@ def _bound(d: Any, n: int, bound: Any) -> None:
 
 
 @jit()
-def _cast_block(
-    source_kind: int,
-    target_kind: int,
-    saturate: int,
-    target: int,
-    source: int,
-    n: int,
-    scratch: int,
-) -> None:
+def _cast_block(kinds: _Conversion, target: int, source: int, n: int, scratch: int) -> None:
     """Convert a dense block; ``scratch`` has room for it in fp32."""
-    middle = target if target_kind == F32 else scratch
-    if source_kind == F32 and target_kind != F32:
+    middle = target if kinds.target == F32 else scratch
+    if kinds.source == F32 and kinds.target != F32:
         middle = source
-    elif source_kind == F64:
-        if target_kind != F64:
-            _cut_f64(target_kind != F32, middle, source, n)
-    elif source_kind == F32:
+    elif kinds.source == F64:
+        if kinds.target != F64:
+            _cut_f64(kinds.target != F32, middle, source, n)
+    elif kinds.source == F32:
         move_bytes(target, source, 4 * n)
     else:
-        widen(source_kind, middle, source, n)
-    if target_kind == F64:
-        if source_kind == F64:
+        widen(kinds.source, middle, source, n)
+    if kinds.target == F64:
+        if kinds.source == F64:
             move_bytes(target, source, 8 * n)
         else:
             _extend_f32(target, middle, n)
-        if saturate:
+        if kinds.saturate:
             _bound(carray(as_pointer(target), (n,), np.float64), n, _MAX_F64)
-    elif target_kind == F32:
-        if saturate:
+    elif kinds.target == F32:
+        if kinds.saturate:
             _bound(carray(as_pointer(target), (n,), np.float32), n, _MAX_F32)
-    elif saturate:
-        _narrow_saturated(target_kind, target, middle, n)
+    elif kinds.saturate:
+        _narrow_saturated(kinds.target, target, middle, n)
     else:
-        narrow(target_kind, target, middle, n)
+        narrow(kinds.target, target, middle, n)
 
 
 @jit()
 def _cast_rows(
-    source_kind: int,
-    target_kind: int,
-    saturate: int,
-    target: int,
-    source: int,
-    t_size: int,
-    s_size: int,
-    n: int,
-    t_step: int,
-    s_step: int,
-    rows: int,
-    t_row: int,
-    s_row: int,
-    planes: int,
-    outer: int,
-    axes: int,
-    scratch: int,
+    kinds: _Conversion, sides: Sides, inner: Axis, rows: Axis, planes: Planes, scratch: int
 ) -> None:
+    n, t_size, s_size = inner.extent, sides.target_size, sides.source_size
     middle = scratch + 8 * _BLOCK
     unpacked = middle + 4 * _BLOCK
     # Two passes over the elements must meet in the L1 cache.
-    once = (source_kind == F32 or target_kind == F32) and not (saturate and t_size > 2)
-    block = n if once and t_step == t_size and s_step == s_size else _BLOCK
-    if rows > 1 and s_step != s_size and abs(s_row) < abs(s_step):
+    once = (kinds.source == F32 or kinds.target == F32) and not (kinds.saturate and t_size > 2)
+    block = n if once and inner.target == t_size and inner.source == s_size else _BLOCK
+    if rows.extent > 1 and inner.source != s_size and abs(rows.source) < abs(inner.source):
         block = _SHORT
-    for plane in range(planes):
-        t_plane = target + plane_offset(plane, outer, axes, 2, 0)
-        s_plane = source + plane_offset(plane, outer, axes, 2, 1)
+    for plane in range(planes.total):
+        t_plane = sides.target + plane_offset(planes, plane, 2, 0)
+        s_plane = sides.source + plane_offset(planes, plane, 2, 1)
         for start in range(0, n, block):
             m = min(block, n - start)
-            for row in range(rows):
-                s = s_plane + row * s_row + start * s_step
-                t = t_plane + row * t_row + start * t_step
-                if s_step != s_size:
-                    copy_row(s_size, scratch, s, m, s_size, s_step)
+            for row in range(rows.extent):
+                s = s_plane + row * rows.source + start * inner.source
+                t = t_plane + row * rows.target + start * inner.target
+                if inner.source != s_size:
+                    copy_row(s_size, scratch, s, m, s_size, inner.source)
                     s = scratch
-                if t_step == t_size:
-                    _cast_block(source_kind, target_kind, saturate, t, s, m, middle)
+                if inner.target == t_size:
+                    _cast_block(kinds, t, s, m, middle)
                 else:
-                    _cast_block(source_kind, target_kind, saturate, unpacked, s, m, middle)
-                    copy_row(t_size, t, unpacked, m, t_step, t_size)
+                    _cast_block(kinds, unpacked, s, m, middle)
+                    copy_row(t_size, t, unpacked, m, inner.target, t_size)
+
+
+__all__ = ["cast"]

@@ -1,4 +1,4 @@
-"""What can be wrong with the arguments of a kernel, and with the folder of compiled code."""
+"""Errors of kernels: wrong arguments, and trouble with the folder of compiled code."""
 
 from __future__ import annotations
 
@@ -13,3 +13,6 @@ class CacheFolderError(Exception):
 
 class CacheWarning(UserWarning):
     """The folder of compiled code cannot be written, so that kernels are compiled in each run."""
+
+
+__all__ = ["ArgumentError", "CacheFolderError", "CacheWarning"]

@@ -18,56 +18,65 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
-import ml_dtypes
 import numba
 import numpy as np
 
 from emu.kernels.core import threads as pool
 from emu.kernels.core.address import aligned_data, array_data
-from emu.kernels.core.checks import check, shown
-from emu.kernels.core.dtypes import BF16, F16, F32, F64, I8, I32
-from emu.kernels.core.jit import entry, entry_signature, is_stored, jit
+from emu.kernels.core.checks import check
+from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, F64, I8, kinds_of
+from emu.kernels.core.jit import annotated_entry, annotated_signature, is_stored, jit
+from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm.blocks import (
     BLOCK_STEPS,
     MAX_K,
     block_columns,
-    finish,
     multiply,
     pack_whole,
     packed_before,
     packed_bytes,
     scratch_bytes,
 )
+from emu.kernels.gemm.finish import finish
 from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, ROWS
+from emu.kernels.gemm.operands import (
+    Matrix,
+    Output,
+    Rows,
+    Size,
+    Workspace,
+    in_memory,
+    matrix_at,
+    output_from,
+)
 
 Array = np.ndarray[Any, Any]
 
-_BF16 = np.dtype(ml_dtypes.bfloat16)
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 _I8, _I32 = np.dtype(np.int8), np.dtype(np.int32)
 
 # dtype of the operands: arithmetic kind, dtype of the sums, dtypes that the result may have.
 _PLANS: dict[np.dtype[Any], tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]] = {
-    _F32: (F32, _F32, (_F32, _F16, _BF16)),
-    _F16: (F16, _F32, (_F16, _F32, _BF16)),
-    _BF16: (BF16, _F32, (_BF16, _F32, _F16)),
+    _F32: (F32, _F32, (_F32, _F16, BFLOAT16)),
+    _F16: (F16, _F32, (_F16, _F32, BFLOAT16)),
+    BFLOAT16: (BF16, _F32, (BFLOAT16, _F32, _F16)),
     _F64: (F64, _F64, (_F64,)),
     _I8: (I8, _I32, (_I32,)),
 }
-_KINDS = {_F32: F32, _F16: F16, _BF16: BF16, _F64: F64, _I32: I32}
+_KINDS = kinds_of("float32", "float16", "bfloat16", "float64", "int32")
 
 MAX_THREADS = 1024
-"""Most threads that may be asked for."""
+"""Largest number of threads of one product."""
 
 _WORTH_THREADS = 1 << 21
-"""Multiply-adds below which the start of a second thread takes longer than it saves."""
+"""Multiply-adds below which starting a second thread takes longer than it saves."""
 
 _KEEP_BYTES = 64 << 20
 _SPLIT_K = 4096
-"""Shortest stretch of k that is given to a thread of its own."""
+"""Fewest values of k that get a thread of their own."""
 
 _local = threading.local()
 
@@ -78,13 +87,13 @@ class Packed:
     Attributes:
         array: The matrix as it was given, [k, n]; changing it later does not change the products.
         panels: Address of the panels of the micro-kernel; 0 where products pack the matrix themselves.
-        starts: Address of the sums that go with them.
+        initial: Address of the sums that go with them.
     """
 
     def __init__(self, array: Array, reuse: Packed | None = None) -> None:
         kind, sums, _ = _plan(array, array)
         self.array = array
-        self.panels = self.starts = 0
+        self.panels = self.initial = 0
         self._memory = np.empty(0, np.uint8)
         k, n = array.shape
         if not (0 < k <= MAX_K and n):
@@ -95,13 +104,13 @@ class Packed:
         needed = panels + starts + 128
         if reuse is not None:
             self._memory, reuse._memory = reuse._memory, self._memory
-            reuse.panels = reuse.starts = 0
+            reuse.panels = reuse.initial = 0
         if self._memory.size < needed:
             self._memory = np.empty(needed, np.uint8)
         self.panels = int(aligned_data(id(self._memory)))
-        self.starts = self.panels + -(-panels // 64) * 64
-        _pack_array(
-            kind, n, k, id(array), array.strides[0], array.strides[1], self.panels, self.starts
+        self.initial = self.panels + -(-panels // 64) * 64
+        _entry(_pack_array)(
+            kind, n, k, Matrix(id(array), *array.strides), self.panels, self.initial
         )
 
 
@@ -157,7 +166,7 @@ def matmul(
         out: Array to write to, [.., m, n], any strides; it may overlap with the others. Default: a
             new one.
         dtype: dtype of the result. Default: that of ``out``, else that of ``a``; int32 for int8. fp32,
-            fp16 and bf16 may be asked for of each other.
+            fp16 and bf16 may each give the other.
         alpha: Factor of the product; integral for int8.
         beta: Factor of what ``out`` holds; 1 accumulates. At 0 ``out`` is not read, so that NaN in it
             does no harm.
@@ -178,7 +187,7 @@ def matmul(
     """
     places, packed = (0, 0), isinstance(b, Packed)
     if isinstance(b, Packed):
-        places, b = (b.panels, b.starts), b.array
+        places, b = (b.panels, b.initial), b.array
     kind, sums, allowed = _plan(a, b)
     alpha, beta = _factors(kind, alpha, beta)
     deterministic = check.flag("deterministic", deterministic)
@@ -213,6 +222,8 @@ def matmul(
 
 def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
     """Check and return alpha and beta."""
+    if type(alpha) is type(beta) is float and (kind != I8 or (alpha == 1.0 and beta == 0.0)):
+        return alpha, beta
     numbers = check.number("alpha", alpha), check.number("beta", beta)
     for name, value in zip(("alpha", "beta"), numbers, strict=True):
         if kind == I8 and not (value.is_integer() and abs(value) < 1 << 63):
@@ -225,14 +236,16 @@ def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
 def _plan(
     a: Array, b: Array, first: str = "a"
 ) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
-    for name, array in ((first, a), ("b", b)):
+    operands: tuple[tuple[str, Any], ...] = ((first, a), ("b", b))
+    for name, array in operands:
+        # Tested here, because a call costs small products 2 %.
         if not isinstance(array, np.ndarray):
-            raise ArgumentError(f"{name} must be an ndarray, but got {type(array).__name__}")
+            check.ndarray(name, array)
         if array.ndim < 2:
             raise ArgumentError(f"{name} must have at least 2 axes, but got shape {array.shape}")
     plan = _PLANS.get(a.dtype)
     if plan is None:
-        names = ", ".join(str(d) for d in _PLANS)
+        names = ", ".join(map(str, _PLANS))
         raise ArgumentError(f"{first} must have one of the dtypes {names}, but got {a.dtype}")
     if b.dtype != a.dtype:
         raise ArgumentError(f"b must have the dtype of a, {a.dtype}, but got {b.dtype}")
@@ -267,14 +280,8 @@ def _result(
     if out is None:
         dtype = allowed[0] if dtype is None else dtype
     else:
-        if not isinstance(out, np.ndarray):
-            raise ArgumentError(f"out must be an ndarray, but got {type(out).__name__}")
-        if out.shape != shape:
-            raise ArgumentError(f"out must have shape {shape}, but got {out.shape}")
-        if not out.flags.writeable:
-            raise ArgumentError("out must be writable, but got a read-only array")
-        if dtype is not None and out.dtype != dtype:
-            raise ArgumentError(f"out must have dtype {dtype}, but got {out.dtype}")
+        if type(out) is not np.ndarray or out.shape != shape or not out.flags.writeable or dtype:
+            check.target("out", out, shape, dtype)
         dtype = out.dtype
     if dtype not in allowed:
         names = ", ".join(str(d) for d in allowed)
@@ -289,7 +296,7 @@ def _check_bias(bias: Array | None, n: int, sums: np.dtype[Any]) -> Array | None
     if bias is None:
         return None
     array = check.array("bias", bias)
-    if array.dtype.kind not in "biuf" and array.dtype != _BF16:
+    if array.dtype.kind not in "biuf" and array.dtype != BFLOAT16:
         raise ArgumentError(f"bias must have a dtype of real numbers, but got {array.dtype}")
     if array.shape != (n,):
         raise ArgumentError(f"bias must have shape ({n},), but got {array.shape}")
@@ -357,32 +364,35 @@ class _Work:
         return m <= 4 * ROWS and n <= 4 * COLUMNS_32
 
     def _multiply(
-        self, a: Array, b: Array, c: Array, direct: bool, go_on: bool, threads: int
+        self, a: Array, b: Array, c: Array, direct: bool, accumulate: bool, threads: int
     ) -> None:
         m, k = a.shape
         n = b.shape[1]
         rows, columns, each, wide = _geometry(m, n, k, self.sums.itemsize, threads)
         scratch = _scratch(each * rows * columns)
         bias = self.bias
+        output = (_KINDS[c.dtype], int(direct), int(accumulate), 0 if bias is None else id(bias))
         arguments = (
-            self.kind, _KINDS[c.dtype], m, n, k,
-            id(a), *a.strides, id(b), *b.strides, id(c), *c.strides, 0 if bias is None else id(bias),
-            int(direct), int(go_on), wide, id(scratch), *self.packed,
-            self.alpha, self.beta,
-        )  # fmt: skip
+            self.kind,
+            (m, n, k),
+            (id(a), *a.strides),
+            (id(b), *b.strides),
+            (id(c), *c.strides),
+            (*output, self.alpha, self.beta),
+            (wide, id(scratch), *self.packed),
+        )
         if rows * columns == 1:
-            _whole_entry()(*arguments)
+            _entry(_multiply_arrays)(*arguments)
             return
         with pool.one_at_a_time:
-            _shared_entry()(*arguments[:-2], rows, columns, each, *arguments[-2:])
+            _entry(_multiply_shared)(*arguments, (rows, columns, each))
 
     def _finish(self, total: Array, c: Array) -> None:
-        m, n = c.shape
         bias = 0 if self.bias is None else id(self.bias)
-        _finish_arrays(
-            _KINDS[c.dtype], id(total), total.strides[0], m, n, id(c), c.strides[0], c.strides[1],
-            bias, self.alpha, self.beta,
-        )  # fmt: skip
+        output = Output(_KINDS[c.dtype], 0, 0, bias, self.alpha, self.beta)
+        sums = Rows(id(total), total.strides[0])
+        m, n = c.shape
+        _entry(_finish_arrays)(sums, m, n, Matrix(id(c), *c.strides), output)
 
     def _share_k(self, a: Array, b: Array, c: Array, parts: int) -> None:
         """Let each thread sum a stretch of k, then add the sums up in order."""
@@ -395,12 +405,15 @@ class _Work:
             each = -(-scratch_bytes(n, depth, size) // 64) * 64
             scratch = _scratch(each * parts)
             with pool.one_at_a_time:
-                _stretches(
-                    self.kind, _KINDS[self.sums], m, n, k,
-                    id(a), a.strides[0], a.strides[1], id(b), b.strides[0], b.strides[1],
-                    id(totals), int(start > 0), block_columns(n, depth, size), id(scratch),
-                    parts, stretch, start, depth, each,
-                )  # fmt: skip
+                _entry(_stretches)(
+                    self.kind,
+                    Size(m, n, k),
+                    Matrix(id(a), *a.strides),
+                    Matrix(id(b), *b.strides),
+                    id(totals),
+                    (_KINDS[self.sums], int(start > 0), block_columns(n, depth, size), id(scratch)),
+                    _Stretches(parts, stretch, start, depth, each),
+                )
         for part in range(1, parts):
             totals[0] += totals[part]
         self._finish(totals[0], c)
@@ -433,23 +446,16 @@ def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
     return min(found[0], -(-m // ROWS)), min(found[1], -(-n // columns))
 
 
-_WHOLE = (21, 2)  # arguments: integers, floats
-
-
 @functools.cache
-def _whole_entry() -> Any:
-    return entry(_multiply_arrays, *_WHOLE)
+def _entry(function: Any) -> Any:
+    """Return a kernel's entry: the dispatcher would take microseconds to look at named tuples."""
+    return annotated_entry(function)
 
 
 def preload() -> None:
     """Load the kernel if it has been compiled before, so that the processes forked off have it."""
-    if is_stored(_multiply_arrays, entry_signature(*_WHOLE)):
-        _whole_entry()
-
-
-@functools.cache
-def _shared_entry() -> Any:
-    return entry(_multiply_shared, 24, 2)
+    if is_stored(_multiply_arrays, annotated_signature(_multiply_arrays)):
+        _entry(_multiply_arrays)
 
 
 def _scratch(count: int) -> Array:
@@ -463,26 +469,44 @@ def _scratch(count: int) -> Array:
     return fresh
 
 
+class _Shares(NamedTuple):
+    """Threads that share a product: parts of the rows and of the columns, bytes of scratch for each."""
+
+    rows: int
+    columns: int
+    scratch_bytes: int
+
+
+class _Stretches(NamedTuple):
+    """Threads that share k: how many, and of each the values of k, the first of them, how many now."""
+
+    parts: int
+    length: int
+    start: int
+    depth: int
+    scratch_bytes: int
+
+
 @jit()
 def _multiply_arrays(
-    kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
-    b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
-    go_on: int, wide: int, scratch: int, packed: int, starts: int, alpha: float, beta: float,
-) -> None:  # fmt: skip
-    """:func:`emu.kernels.gemm.blocks.multiply` of ndarrays given by their ``id()``."""
-    multiply(
-        kind, out_kind, m, n, k, array_data(a), a_stride, a_step, array_data(b), b_stride, b_step,
-        array_data(c), c_stride, c_step, array_data(bias) if bias else 0, direct, go_on, wide,
-        aligned_data(scratch), packed, starts, alpha, beta,
-    )  # fmt: skip
+    kind: int, size: Size, a: Matrix, b: Matrix, c: Matrix, output: Output, room: Workspace
+) -> None:
+    """:func:`emu.kernels.gemm.blocks.multiply` with the ``id()`` of ndarrays for addresses."""
+    here = _output_in_memory(output)
+    scratch = Workspace(room.block, aligned_data(room.scratch), room.packed, room.initial)
+    multiply(kind, size, in_memory(a), in_memory(b), in_memory(c), here, scratch)
+
+
+@jit(inline="always")
+def _output_in_memory(output: Output) -> Output:
+    bias = array_data(output.bias) if output.bias else 0
+    return Output(output.kind, output.direct, output.accumulate, bias, output.alpha, output.beta)
 
 
 @jit()
-def _pack_array(
-    kind: int, n: int, k: int, b: int, b_stride: int, b_step: int, packed: int, starts: int
-) -> None:
+def _pack_array(kind: int, n: int, k: int, b: Matrix, packed: int, initial: int) -> None:
     """:func:`emu.kernels.gemm.blocks.pack_whole` of an ndarray given by its ``id()``."""
-    pack_whole(kind, n, k, array_data(b), b_stride, b_step, packed, starts)
+    pack_whole(kind, n, k, in_memory(b), packed, initial)
 
 
 @jit(inline="always")
@@ -494,59 +518,78 @@ def _share(total: int, parts: int, part: int, unit: int) -> Any:
 
 @jit(parallel=True)
 def _multiply_shared(
-    kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
-    b_stride: int, b_step: int, c: int, c_stride: int, c_step: int, bias: int, direct: int,
-    go_on: int, wide: int, scratch: int, packed: int, starts: int, rows: int, columns: int, each: int, alpha: float,
-    beta: float,
-) -> None:  # fmt: skip
-    """The same, shared among ``rows * columns`` threads; each has ``each`` bytes of the scratch."""
-    size = 8 if kind == F64 else 4
+    kind: int,
+    size: Size,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    output: Output,
+    room: Workspace,
+    shares: _Shares,
+) -> None:
+    """:func:`_multiply_arrays`, shared among threads."""
+    nbytes = 8 if kind == F64 else 4
     unit = COLUMNS_64 if kind == F64 else COLUMNS_32
-    for part in numba.prange(rows * columns):
-        top = _share(m, rows, part // columns, ROWS)
-        bottom = _share(m, rows, part // columns + 1, ROWS)
-        left = _share(n, columns, part % columns, unit)
-        right = _share(n, columns, part % columns + 1, unit)
+    for part in numba.prange(shares.rows * shares.columns):
+        down, across = part // shares.columns, part % shares.columns
+        top = _share(size.m, shares.rows, down, ROWS)
+        bottom = _share(size.m, shares.rows, down + 1, ROWS)
+        left = _share(size.n, shares.columns, across, unit)
+        right = _share(size.n, shares.columns, across + 1, unit)
         if top < bottom and left < right:
+            packed = room.packed + packed_before(kind, left, size.k) if room.packed else 0
+            scratch = aligned_data(room.scratch) + part * shares.scratch_bytes
             multiply(
-                kind, out_kind, bottom - top, right - left, k,
-                array_data(a) + top * a_stride, a_stride, a_step,
-                array_data(b) + left * b_step, b_stride, b_step,
-                array_data(c) + top * c_stride + left * c_step, c_stride, c_step,
-                array_data(bias) + left * size if bias else 0, direct, go_on, wide,
-                aligned_data(scratch) + part * each,
-                packed + packed_before(kind, left, k) if packed else 0, starts + left * 4,
-                alpha, beta,
-            )  # fmt: skip
+                kind,
+                Size(bottom - top, right - left, size.k),
+                matrix_at(in_memory(a), top, 0),
+                matrix_at(in_memory(b), 0, left),
+                matrix_at(in_memory(c), top, left),
+                output_from(_output_in_memory(output), left * nbytes),
+                Workspace(room.block, scratch, packed, room.initial + left * 4),
+            )
 
 
 @jit(parallel=True)
 def _stretches(
-    kind: int, out_kind: int, m: int, n: int, k: int, a: int, a_stride: int, a_step: int, b: int,
-    b_stride: int, b_step: int, totals: int, go_on: int, wide: int, scratch: int, parts: int,
-    stretch: int, start: int, depth: int, each: int,
-) -> None:  # fmt: skip
-    """Each thread sums ``depth`` values of k from ``start`` on in its stretch."""
-    size = 8 if kind == F64 else 4
-    for part in numba.prange(parts):
-        first = part * stretch + start
-        count = min(depth, min(k, (part + 1) * stretch) - first)
+    kind: int,
+    size: Size,
+    a: Matrix,
+    b: Matrix,
+    totals: int,
+    sums: tuple[int, int, int, int],
+    stretches: _Stretches,
+) -> None:
+    """Sum ``depth`` values of k from ``start`` on in the stretch of each thread.
+
+    ``sums`` has the arithmetic kind of the totals, whether they are added to, the columns of a block, and
+    the ``id()`` of the scratch memory.
+    """
+    nbytes = 8 if kind == F64 else 4
+    m, n = size.m, size.n
+    for part in numba.prange(stretches.parts):
+        first = part * stretches.length + stretches.start
+        end = min(size.k, (part + 1) * stretches.length)
+        count = min(stretches.depth, end - first)
         if count > 0:
+            total = array_data(totals) + part * m * n * nbytes
+            scratch = aligned_data(sums[3]) + part * stretches.scratch_bytes
             multiply(
-                kind, out_kind, m, n, count,
-                array_data(a) + first * a_step, a_stride, a_step,
-                array_data(b) + first * b_stride, b_stride, b_step,
-                array_data(totals) + part * m * n * size, n * size, size, 0, 1, go_on, wide,
-                aligned_data(scratch) + part * each, 0, 0, 1.0, 0.0,
-            )  # fmt: skip
+                kind,
+                Size(m, n, count),
+                matrix_at(in_memory(a), 0, first),
+                matrix_at(in_memory(b), first, 0),
+                Matrix(total, n * nbytes, nbytes),
+                Output(sums[0], 1, sums[1], 0, 1.0, 0.0),
+                Workspace(sums[2], scratch, 0, 0),
+            )
 
 
 @jit()
-def _finish_arrays(
-    kind: int, sums: int, sums_stride: int, m: int, n: int, c: int, c_stride: int, c_step: int,
-    bias: int, alpha: float, beta: float,
-) -> None:  # fmt: skip
-    finish(
-        kind, array_data(sums), sums_stride, m, n, array_data(c), c_stride, c_step, alpha, beta,
-        array_data(bias) if bias else 0,
-    )  # fmt: skip
+def _finish_arrays(sums: Rows, m: int, n: int, c: Matrix, output: Output) -> None:
+    """:func:`emu.kernels.gemm.finish.finish` with the ``id()`` of ndarrays for addresses."""
+    first = Rows(array_data(sums.address), sums.stride)
+    finish(first, m, n, in_memory(c), _output_in_memory(output))
+
+
+__all__ = ["MAX_THREADS", "Packed", "matmul", "pack"]

@@ -1,7 +1,7 @@
-"""Call every kernel once, so that its code is compiled and on disk.
+"""Calls of every kernel, so that its code is compiled and on disk.
 
-``emu doctor --warm`` does this ahead of a job, or while an image is built. Each step is what a user calls,
-with small operands that reach all compiled forms behind it.
+``emu doctor --warm`` does this ahead of a job, or while an image is built. Each step makes a call that
+users make, with small operands that reach all compiled functions behind it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ Step = Callable[[], object]
 def _set_tile() -> None:
     from emu.kernels.tiles import set_tile
 
+    # A small tile goes through the inline cache, a large one past it.
     large = np.zeros((256, 256), np.float32)
     set_tile(large[:4, :4], np.ones((4, 4), np.float32))
     set_tile(large, np.ones((256, 256), np.float32))
@@ -145,4 +146,7 @@ STEPS: dict[str, Step] = {
     "rows by index": _rows,
     "streaming copies": _stream,
 }
-"""What is called, by name."""
+"""Steps of the precompilation, by name."""
+
+
+__all__ = ["STEPS"]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emu.kernels.core.checks import check, shown
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32
+from emu.kernels.core.checks import check
+from emu.kernels.core.dtypes import kinds_of
+from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.quant_rows import (
     BLOCK,
     DIVIDE,
@@ -20,19 +21,19 @@ from emu.kernels.elementwise.quant_rows import (
     RESTORE,
     SCRATCH_BYTES,
     as_fp32,
-    scale_and_quantize_rows,
+    quantize_dynamic,
     scale_arrays,
     scaled_walk,
 )
 from emu.kernels.errors import ArgumentError
 from emu.kernels.quant_scatter import quant_scatter
-from emu.kernels.strided.operands import Array, data, is_operand, output, walk
+from emu.kernels.strided.operands import Array, check_operand, data, output, walk
 
 __all__ = ["dequantize", "dynamic_quantize", "quant_scatter", "quantize"]
 
 _INT8 = np.dtype(np.int8)
 _FLOAT32 = np.dtype(np.float32)
-_VALUES = {np.dtype(np.float16): F16, BFLOAT16: BF16, _FLOAT32: F32}
+_VALUES = kinds_of("float16", "bfloat16", "float32")
 _OFFSETS = (*_VALUES, np.dtype(np.int32), _INT8)
 
 Factors = Array | np.generic | float
@@ -65,7 +66,7 @@ def quantize(
     Raises:
         ArgumentError: An argument has another dtype or shape, or ``out`` overlaps another argument.
     """
-    is_operand("x", x)
+    check_operand("x", x)
     kind = _kind("x.dtype", x.dtype)
     op = MULTIPLY if check.flag("multiply", multiply) else DIVIDE
     along, scale, zero = _factors(x.shape, axis, scales, ("zero_points", zero_points))
@@ -104,7 +105,7 @@ def dequantize(
     Raises:
         ArgumentError: An argument has another dtype or shape, or ``out`` overlaps another argument.
     """
-    is_operand("q", q)
+    check_operand("q", q)
     if q.dtype != _INT8:
         raise ArgumentError(f"q must have dtype int8, but got {q.dtype}")
     wanted = check.dtype("dtype", dtype)
@@ -138,7 +139,7 @@ def dynamic_quantize(
     Raises:
         ArgumentError: An argument has another dtype or shape, or a result overlaps another argument.
     """
-    is_operand("x", x)
+    check_operand("x", x)
     kind = _kind("x.dtype", x.dtype)
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ArgumentError(f"x must have at least one element in a row, but got shape {x.shape}")
@@ -149,13 +150,13 @@ def dynamic_quantize(
     source = x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
     target = result if result.strides[-1] == 1 else np.empty(result.shape, _INT8)
     strides = (target.strides[:-1], source.strides[:-1], scales.strides)
-    inner, rows, planes, outer = walk(x.shape[:-1], *strides)
-    table = np.array([*outer, *rows], np.int64)
+    # One loop over the rows; all axes but the fastest are planes.
+    found = walk(x.shape[:-1], *strides)
+    table = np.array([*found.table.reshape(-1), *found.rows], np.int64)
+    planes = (found.planes.total * found.rows[0], data(table), table.size // 4)
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
-    places = (data(target), data(source), x.itemsize, data(scales), x.shape[-1])
-    steps = (*inner, planes * rows[0], data(table), table.size // 4, id(scratch))
-    arguments = (kind, *places, *steps)
-    scale_and_quantize_rows(*arguments)
+    sides = (data(target), data(source), 1, x.itemsize)
+    quantize_dynamic()(kind, sides, data(scales), x.shape[-1], found.inner, planes, id(scratch))
     if target is not result:
         np.copyto(result, target)
     return result, scales
@@ -222,16 +223,17 @@ def _run(
 ) -> None:
     if target.size == 0:
         return
+    sizes = (target.itemsize, source.itemsize)
+    table = None
     if target.flags.c_contiguous and source.flags.c_contiguous and axis in (None, target.ndim - 1):
         count, step = (target.size, 0) if axis is None else (target.shape[-1], 4)
         copies = max(1, min(target.size // count, BLOCK // count))
-        sizes = (target.itemsize, source.itemsize)
-        steps: tuple[int, ...] = (copies, count, target.size, *sizes, step, 1, 0, 0, 0, 1, 0, 0)
+        inner, rows = (target.size, *sizes, step), (1, 0, 0, 0)
+        found = (copies, count, inner, rows, (1, 0, 0))
     else:
-        # The walk's table of axes is read by its address and lives as long as this name.
-        walked = scaled_walk(target.shape, target.strides, source.strides, axis)
-        steps = walked.steps
+        # Compiled code reads the table by its address: it must live as long as this name.
+        found, table = scaled_walk(target.shape, target.strides, source.strides, axis)
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
-    arrays = (id(target), id(source), target.itemsize, source.itemsize, id(scale), id(zero))
-    arguments = (op, kind, *arrays, id(scratch), *steps)
-    scale_arrays(*arguments)
+    sides = (id(target), id(source), *sizes)
+    scale_arrays()(op, kind, sides, id(scale), id(zero), id(scratch), found)
+    del table

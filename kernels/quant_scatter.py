@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from emu.kernels.core.address import aligned_data, array_data, as_pointer
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16
-from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.dtypes import kinds_of
+from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.elementwise.quant_rows import (
     DIVIDE,
     SCRATCH_BYTES,
+    ScaledWalk,
     as_fp32,
-    factors,
+    repeated_scales,
     scale_rows,
     scaled_walk,
 )
@@ -22,9 +26,9 @@ from emu.kernels.elementwise.scatter_rules import (
     refuse_index,
     refuse_overlap,
 )
-from emu.kernels.strided.operands import Array, is_operand, is_target
+from emu.kernels.strided.operands import Array, Sides, check_operand, check_target
 
-_KINDS = {BFLOAT16: BF16, np.dtype(np.float16): F16}
+_KINDS = kinds_of("bfloat16", "float16")
 
 
 def quant_scatter(
@@ -46,7 +50,7 @@ def quant_scatter(
     begins at the index: ``target[i, ..., indices[i] + k, ...] = q[i, ..., k, ...]`` for indices of one
     axis, ``target[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs.
 
-    An empty ``updates`` changes nothing; its indices are not looked at.
+    An empty ``updates`` changes nothing; its indices are not checked.
 
     Args:
         target: int8, 3 to 8 axes, any strides; changed in place.
@@ -71,7 +75,7 @@ def quant_scatter(
             segment, or segments overlap and should not. ``target`` is unchanged.
     """
     for name, value in (("target", target), ("updates", updates), ("indices", indices)):
-        is_operand(name, value)
+        check_operand(name, value)
     along = check_scatter(target, indices, updates, axis, quant_axis, align, overlap)
     scale = _factor("scales", scales, updates)
     if zero_points is None:
@@ -79,7 +83,7 @@ def quant_scatter(
     else:
         zero = _factor("zero_points", zero_points, updates)
     sources = {"indices": indices, "updates": updates, "scales": scales}
-    is_target(
+    check_target(
         "target",
         target,
         sources if zero_points is None else {**sources, "zero_points": zero_points},
@@ -91,7 +95,7 @@ def quant_scatter(
 
 
 def _factor(name: str, value: Array, updates: Array) -> Array:
-    is_operand(name, value)
+    check_operand(name, value)
     check_channels(name, value, updates)
     return as_fp32(value.reshape(-1))
 
@@ -140,71 +144,48 @@ def _find_offsets(
 def _scatter(
     kind: int, target: Array, offsets: Array, updates: Array, scale: Array, zero: Array
 ) -> None:
-    # The walk's table of axes is read by its address and lives as long as this name.
-    walked = scaled_walk(
+    # Compiled code reads the table by its address: it must live as long as this name.
+    found, table = scaled_walk(
         updates.shape[1:], target.strides[1:], updates.strides[1:], updates.ndim - 2
     )
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
-    arrays = (id(target), id(updates), updates.itemsize, id(scale), id(zero), id(scratch))
-    rows = (id(offsets), updates.strides[0], offsets.size)
-    arguments = (kind, *arrays, *rows, *walked.steps)
-    _scatter_rows(*arguments)
+    sides = (id(target), id(updates), 1, updates.itemsize)
+    segments = (id(offsets), updates.strides[0], offsets.size)
+    _scatter_entry()(kind, sides, id(scale), id(zero), id(scratch), segments, found)
+    del table
+
+
+class _Segments(NamedTuple):
+    """Destinations of updates: the ``id()`` of their offsets in bytes, bytes between updates, their number."""
+
+    offsets: int
+    stride: int
+    total: int
+
+
+@functools.cache
+def _scatter_entry() -> Any:
+    return annotated_entry(_scatter_rows)
 
 
 @jit()
 def _scatter_rows(
     kind: int,
-    target: int,
-    updates: int,
-    size: int,
+    sides: Sides,
     scale: int,
     zero: int,
     scratch: int,
-    offsets: int,
-    stride: int,
-    count: int,
-    copies: int,
-    period: int,
-    n: int,
-    t_step: int,
-    s_step: int,
-    p_step: int,
-    rows: int,
-    t_row: int,
-    s_row: int,
-    p_row: int,
-    planes: int,
-    outer: int,
-    axes: int,
+    segments: _Segments,
+    walk: ScaledWalk,
 ) -> None:
-    """Quantise update i into the segment of ``target`` at byte ``offsets[i]``, in order.
+    """Quantise each update into its segment of the target, in order; arrays are given by their ``id()``."""
+    first, source = array_data(sides.target), array_data(sides.source)
+    room = aligned_data(scratch)
+    table = carray(as_pointer(array_data(segments.offsets)), (segments.total,), np.int64)
+    scales = repeated_scales(scale, zero, walk.copies, walk.period, room)
+    for i in range(segments.total):
+        part = Sides(first + table[i], source + i * segments.stride, 1, sides.source_size)
+        scale_rows(DIVIDE, kind, part, scales, walk, room)
 
-    ``target``, ``updates``, ``scale``, ``zero``, ``scratch`` and ``offsets`` are the ``id()`` of arrays.
-    """
-    first, source, room = array_data(target), array_data(updates), aligned_data(scratch)
-    table = carray(as_pointer(array_data(offsets)), (count,), np.int64)
-    a, z = factors(scale, zero, copies, period, room)
-    for i in range(count):
-        scale_rows(
-            DIVIDE,
-            kind,
-            first + table[i],
-            source + i * stride,
-            1,
-            size,
-            a,
-            z,
-            copies * period,
-            n,
-            t_step,
-            s_step,
-            p_step,
-            rows,
-            t_row,
-            s_row,
-            p_row,
-            planes,
-            outer,
-            axes,
-            room,
-        )
+
+__all__ = ["quant_scatter"]

@@ -55,7 +55,7 @@ SCRATCH_BYTES = 8 * BLOCK + 2 * BLOCK
 
 
 def supports(op: int, dtype: np.dtype[Any]) -> bool:
-    """Say whether ``op`` is defined for ``dtype``: ``AVG`` is for floating point only."""
+    """Return whether ``op`` is defined for ``dtype``: ``AVG`` is for floating point only."""
     return op != AVG or dtype == BFLOAT16 or dtype.kind == "f"
 
 
@@ -71,7 +71,7 @@ def _combine(op: int, d: Any, s: Any, count: int) -> None:
     elif op == MIN:
         for i in range(count):
             a, b = d[i], s[i]
-            d[i] = b if (b < a) | (b != b) else a  # noqa: PLR0124
+            d[i] = b if (b < a) | (b != b) else a  # noqa: PLR0124 - true for NaN
     else:
         for i in range(count):
             d[i] += s[i]

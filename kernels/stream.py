@@ -102,3 +102,6 @@ def stream_bytes_twice(target: int, kept: int, source: int, count: int) -> None:
     done = head + steps * _STEP
     move_bytes(kept + done, source + done, count - done)
     move_bytes(target + done, source + done, count - done)
+
+
+__all__ = ["stream_bytes", "stream_bytes_twice"]

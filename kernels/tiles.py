@@ -22,19 +22,22 @@ import ml_dtypes
 import numpy as np
 
 from emu.kernels.core.address import array_data
+from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.core.jit import entry, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.access_plan import WIDTH, Plan, add_plan, copy_plan
-from emu.kernels.strided.copy_add import add_grid, copy_grid, plan_words
+from emu.kernels.strided.access_plan import WIDTH, AccessPlan, add_plan, copy_plan
+from emu.kernels.strided.add import add_strided
+from emu.kernels.strided.copy import copy_strided
 from emu.kernels.strided.fastpath import (
-    UNKNOWN,
-    Table,
-    call_add,
-    call_set,
+    MISS,
+    InlineCache,
+    add_cached,
     layout_is_known,
     ranges_meet,
+    set_cached,
 )
+from emu.kernels.strided.odometer import plan_words
 from emu.kernels.strided.overlap import lies_apart, shares_memory
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +73,7 @@ def _set(target: int, source: int, plan: int, apart: int) -> int:
     t, s = array_data(target), array_data(source)
     if not apart and ranges_meet(t, s, plan):
         return _OVERLAP
-    copy_grid(t, s, plan)
+    copy_strided(t, s, plan)
     return _DONE
 
 
@@ -81,26 +84,26 @@ def _add(kind: int, target: int, source: int, plan: int, apart: int, aligned: in
         return _OVERLAP
     if not aligned and (t | s) & (plan_words(plan)[WIDTH] - 1):
         return _MISALIGNED
-    add_grid(kind, t, s, plan)
+    add_strided(kind, t, s, plan)
     return _DONE
 
 
-def _not_yet(target: int, source: int, table: int) -> int:
+def _not_yet(target: int, source: int, cache: int) -> int:
     """Stand in for the kernels of ``emu.kernels.strided.fastpath`` until a first tile has loaded them."""
-    return UNKNOWN
+    return MISS
 
 
-_call_set: Callable[[int, int, int], int] = _not_yet
-_call_add: Callable[[int, int, int], int] = _not_yet
-_sets, _adds = Table(), Table()
+_set_cached: Callable[[int, int, int], int] = _not_yet
+_add_cached: Callable[[int, int, int], int] = _not_yet
+_sets, _adds = InlineCache(), InlineCache()
 
 
 @functools.cache
 def _entries() -> tuple[Any, Any]:
     """Compile or load the kernels: those for a SET and an ADD after all checks."""
-    global _call_set, _call_add
+    global _set_cached, _add_cached
     if layout_is_known():
-        _call_set, _call_add = entry(call_set, 3), entry(call_add, 3)
+        _set_cached, _add_cached = entry(set_cached, 3), entry(add_cached, 3)
     return entry(_set, 4), entry(_add, 6)
 
 
@@ -113,7 +116,7 @@ def _checked(
     source_dtype: np.dtype[Any],
     source_shape: tuple[int, ...],
     source_strides: tuple[int, ...],
-) -> Plan | None:
+) -> AccessPlan | None:
     """Check all that does not depend on the addresses.
 
     Returns:
@@ -148,12 +151,10 @@ def _checked(
     return (add_plan if add else copy_plan)(shape, strides, source_strides, size)
 
 
-def _check(add: bool, target: Any, source: Any) -> Plan | None:
+def _check(add: bool, target: Any, source: Any) -> AccessPlan | None:
     for name, value in (("target", target), ("source", source)):
-        if not isinstance(value, np.ndarray):
-            raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
-    if not target.flags.writeable:
-        raise ArgumentError("target must be writable, but got a read-only array")
+        check.ndarray(name, value)
+    check.writable("target", target)
     return _checked(
         add, target.dtype, target.shape, target.strides, source.dtype, source.shape, source.strides
     )
@@ -185,7 +186,7 @@ def set_tile(target: Array, source: Array) -> None:
     Raises:
         ArgumentError: An argument is not so. Nothing was stored.
     """
-    if _call_set(id(target), id(source), _sets.address):
+    if _set_cached(id(target), id(source), _sets.address):
         _set_checked(target, source)
 
 
@@ -202,7 +203,7 @@ def add_tile(target: Array, source: Array) -> None:
     Raises:
         ArgumentError: An argument is not so. Nothing was changed.
     """
-    if _call_add(id(target), id(source), _adds.address):
+    if _add_cached(id(target), id(source), _adds.address):
         _add_checked(target, source)
 
 
@@ -235,3 +236,6 @@ def _add_checked(target: Array, source: Array) -> None:
             target.shape, target.strides, source.strides, target.itemsize, aligned=False
         )
         add(kind, id(target), id(source), plan.address, 1, 1)
+
+
+__all__ = ["FLOAT8", "MAX_RANK", "add_tile", "set_tile"]

@@ -56,9 +56,16 @@ from emu.kernels.atomics import (
 from emu.kernels.core.address import as_pointer
 from emu.kernels.core.dtypes import I32, I64
 from emu.kernels.core.jit import carray, jit
-from emu.kernels.strided.access_plan import COLUMNS, LEAVES, ROWS, WIDTH
-from emu.kernels.strided.contiguous import add_run, add_run_atomic
-from emu.kernels.strided.copy_add import add_row, advance, plan_words, set_odometer, stack_counters
+from emu.kernels.strided.access_plan import Axis
+from emu.kernels.strided.add import add_row
+from emu.kernels.strided.contiguous import add_contiguous, add_contiguous_atomic
+from emu.kernels.strided.odometer import (
+    advance,
+    inner_loop,
+    repeats,
+    set_odometer,
+    stack_counters,
+)
 
 _YIELDS = 8
 
@@ -164,9 +171,9 @@ def add_range(me: int, pe: int, offset: int, source: int, kind: int, size: int, 
         address = lock_address(me, pe, low)
         recovered |= int(acquire(me, address))
         if kind in (I32, I64) and load_i32(address + 4) != 0:
-            add_run_atomic(kind, base + low, source + low - offset, (high - low) // size)
+            add_contiguous_atomic(kind, base + low, source + low - offset, (high - low) // size)
         else:
-            add_run(kind, base + low, source + low - offset, (high - low) // size)
+            add_contiguous(kind, base + low, source + low - offset, (high - low) // size)
         release(address)
     return recovered
 
@@ -178,20 +185,18 @@ def _add_row(
     size: int,
     target: int,
     source: int,
-    count: int,
-    target_stride: int,
-    source_stride: int,
+    columns: Axis,
 ) -> None:
     if not atomic:
-        add_row(kind, size, target, source, count, target_stride, source_stride)
+        add_row(kind, size, target, source, columns)
     elif kind == I32:
-        for i in range(count):
-            value = carray(as_pointer(source + i * source_stride), (1,), np.int32)[0]
-            add_i32(target + i * target_stride, value)
+        for i in range(columns.extent):
+            value = carray(as_pointer(source + i * columns.source), (1,), np.int32)[0]
+            add_i32(target + i * columns.target, value)
     else:
-        for i in range(count):
-            value = carray(as_pointer(source + i * source_stride), (1,), np.int64)[0]
-            add_i64(target + i * target_stride, value)
+        for i in range(columns.extent):
+            value = carray(as_pointer(source + i * columns.source), (1,), np.int64)[0]
+            add_i64(target + i * columns.target, value)
 
 
 @jit()
@@ -212,22 +217,21 @@ def add_rows(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -
     Returns:
         1 if a lock had to be recovered from a dead PE.
     """
-    words = plan_words(plan)
-    size, leaves, rows, columns = words[WIDTH], words[LEAVES], words[ROWS], words[COLUMNS]
-    target_column, source_column = words[COLUMNS + 1], words[COLUMNS + 2]
+    loop, runs = inner_loop(plan), repeats(plan)
+    rows, columns = loop.rows, loop.columns
     base = word(me, B_HEAPS) + pe * word(me, B_STRIDE)
     counters = stack_counters()
-    t, s = set_odometer(counters, plan, word(me, B_PE) * leaves // word(me, B_N_PES))
-    row = 0 if leaves > 1 else word(me, B_PE) * rows // word(me, B_N_PES)
+    t, s = set_odometer(counters, plan, word(me, B_PE) * runs // word(me, B_N_PES))
+    row = 0 if runs > 1 else word(me, B_PE) * rows.extent // word(me, B_N_PES)
     held, lock = -1, 0
     atomic = False
     recovered = 0
-    for _ in range(leaves):
-        for _ in range(rows):
+    for _ in range(runs):
+        for _ in range(rows.extent):
             at, origin, left = (
-                offset + t + row * words[ROWS + 1],
-                source + s + row * words[ROWS + 2],
-                columns,
+                offset + t + row * rows.target,
+                source + s + row * rows.source,
+                columns.extent,
             )
             while left > 0:
                 region = at >> REGION_BITS
@@ -239,14 +243,15 @@ def add_rows(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -
                     held = region
                     atomic = kind in (I32, I64) and load_i32(lock + 4) != 0
                 n = left
-                if (at + (left - 1) * target_column) >> REGION_BITS != region:
+                if (at + (left - 1) * columns.target) >> REGION_BITS != region:
                     room = ((region + 1) << REGION_BITS) - at
-                    n = (room + target_column - 1) // target_column
-                _add_row(kind, atomic, size, base + at, origin, n, target_column, source_column)
-                at += n * target_column
-                origin += n * source_column
+                    n = (room + columns.target - 1) // columns.target
+                part = Axis(n, columns.target, columns.source)
+                _add_row(kind, atomic, loop.width, base + at, origin, part)
+                at += n * columns.target
+                origin += n * columns.source
                 left -= n
-            row = row + 1 if row + 1 < rows else 0
+            row = row + 1 if row + 1 < rows.extent else 0
         t, s = advance(counters, plan, t, s)
     if held >= 0:
         release(lock)

@@ -72,7 +72,7 @@ from emu.kernels.atomics import (
 )
 from emu.kernels.core.address import array_data, as_pointer, move_bytes
 from emu.kernels.core.jit import carray, jit
-from emu.kernels.strided.copy_add import copy_grid
+from emu.kernels.strided.copy import copy_strided
 
 ALL_SLEEPERS = 2**31 - 1
 SHORT_BYTES = 1 << 17
@@ -184,7 +184,7 @@ def move_tile(me: int, pe: int, offset: int, array: int, plan: int, direction: i
         there = array_data(offset)
     else:
         there = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    copy_grid(here if direction == GET else there, there if direction == GET else here, plan)
+    copy_strided(here if direction == GET else there, there if direction == GET else here, plan)
     if direction == PUT:
         fence()
         ring(me, pe)

@@ -6,15 +6,7 @@ import operator
 from typing import Any
 
 from emu.comm.errors import ArgumentError
-
-
-def shown(value: Any) -> str:
-    """Return ``repr(value)`` on one line, shortened for a message."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # noqa: BLE001 - a value that cannot be shown is refused all the same
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 120 else f"{text[:119]}…"
+from emu.kernels.core.messages import shown
 
 
 def check_integer(value: Any, argument: str) -> int:
@@ -51,4 +43,4 @@ def check_flag(value: Any, argument: str) -> bool:
     raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
 
 
-__all__ = ["check_flag", "check_integer", "check_text", "shown"]
+__all__ = ["check_flag", "check_integer", "check_text"]

@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from emu.comm.errors import ArgumentError
-from emu.comm.tiling.checks import shown
+from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     import numpy as np

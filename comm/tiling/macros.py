@@ -17,6 +17,7 @@ from emu.comm.tiling import checks
 from emu.comm.tiling.ctext import MacroError, Number, Token, evaluate, source, tokens
 from emu.comm.tiling.scalars import C_SCALARS, scalar_type
 from emu.comm.tiling.struct import TilingData, layout_of, structs_of
+from emu.kernels.core.messages import shown
 
 _FIELDS = {
     "TILING_DATA_FIELD_DEF": "(type, name)",
@@ -83,12 +84,12 @@ def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
     if structs is None:
         return {}
     if not isinstance(structs, Mapping):
-        raise ArgumentError(f"structs must be a dictionary, but got {checks.shown(structs)}")
+        raise ArgumentError(f"structs must be a dictionary, but got {shown(structs)}")
     for name, struct in structs.items():
         checks.check_text(name, "name in structs")
         if not (isinstance(struct, type) and issubclass(struct, TilingData)):
             raise ArgumentError(
-                f"structs[{name!r}] must be a struct of tiling data, but got {checks.shown(struct)}"
+                f"structs[{name!r}] must be a struct of tiling data, but got {shown(struct)}"
             )
     return structs
 
@@ -97,13 +98,11 @@ def _constants(constants: Any) -> Mapping[str, Number]:
     if constants is None:
         return {}
     if not isinstance(constants, Mapping):
-        raise ArgumentError(f"constants must be a dictionary, but got {checks.shown(constants)}")
+        raise ArgumentError(f"constants must be a dictionary, but got {shown(constants)}")
     for name, value in constants.items():
         checks.check_text(name, "name in constants")
         if not isinstance(value, int | float):
-            raise ArgumentError(
-                f"constants[{name!r}] must be a number, but got {checks.shown(value)}"
-            )
+            raise ArgumentError(f"constants[{name!r}] must be a number, but got {shown(value)}")
     return constants
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from emu.comm.errors import ArgumentError
-from emu.comm.tiling.checks import shown
+from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,6 +11,7 @@ from emu.comm.world.checks import check
 from emu.comm.world.membership import Membership
 from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import KINDS
+from emu.kernels.core.messages import shown
 
 WORDS: dict[np.dtype[Any], int] = {
     np.dtype(np.int32): 4,

@@ -8,7 +8,8 @@ from typing import Any
 
 from emu.comm.errors import ArgumentError
 from emu.comm.layout import MAX_RANK
-from emu.kernels.core.checks import Arguments, shown
+from emu.kernels.core.checks import Arguments
+from emu.kernels.core.messages import shown
 
 check = Arguments(ArgumentError)
 

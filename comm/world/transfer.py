@@ -12,8 +12,8 @@ from emu.comm.sync.signals import ARRANGE, GET, PUT
 from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
-from emu.kernels.core.checks import shown
-from emu.kernels.strided.access_plan import Plan, add_plan, copy_plan
+from emu.kernels.core.messages import shown
+from emu.kernels.strided.access_plan import AccessPlan, add_plan, copy_plan
 
 _ARRANGED_BYTES = 4096  # from here on a transposed source is rearranged before it is added
 
@@ -107,7 +107,7 @@ def _ordered_plan(
     target_strides: tuple[int, ...],
     source_strides: tuple[int, ...],
     itemsize: int,
-) -> Plan:
+) -> AccessPlan:
     """Plan an ADD: in the order of the target's memory, so that each lock is taken once."""
     return add_plan(shape, target_strides, source_strides, itemsize, ordered=True)
 

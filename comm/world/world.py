@@ -10,7 +10,7 @@ from emu.comm.memory.heap import Heap
 from emu.comm.memory.segment import Segment
 from emu.comm.world.checks import check
 from emu.comm.world.group import Group
-from emu.kernels.core.checks import shown
+from emu.kernels.core.messages import shown
 
 
 class World(Group):

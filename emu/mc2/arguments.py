@@ -15,6 +15,7 @@ from emu.comm.world.array import SymmetricArray
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.messages import shown
 
 Array = np.ndarray[Any, Any]
 Tensor = Array | SymmetricArray
@@ -24,20 +25,6 @@ FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
 HALVES = (FLOAT16, BFLOAT16)
 NAME_CHARACTERS = 128
-
-_shown = reprlib.Repr()
-_shown.maxstring = _shown.maxother = 120
-
-
-def shown(value: Any) -> str:
-    """Return how an error shows a value: its repr, cut short; arrays by shape and dtype."""
-    if isinstance(value, np.ndarray | SymmetricArray):
-        return f"an array of shape {value.shape} and dtype {value.dtype}"
-    try:
-        text = _shown.repr(value)
-    except Exception:  # noqa: BLE001 - a value that cannot be shown is still refused by name
-        text = f"an object of type {type(value).__name__}"
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:

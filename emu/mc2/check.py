@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import Array, real
 from emu.mc2.arguments import Array, check_real, shown
 
 TOLERANCE = 0.005

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import integer
 from emu.mc2.arguments import check_integer, shown
 
 

@@ -11,12 +11,23 @@ from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
 from emu.comm.world.group import Group
 from emu.kernels.cast import cast
+from emu.kernels.core.messages import shown
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
     FLOAT32,
     INT8,
     Array,
     Tensor,
+    apart,
+    find_group,
+    integer,
+    local,
+    matrix,
+    operands,
+    real,
+    result,
+    shares,
+    vector,
     check_disjoint,
     check_integer,
     check_matrix,

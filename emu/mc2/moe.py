@@ -16,9 +16,14 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.comm.world.group import Group
 from emu.kernels.cast import cast
+from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.rows import weighted_row_sum
 from emu.kernels.quant import dynamic_quantize, quantize
+from emu.mc2.arguments import choice, find_group, integer, local
+from emu.mc2.expert_exchange import (
+
 from emu.mc2.arguments import (
+
     FLOAT32,
     HALVES,
     INT8,

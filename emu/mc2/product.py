@@ -9,6 +9,7 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
 from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.messages import shown
 from emu.kernels.matmul import Packed, matmul
 from emu.kernels.quant import dequantize
 from emu.mc2 import scratch
@@ -19,6 +20,10 @@ from emu.mc2.arguments import (
     INT8,
     INT32,
     Array,
+    half,
+    integer,
+    local,
+    vector,
     check_half_dtype,
     check_integer,
     check_vector,

@@ -17,6 +17,9 @@ from emu.comm.tiling.enums import HcclCommand, HcclReduceOp, PreparePosition
 from emu.comm.world.group import Group
 from emu.mc2.arguments import Array, find_group, shown
 from emu.mc2.limits import HardwareLimits, check_limits
+from emu.comm.world.world import Group
+from emu.kernels.core.messages import shown
+from emu.mc2.arguments import Array
 from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit, split_rows, turns_worth

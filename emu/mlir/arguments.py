@@ -6,22 +6,15 @@ from typing import TypeVar
 
 from emu.mlir.ir import Operation
 
-__all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text", "shown"]
+from emu.kernels.core.messages import shown
+
+__all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text"]
 
 _T = TypeVar("_T")
-_LONGEST = 80
 
 
 class ArgumentError(ValueError):
     """An argument of a call is wrong; the text says what it must be and what was given."""
-
-
-def shown(value: object) -> str:
-    """Return a value as messages show it: shortened, with its type."""
-    text = repr(value)
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}…"
-    return f"{text} of type {type(value).__name__}"
 
 
 def check(name: str, value: object, kind: type[_T], what: str) -> _T:
@@ -37,7 +30,7 @@ def check(name: str, value: object, kind: type[_T], what: str) -> _T:
         ArgumentError: It is of another type.
     """
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ArgumentError(f"{name} must be {what}, but got {shown(value)}")
+        raise ArgumentError(f"{name} must be {what}, but got {shown(value, with_type=True)}")
     return value
 
 

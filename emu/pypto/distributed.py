@@ -14,8 +14,11 @@ import numpy as np
 
 from emu.comm.ops import AtomicOp as AtomicType
 from emu.comm.ops import Cmp as OpType
-from emu.pypto.context import CONTEXT
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_FP32, FP32, HALVES
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.graph import GRAPH, Node
+from emu.pypto.context import CONTEXT
 from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.hangs import slots_of
@@ -85,7 +88,7 @@ def shmem_put(
     pe = _check_pe(dst_pe, memory.n_pes, "dst_pe")
     if put_op is not SET and put_op is not ADD:
         raise ArgumentError(
-            f"put_op must be AtomicType.SET or AtomicType.ADD, but got {show(put_op)}"
+            f"put_op must be AtomicType.SET or AtomicType.ADD, but got {shown(put_op)}"
         )
     tile = vec_tile(shape, "shmem_put", "src")
     deps = None if pred is None else _check_pred(pred, src)
@@ -203,7 +206,7 @@ def shmem_signal(
         )
     if sig_op is not SET and sig_op is not ADD:
         raise ArgumentError(
-            f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {show(sig_op)}"
+            f"sig_op must be AtomicType.SET or AtomicType.ADD, but got {shown(sig_op)}"
         )
     deps = None if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_signal")
@@ -260,7 +263,7 @@ def shmem_wait_until(
     row = _check_pe(src_pe, memory.n_pes, "src_pe")
     value = _check_int32(cmp_value, "cmp_value")
     if not isinstance(cmp, OpType):
-        raise ArgumentError(f"cmp must be an OpType, but got {show(cmp)}")
+        raise ArgumentError(f"cmp must be an OpType, but got {shown(cmp)}")
     clear = clear_signal is not False and as_flag(clear_signal, "clear_signal")
     deps = set() if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")

@@ -8,7 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from emu.pypto.errors import DTypeError, show
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import DTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -80,7 +81,7 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
 
 def _unknown(dtype: Any, argument: str) -> DTypeError:
     known = ", ".join(d.name for d in DataType)
-    return DTypeError(f"{argument} must be one of {known}, but got {show(dtype)}")
+    return DTypeError(f"{argument} must be one of {known}, but got {shown(dtype)}")
 
 
 def convert(array: Array, dtype: DataType) -> Array:

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, as_dtype
 from emu.pypto.dtypes import convert as convert_array
-from emu.pypto.errors import ArgumentError, DTypeError, show
+from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.symbolic import Shape
 from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, corner, new_tensor, run_op
 
@@ -84,7 +85,7 @@ def _check_operands(op: str, operands: tuple[Any, ...]) -> None:
     for i, value in enumerate(operands):
         if not isinstance(value, Tensor) and not is_number(value):
             raise ArgumentError(
-                f"{op}: operand {i} must be a tensor or a number, but got {show(value)}"
+                f"{op}: operand {i} must be a tensor or a number, but got {shown(value)}"
             )
 
 
@@ -93,7 +94,7 @@ def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataTyp
     tensors = [value for value in operands if isinstance(value, Tensor)]
     if not tensors:
         raise ArgumentError(
-            f"{op}: operand 0 or operand 1 must be a tensor, but got {show(operands)}"
+            f"{op}: operand 0 or operand 1 must be a tensor, but got {shown(operands)}"
         )
     dtype = tensors[0].dtype
     for t in tensors[1:]:
@@ -127,7 +128,9 @@ def _scalar(op: str, value: Number, dtype: DataType) -> Any:
             )
         return dtype.np_dtype.type(int(value))
     except OverflowError:
-        raise ArgumentError(f"{op}: the number must fit {dtype!r}, but got {show(value)}") from None
+        raise ArgumentError(
+            f"{op}: the number must fit {dtype!r}, but got {shown(value)}"
+        ) from None
 
 
 def _apply(

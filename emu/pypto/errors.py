@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class PyptoError(Exception):
     """Base of every error of the front end."""
@@ -35,12 +33,3 @@ class GraphError(PyptoError):
 
 class PyptoWarning(UserWarning):
     """Something is accepted that has no meaning on the emulator."""
-
-
-def show(value: Any) -> str:
-    """Return ``repr(value)`` on one line and of a length that a message bears."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # noqa: BLE001 - a value that cannot be shown is refused all the same
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_BF16, Array, as_dtype
-from emu.pypto.errors import KernelError, show
+from emu.pypto.errors import KernelError
 
 
 def is_foreign(value: Any) -> bool:
@@ -31,7 +32,7 @@ def as_array(value: Any, argument: str) -> Array:
         array = _from_torch(value, argument)
     elif isinstance(value, np.ma.MaskedArray):
         raise KernelError(
-            f"{argument} must not be masked: tensors have no masks; but got {show(value)}"
+            f"{argument} must not be masked: tensors have no masks; but got {shown(value)}"
         )
     elif isinstance(value, np.ndarray):
         array = np.asarray(value)  # of a subclass, the plain array on the same memory

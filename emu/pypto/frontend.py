@@ -10,6 +10,9 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
+from emu.pypto.annotations import TensorSpec, specs_of
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
 from emu.pypto.foreign import as_array, is_foreign
@@ -155,7 +158,7 @@ def _check_function(function: Any) -> None:
         inspect.signature(function)
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"function must be a Python function, but got {show(function)}"
+            f"function must be a Python function, but got {shown(function)}"
         ) from None
 
 
@@ -242,7 +245,7 @@ def loop(
     """
     if not 1 <= len(bounds) <= 3:
         raise ArgumentError(
-            f"loop must be given 1 to 3 bounds, but got {len(bounds)}: {show(bounds)}"
+            f"loop must be given 1 to 3 bounds, but got {len(bounds)}: {shown(bounds)}"
         )
     limits = [as_int(bound, f"bound {i} of loop") for i, bound in enumerate(bounds)]
     if len(limits) == 3 and limits[2] == 0:
@@ -255,4 +258,6 @@ def cond(condition: Any) -> bool:
     try:
         return bool(condition)
     except (TypeError, ValueError):
-        raise ArgumentError(f"condition must be true or false, but got {show(condition)}") from None
+        raise ArgumentError(
+            f"condition must be true or false, but got {shown(condition)}"
+        ) from None

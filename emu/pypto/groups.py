@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import ArgumentError, GroupError
 from emu.pypto.context import CONTEXT
 from emu.pypto.errors import ArgumentError, GroupError, show
 from emu.pypto.symbolic import SymbolicScalar, as_int
@@ -17,7 +19,7 @@ MAX_NAME = 128
 def check_name(group_name: Any) -> str:
     """Check a name of 1 to 128 characters, and return it."""
     if not isinstance(group_name, str):
-        raise ArgumentError(f"group_name must be a str, but got {show(group_name)}")
+        raise ArgumentError(f"group_name must be a str, but got {shown(group_name)}")
     if not 1 <= len(group_name) <= MAX_NAME:
         raise ArgumentError(
             f"group_name must have 1 to {MAX_NAME} characters, but got {len(group_name)}: "

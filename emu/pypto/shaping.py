@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_FP32, DT_INT32, DT_INT64, FLOATS, INTEGERS, DataType, as_dtype
 from emu.pypto.elementwise import Number, compute, fits, is_number
-from emu.pypto.errors import ArgumentError, DTypeError, show
+from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.reduction import axis_of
 from emu.pypto.symbolic import (
     Shape,
@@ -37,7 +38,7 @@ def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str
 def _one_value(value: Any, kind: DataType) -> Any:
     """Return a number as an element of this type."""
     if not is_number(value):
-        raise ArgumentError(f"value must be a number, but got {show(value)}")
+        raise ArgumentError(f"value must be a number, but got {shown(value)}")
     if kind not in FLOATS and isinstance(value, float | np.floating):
         raise DTypeError(f"full: value must be an integer for {kind!r}, but got {value!r}")
     if kind in INTEGERS and not fits(int(value), kind):
@@ -52,7 +53,7 @@ def _one_value(value: Any, kind: DataType) -> Any:
                 else int(value)
             ).astype(kind.np_dtype)
     except OverflowError:
-        raise ArgumentError(f"value must fit {kind!r}, but got {show(value)}") from None
+        raise ArgumentError(f"value must fit {kind!r}, but got {shown(value)}") from None
 
 
 def zeros(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
@@ -70,7 +71,7 @@ def arange(*bounds: int, dtype: Any = DT_INT32) -> Tensor:
     kind = as_dtype(dtype)
     if not 1 <= len(bounds) <= 3:
         raise ArgumentError(
-            f"arange must be given 1 to 3 bounds, but got {len(bounds)}: {show(bounds)}"
+            f"arange must be given 1 to 3 bounds, but got {len(bounds)}: {shown(bounds)}"
         )
     limits = [as_int(bound, f"bound {i} of arange") for i, bound in enumerate(bounds)]
     if len(limits) == 3 and limits[2] == 0:
@@ -146,7 +147,7 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Where a part is not valid the result holds 0; the result is valid everywhere.
     """
     if not isinstance(tensors, list | tuple):
-        raise ArgumentError(f"tensors must be a list of tensors, but got {show(tensors)}")
+        raise ArgumentError(f"tensors must be a list of tensors, but got {shown(tensors)}")
     parts = [check_tensor(t, f"tensors[{i}]") for i, t in enumerate(tensors)]
     if not parts:
         raise ArgumentError("tensors must hold at least one tensor, but got none")

@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emu.comm.errors import SymmetricMemoryError
-from emu.pypto.context import CONTEXT
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
+from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError
+from emu.pypto.graph import GRAPH, Node
+from emu.pypto.context import CONTEXT
 from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError, show
 from emu.pypto.groups import group_of
 from emu.pypto.lifetimes import Lifetimes
@@ -201,7 +204,7 @@ class ShmemTensor:
             if shape is not None or offsets is not None:
                 raise ArgumentError(
                     f"{op}: shape and offsets must not be given when src is a tensor of signals; "
-                    f"but got {show(shape)} and {show(offsets)}"
+                    f"but got {shown(shape)} and {shown(offsets)}"
                 )
             return self.memory.slot_sets[()]
         if shape is None and offsets is None:

@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DataType, as_dtype
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
+from emu.pypto.symbolic import as_text
+from emu.pypto.tensor import Tensor
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
 from emu.pypto.symbolic import Shape, as_text
 
@@ -44,7 +48,7 @@ class TensorSpec:
         if shape is None:
             return
         if not isinstance(shape, list | tuple):
-            raise ArgumentError(f"shape of an annotation must be a list, but got {show(shape)}")
+            raise ArgumentError(f"shape of an annotation must be a list, but got {shown(shape)}")
         entries: list[int | _Dynamic | Any] = []
         for axis, entry in enumerate(shape):
             whole = isinstance(entry, int | np.integer)
@@ -55,7 +59,7 @@ class TensorSpec:
                 entries.append(int(entry) if whole else entry)
             else:
                 raise ArgumentError(
-                    f"shape[{axis}] of an annotation must be an extent, DYNAMIC or ..., but got {show(entry)}"
+                    f"shape[{axis}] of an annotation must be an extent, DYNAMIC or ..., but got {shown(entry)}"
                 )
         self.shape = tuple(entries)
 

@@ -8,7 +8,8 @@ from typing import Any, SupportsIndex, Union
 
 import numpy as np
 
-from emu.pypto.errors import ArgumentError, show
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import ArgumentError
 
 
 class ArithmeticOperand:
@@ -133,11 +134,11 @@ def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
         return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
     if hasattr(type(other), "__index__"):
         raise ArgumentError(
-            f"the divisor of a symbolic scalar must not be 0, but got {show(left)} {operator} {show(right)}"
+            f"the divisor of a symbolic scalar must not be 0, but got {shown(left)} {operator} {shown(right)}"
         )
     raise ArgumentError(
         "a symbolic scalar must be combined with an int or a SymbolicScalar, but got "
-        f"{show(left)} {operator} {show(right)}"
+        f"{shown(left)} {operator} {shown(right)}"
     )
 
 
@@ -154,7 +155,7 @@ def as_int(value: Any, argument: str) -> int:
         return index(value)
     except TypeError:
         raise ArgumentError(
-            f"{argument} must be an int or a SymbolicScalar, but got {show(value)}"
+            f"{argument} must be an int or a SymbolicScalar, but got {shown(value)}"
         ) from None
 
 
@@ -166,7 +167,7 @@ def as_ints(values: Any, argument: str) -> Shape:
     except TypeError:
         pass
     raise ArgumentError(
-        f"{argument} must be a list of int or SymbolicScalar, but got {show(values)}"
+        f"{argument} must be a list of int or SymbolicScalar, but got {shown(values)}"
     )
 
 
@@ -174,14 +175,14 @@ def as_flag(value: Any, argument: str) -> bool:
     """Return ``value`` as a ``bool``; it must be one, or 0 or 1."""
     if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    raise ArgumentError(f"{argument} must be True or False, but got {show(value)}")
+    raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
 
 
 def as_text(value: Any, argument: str) -> str:
     """Return ``value``, which must be a ``str``."""
     if isinstance(value, str):
         return value
-    raise ArgumentError(f"{argument} must be a str, but got {show(value)}")
+    raise ArgumentError(f"{argument} must be a str, but got {shown(value)}")
 
 
 def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
@@ -190,7 +191,7 @@ def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
     for axis, extent in enumerate(shape):
         if extent < least:
             raise ArgumentError(
-                f"{argument}[{axis}] must be at least {least}, but got {extent} in {show(list(shape))}"
+                f"{argument}[{axis}] must be at least {least}, but got {extent} in {shown(list(shape))}"
             )
     return shape
 
@@ -200,7 +201,7 @@ def check_rank(values: Sequence[int], rank: int, argument: str, of: str) -> None
     if len(values) != rank:
         raise ArgumentError(
             f"{argument} must have one entry for each of the {rank} axes of {of}, "
-            f"but got {show(list(values))}"
+            f"but got {shown(list(values))}"
         )
 
 

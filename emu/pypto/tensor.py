@@ -18,6 +18,9 @@ from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
 from emu.pypto.spec import TensorSpec
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.graph import GRAPH, Node
 from emu.pypto.symbolic import (
     ArithmeticOperand,
     Shape,
@@ -143,11 +146,11 @@ class Tensor(ArithmeticOperand):
         for axis, entry in enumerate(entries):
             if not isinstance(entry, slice):
                 raise ArgumentError(
-                    f"index {axis} of a slice must be a slice, as in t[i : i + 1, :], but got {show(entry)}: "
+                    f"index {axis} of a slice must be a slice, as in t[i : i + 1, :], but got {shown(entry)}: "
                     "a view keeps all axes"
                 )
             if entry.step is not None and as_int(entry.step, f"step of slice {axis}") != 1:
-                raise ArgumentError(f"slice {axis} must have step 1, but got {show(entry.step)}")
+                raise ArgumentError(f"slice {axis} must have step 1, but got {shown(entry.step)}")
             for name in ("start", "stop"):
                 if getattr(entry, name) is not None:
                     as_int(getattr(entry, name), f"{name} of slice {axis}")
@@ -169,7 +172,7 @@ class Tensor(ArithmeticOperand):
         elif isinstance(value, np.ndarray):
             self[key] = from_numpy(value)
         elif any(isinstance(e, slice) for e in entries):
-            raise ArgumentError(f"only a tensor can be assigned to a slice, but got {show(value)}")
+            raise ArgumentError(f"only a tensor can be assigned to a slice, but got {shown(value)}")
         else:
             self._write(entries, as_int(value, "value"))
 
@@ -323,10 +326,10 @@ def too_large(shape: Shape, dtype: DataType, argument: str) -> ArgumentError:
     """Return the error of a tensor that memory or NumPy has no room for."""
     if len(shape) > MAX_AXES:
         return ArgumentError(
-            f"{argument} must have at most {MAX_AXES} axes, but got {len(shape)}: {show(list(shape))}"
+            f"{argument} must have at most {MAX_AXES} axes, but got {len(shape)}: {shown(list(shape))}"
         )
     return ArgumentError(
-        f"{argument} must fit into memory, but got {show(list(shape))} {dtype!r}, "
+        f"{argument} must fit into memory, but got {shown(list(shape))} {dtype!r}, "
         f"{product(shape) * dtype.itemsize} bytes"
     )
 
@@ -406,7 +409,7 @@ def check_tensor(value: Any, argument: str) -> Tensor:
     """Check that a value is a tensor of this front end, and return it."""
     if not isinstance(value, Tensor):
         raise ArgumentError(
-            f"{argument} must be a pypto tensor, but got {type(value).__name__}: {show(value)}"
+            f"{argument} must be a pypto tensor, but got {type(value).__name__}: {shown(value)}"
         )
     return value
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import TileShapeError
 from emu.pypto.context import CONTEXT
 from emu.pypto.errors import TileShapeError, show
 from emu.pypto.symbolic import Shape
@@ -33,7 +35,7 @@ def set_vec_tile_shapes(*tile: int) -> None:
         if not isinstance(extent, int | np.integer) or extent < 1:
             raise TileShapeError(
                 f"set_vec_tile_shapes: extent {axis} must be an integer of at least 1, "
-                f"but got {show(extent)}"
+                f"but got {shown(extent)}"
             )
     CONTEXT.vec_tile = tuple(int(extent) for extent in tile)
 
@@ -59,7 +61,7 @@ def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__
             or any(not isinstance(extent, int | np.integer) or extent < 1 for extent in pair)
         ):
             raise TileShapeError(
-                f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {show(pair)}"
+                f"set_cube_tile_shapes: {name} must be a list of positive integers, but got {shown(pair)}"
             )
     CONTEXT.cube_tile = tuple([int(extent) for extent in pair] for pair in (m, k, n))
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from emu.kernels.core.messages import shown
 import emu.sdy.dialect  # noqa: F401  # registers the dialects that `parse` is to know
 from emu.mlir import parse
-from emu.mlir.arguments import ArgumentError, check_flag, check_text, shown
+from emu.mlir.arguments import ArgumentError, check_flag, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +67,9 @@ def from_jax(
         >>> module = emu.sdy.from_jax(jnp.tanh, x, in_shardings=sharding)
     """
     if not callable(function):
-        raise ArgumentError(f"function must be a function, but got {shown(function)}")
+        raise ArgumentError(
+            f"function must be a function, but got {shown(function, with_type=True)}"
+        )
     check_text("platform", platform, "the name of a platform")
     check_flag("locations", locations)
     check_flag("legalize_chlo", legalize_chlo)

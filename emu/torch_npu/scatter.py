@@ -12,6 +12,8 @@ from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
 from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
+from emu.kernels.strided.operands import check_target
+from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
 from emu.kernels.strided.operands import is_target
 from emu.torch_npu.checks import check_dtype, check_option, check_shape, rename_arguments
 
@@ -287,7 +289,7 @@ def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
             f"but got {target.dtype}"
         )
     try:
-        is_target(name, target, sources)
+        check_target(name, target, sources)
     except errors.ArgumentError as error:
         raise ArgumentError(str(error)) from None
 

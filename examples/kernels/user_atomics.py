@@ -1,22 +1,22 @@
 """Your own compiled loop on memory that all PEs share: a histogram, sums and extremes, no locks.
 
-``histogram.on(0)`` is PE 0's part of a symmetric array as an ndarray, whichever PE asks. A loop compiled by
-Numba may update it in place, with the atomics of ``emu.kernels``, as others do the same.
+``histogram.on(0)`` is PE 0's part of a symmetric array as an ndarray, whichever PE asks. A compiled loop
+may update it in place, with the atomics of ``emu.kernels``, as others do the same.
 
 Run with: emu run -n 4 examples/kernels/user_atomics.py
 """
 
 import ml_dtypes
-import numba
 import numpy as np
 
 import emu
 from emu.kernels import atomics
+from emu.kernels.jit import jit
 
 SAMPLES, BINS = 50_000, 32
 
 
-@numba.njit(cache=True, nogil=True)
+@jit
 def count(samples, histogram, totals, extremes, rare):
     """Count samples in [0, 1) by bins, add them up, and keep the least and the greatest of each bin."""
     for sample in samples:

@@ -1,1 +1,4 @@
-"""What every kernel needs: the compiled-code cache, addresses, dtypes, checks of arguments, threads."""
+"""Foundations of all kernels: the compiled-code cache, addresses, dtypes, checks of arguments, threads.
+
+Internal: names may change in any release.
+"""

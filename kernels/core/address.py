@@ -1,4 +1,4 @@
-"""From raw addresses to typed arrays, and plain memory moves, inside ``@njit`` code.
+"""Raw addresses in compiled code: typed arrays at them, memory moves, prefetches.
 
 Shared memory is mapped at a different address in every process, so the kernels that PEs share take
 integers. Dispatch from Python is cheapest for integers too: about 10 ns each, against 100 ns for an
@@ -44,7 +44,7 @@ def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
 
 
 def emit_prefetch(builder: Any, address: Any, write: bool) -> None:
-    """Emit the instruction that has the cache line of an address (an LLVM ``i64``) fetched."""
+    """Emit the instruction that fetches the cache line of an address (an LLVM ``i64``)."""
     i32 = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
     function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
@@ -65,7 +65,7 @@ def _prefetch(write: bool) -> Any:
 
 
 prefetch_line, prefetch_line_to_write = _prefetch(False), _prefetch(True)
-"""Have the cache line of an address (``int64``) fetched; any address may be given, valid or not."""
+"""Fetch the cache line of an address (``int64``); any address may be given, valid or not."""
 
 # An ndarray object begins with Python's object header, and then the data pointer (NumPy's C API
 # publishes that struct and keeps it stable). Reading it costs 5 ns; `array.ctypes.data` costs 800.
@@ -80,12 +80,12 @@ def array_data(array_object: int) -> Any:
 
 @jit()
 def aligned_data(array_object: int) -> int:
-    """Return where the first cache line begins in the array whose ``id()`` is given."""
+    """Return the address of the first whole cache line in the array whose ``id()`` is given."""
     address: int = array_data(array_object)
     return address + (-address & 63)
 
 
-def _data_field_is_where_we_think() -> bool:
+def _is_data_field_known() -> bool:
     samples: list[np.ndarray[Any, Any]] = [
         np.zeros(3, np.int8),
         np.zeros((4, 4))[1:, 2:],
@@ -98,7 +98,7 @@ def _data_field_is_where_we_think() -> bool:
 
 def check_array_layout() -> None:
     """Raise ``ImportError`` where NumPy's object layout is not the one the kernels read."""
-    if not _data_field_is_where_we_think():
+    if not _is_data_field_known():
         raise ImportError(
             "NumPy's array object must hold its data pointer right after the object header, "
             f"but NumPy {np.__version__} on this Python does not"

@@ -1,4 +1,4 @@
-"""The files of compiled code: what names them, who writes them, and what is removed.
+"""Files of compiled code: their names, their contents, and their removal.
 
 Used by the cache of Numba's code (``jit``) and by that of tile kernels; loads no compiler itself. Entries
 lie in a folder named by a digest, below a folder that ``cache_folder`` chooses.
@@ -21,14 +21,15 @@ from emu.kernels.core import cache_folder
 try:
     import fcntl
 except ImportError:  # not POSIX: processes compile side by side
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # the module is optional
 
 _CAN_LOCK = fcntl is not None
 
 UNUSED_AFTER_S = 30 * 24 * 3600.0
-"""Age at which what was not used is removed."""
+"""Age at which unused entries are removed."""
 
 _NAME_DIGITS = 32
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
 _WAIT_S, _LOOK_AGAIN_S = 120.0, 0.02
 
 
@@ -38,7 +39,7 @@ def source_digest(root: Path, rooms: tuple[str, ...], versions: str) -> str:
     Args:
         root: The package folder.
         rooms: Folders in it.
-        versions: Of what the compiled code depends on besides.
+        versions: Versions of all else that the compiled code depends on.
 
     Returns:
         32 hexadecimal digits which change when any of the sources, or a version, changes.
@@ -99,6 +100,23 @@ def store(digest: str, name: str, content: bytes) -> Path | None:
     return cache_folder.use(digest, store_in)
 
 
+def store_checked(digest: str, name: str, payload: bytes) -> Path | None:
+    """:func:`store` an entry with a checksum, which :func:`read_checked` takes off."""
+    return store(digest, name, hashlib.sha256(payload).digest() + payload)
+
+
+def read_checked(path: Path | None) -> bytes | None:
+    """Return the payload of an entry with a checksum, or None if it cannot be had or is damaged.
+
+    Loading machine code that was cut short would crash the process, so it counts as not there.
+    """
+    content = b""
+    with contextlib.suppress(OSError):
+        content = path.read_bytes() if path else b""
+    payload = content[_CHECKSUM_BYTES:]
+    return payload if hashlib.sha256(payload).digest() == content[:_CHECKSUM_BYTES] else None
+
+
 def write(path: Path, content: bytes) -> None:
     """Write a file so that others see all of it or none."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix="new-")
@@ -114,7 +132,7 @@ def write(path: Path, content: bytes) -> None:
 
 @functools.cache
 def keep_tidy(folder: Path) -> None:
-    """Note that a folder is used, and remove those beside it, of other versions, that were not for long."""
+    """Mark a folder as used, and remove those of other versions that were not used for long."""
     with contextlib.suppress(OSError):  # another user's folder, a read-only file system
         os.utime(folder)
         remove_unused_folders(folder)
@@ -128,16 +146,16 @@ def remove_unused_folders(folder: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-# --- who compiles --------------------------------------------------------------------------
+# --- one compiler at a time --------------------------------------------------------------------------
 
 Listener = Callable[[bool, str], None]
 _listeners: list[Listener] = []
 
 
 def listen(listener: Listener) -> None:
-    """Have a function called when this process begins (True) and ends (False) to compile a kernel.
+    """Register a function to call when this process begins (True) and stops (False) compiling a kernel.
 
-    To wait for another process that compiles it counts as compiling. The second argument is the
+    Waiting for another process that compiles the kernel counts as compiling. The second argument is the
     kernel's name.
     """
     _listeners.append(listener)
@@ -150,7 +168,7 @@ def alone(digest: str, name: str, kernel: str) -> Iterator[None]:
     Args:
         digest: The folder's name.
         name: The lock's.
-        kernel: What listeners are told.
+        kernel: Name of the kernel, for listeners.
 
     Raises:
         CacheFolderError: Others can write into the folder.
@@ -166,7 +184,7 @@ def alone(digest: str, name: str, kernel: str) -> Iterator[None]:
 
 
 def _lock(descriptor: int) -> None:
-    """Wait for the lock of a file, but not for ever: whoever holds it may be stopped."""
+    """Wait for the lock of a file, but not for ever: its holder may be stopped."""
     deadline = time.monotonic() + (_WAIT_S if _CAN_LOCK else 0.0)
     with contextlib.suppress(OSError):
         while time.monotonic() < deadline:

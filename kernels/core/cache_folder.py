@@ -1,6 +1,6 @@
-"""Which folder holds compiled code, and whether it may be trusted.
+"""The folder of compiled code, and the rules by which it is trusted.
 
-What lies there is machine code and pickles, and both are run when they are loaded. So the folder must
+It holds machine code and pickles, and both are run when they are loaded. So the folder must
 belong to the user, or to root, and nobody else may write into it, or put another in its place: the
 rules by which ``ssh`` trusts the files of a user. A folder that breaks them is refused with
 :class:`CacheFolderError`; nothing is read from it.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _RUN = f"emu-kernels-{os.urandom(16).hex()}"
-"""Name of the temporary folder of this process and of those that it forks, whoever makes it."""
+"""Name of the temporary folder of this process and of those that it forks; any of them may make it."""
 
 
 def base() -> Path:
@@ -49,7 +49,7 @@ def base() -> Path:
 
 
 def check() -> None:
-    """Raise what is wrong with the cache, if anything is; one that is not there yet may be made.
+    """Check that the cache may be used; one that is not there yet may be made.
 
     Raises:
         CacheFolderError: Others can write into it.
@@ -68,7 +68,7 @@ def trusted(folder: Path) -> Path:
 
 @functools.cache
 def _known(path: str) -> Path:
-    """Return the real path of a folder that exists, having looked at each folder above it."""
+    """Return the real path of a folder that exists, after a check of each folder above it."""
     real = Path(os.path.realpath(path))
     _check_folder(real, os.stat(real))
     for parent in real.parents:
@@ -121,7 +121,7 @@ def _check_parent(folder: Path, parent: Path, found: os.stat_result) -> None:
 
 
 def _is_private(group: int) -> bool:
-    """Say whether a group has no member but this user: many systems give each user such a group."""
+    """Return whether a group has no member but this user: many systems give each user such a group."""
     import grp
     import pwd
 
@@ -209,7 +209,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def use(digest: str, action: Callable[[Path], T]) -> T | None:
-    """Do what writes into the folder of this name in the cache, or, where that fails, elsewhere.
+    """Run an action that writes into the folder of this name in the cache, or, if it fails, elsewhere.
 
     Args:
         digest: The folder's name.
@@ -232,7 +232,7 @@ def use(digest: str, action: Callable[[Path], T]) -> T | None:
 
 
 def _say_unwritable(error: OSError) -> None:
-    """Warn, once in the processes that share a temporary folder: whoever makes it does."""
+    """Warn once among the processes that share a temporary folder: the one that makes it does."""
     for place in _places():
         try:
             place.mkdir(mode=0o700)

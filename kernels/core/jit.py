@@ -9,8 +9,8 @@ The cache here lies outside the source tree, in a folder named by a digest of ev
 the function can call, and keeps one file per (function, signature, CPU) whose name is a hash of that
 key: two processes that compile the same thing write the same file, each by an atomic rename. What a
 function can call follows from the layers: kernels know kernels only, ``comm`` knows both, any other
-room may know the whole package. An edit there starts a new folder; folders not used for 30 days are
-removed. A function is compiled by one process at a time: PEs that all meet an unknown kernel wait for
+room may know the whole package, and so may a function of a user's, for which its own file counts too. An
+edit there starts a new folder; folders not used for 30 days are removed. A function is compiled by one process at a time: PEs that all meet an unknown kernel wait for
 the first of them and load its code.
 
 Set ``EMU_CACHE_DIR`` to move the cache; ``cache_folder`` says which folders are trusted.
@@ -21,11 +21,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numba
 from numba import extending, types
@@ -37,7 +38,7 @@ from emu.kernels.core import cache_files, cache_folder
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Numba exports it without saying so to type checkers.
-carray: Any = getattr(numba, "carray")  # noqa: B009
+carray: Any = getattr(numba, "carray")  # noqa: B009 - mypy does not see the attribute
 
 
 def intrinsic(build: Callable[..., Any]) -> Any:
@@ -45,11 +46,8 @@ def intrinsic(build: Callable[..., Any]) -> Any:
     return extending.intrinsic(build)
 
 
-_CHECKSUM_BYTES = hashlib.sha256().digest_size
-
-
 _ROOMS = {"emu.kernels": ("kernels",), "emu.comm": ("kernels", "comm")}
-"""Whose sources the compiled code of a room depends on; of any other module: the whole package's."""
+"""Rooms whose sources the compiled code of a room depends on; of any other module: the whole package."""
 
 
 def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:
@@ -84,6 +82,22 @@ def _room(module: str) -> str:
     return ".".join(module.split(".", 2)[:2])
 
 
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _stamp(function: Callable[..., Any], file: str) -> str:
+    """Return the digest of all sources that a function's code depends on.
+
+    A function from outside of the package may call anything in it. Besides the package its own file counts;
+    other files of the user's are not followed.
+    """
+    digest = _digest_of(_room(function.__module__))
+    if function.__module__.partition(".")[0] == _PACKAGE:
+        return digest
+    own = Path(file).read_bytes()
+    return hashlib.sha256(digest.encode() + own).hexdigest()[: len(digest)]
+
+
 class _Locator(caching._CacheLocator):
     """Names the folder for a function; the digest in that name is the stamp."""
 
@@ -91,7 +105,7 @@ class _Locator(caching._CacheLocator):
         self._py_file = py_file
         self._module = py_func.__module__
         self._lineno = py_func.__code__.co_firstlineno
-        self._digest = _digest_of(_room(py_func.__module__))
+        self._digest = _stamp(py_func, py_file)
 
     def get_cache_path(self) -> str:
         return str(cache_folder.base() / self._digest)
@@ -123,25 +137,20 @@ class _KeyedFiles(caching.IndexDataCacheFile):
 
     def save(self, key: object, data: object) -> None:
         payload = self._dump((repr(key), data))
-        content = hashlib.sha256(payload).digest() + payload
-        path = cache_files.store(self._source_stamp, self._name(key), content)
+        path = cache_files.store_checked(self._source_stamp, self._name(key), payload)
         if path is not None:
             cache_files.keep_tidy(path.parent)
 
     def load(self, key: object) -> object | None:
-        content = cache_files.read(self._source_stamp, self._name(key))
-        if content is None:
-            return None  # not there: compile
-        payload = content[_CHECKSUM_BYTES:]
-        if hashlib.sha256(payload).digest() != content[:_CHECKSUM_BYTES]:
-            return (
-                None  # cut short or damaged; loading damaged machine code could crash the process
-            )
+        path = cache_files.find(self._source_stamp, self._name(key))
+        payload = cache_files.read_checked(path)
+        if payload is None:
+            return None  # compile
         stored, data = pickle.loads(payload)
         return data if stored == repr(key) else None
 
     def has(self, key: object) -> bool:
-        """Say whether there is an entry."""
+        """Return whether there is an entry."""
         return cache_files.find(self._source_stamp, self._name(key)) is not None
 
 
@@ -157,7 +166,7 @@ class _DigestCache(caching.FunctionCache):
         self._cache_file = self._files
 
     def is_stored(self, signature: Any, context: Any) -> bool:
-        """Say whether there is an entry for the signature."""
+        """Return whether there is an entry for the signature."""
         return self._files.has(self._index_key(signature, context.codegen()))
 
 
@@ -233,7 +242,8 @@ def jit(**options: Any) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         dispatcher: Any = numba.njit(**settings)(function)
-        if hasattr(dispatcher, "_cache"):  # absent under NUMBA_DISABLE_JIT
+        # Under NUMBA_DISABLE_JIT there is no cache; what was typed at a prompt has no file to stamp it by.
+        if hasattr(dispatcher, "_cache") and os.path.isfile(function.__code__.co_filename):
             dispatcher._cache = _DigestCache(function)
             dispatcher.compile = _compile_alone(dispatcher)
         return cast(F, dispatcher)
@@ -242,7 +252,7 @@ def jit(**options: Any) -> Callable[[F], F]:
 
 
 def is_stored(function: Any, signature: tuple[Any, ...]) -> bool:
-    """Say whether the code of a kernel for this signature is in the cache: loading takes no compiler."""
+    """Return whether the code of a kernel for this signature is in the cache: loading takes no compiler."""
     cache = getattr(function, "_cache", None)
     return isinstance(cache, _DigestCache) and cache.is_stored(signature, function.targetctx)
 
@@ -252,8 +262,40 @@ def entry_signature(integers: int, floats: int = 0) -> tuple[Any, ...]:
     return (types.int64,) * integers + (types.float64,) * floats
 
 
+def _numba_type(annotation: Any) -> Any:
+    """Return the Numba type of ``int``, ``float``, a tuple, or a named tuple of those."""
+    if annotation in (int, float):
+        return types.int64 if annotation is int else types.float64
+    if get_origin(annotation) is tuple:
+        return types.BaseTuple.from_types([_numba_type(part) for part in get_args(annotation)])
+    fields = get_type_hints(annotation)
+    parts = [_numba_type(fields[name]) for name in annotation._fields]
+    return types.BaseTuple.from_types(parts, pyclass=annotation)
+
+
+def annotated_signature(function: Any) -> tuple[Any, ...]:
+    """Return the signature that a kernel's annotations say: ``int``, ``float`` and tuples of them."""
+    hints = get_type_hints(getattr(function, "py_func", function))
+    return tuple(_numba_type(kind) for name, kind in hints.items() if name != "return")
+
+
+def annotated_entry(function: Any) -> Any:
+    """Return :func:`entry` for a kernel whose annotations say its argument types.
+
+    Plain tuples may be passed where a named tuple is annotated. Their lengths are checked, nothing else.
+    """
+    return _entry(function, annotated_signature(function))
+
+
+def _entry(function: Any, signature: tuple[Any, ...]) -> Any:
+    if not hasattr(function, "overloads"):
+        return function
+    function.compile(signature)
+    return function.overloads[signature].entry_point
+
+
 def entry(function: Any, integers: int, floats: int = 0) -> Any:
-    """Return what Python can call directly to run a kernel of ``int64`` arguments.
+    """Return the entry point of a kernel of ``int64`` arguments, for calls from Python.
 
     Numba's dispatcher looks at the type of each argument on each call; the entry behind it only
     converts them, which saves 60 of 160 ns. It checks nothing: pass Python integers and floats.
@@ -266,11 +308,7 @@ def entry(function: Any, integers: int, floats: int = 0) -> Any:
     Returns:
         The entry; under ``NUMBA_DISABLE_JIT`` the function itself.
     """
-    if not hasattr(function, "overloads"):
-        return function
-    signature = entry_signature(integers, floats)
-    function.compile(signature)
-    return function.overloads[signature].entry_point
+    return _entry(function, entry_signature(integers, floats))
 
 
 def entry_when_called(function: Any, integers: int) -> Any:

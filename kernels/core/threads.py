@@ -1,12 +1,12 @@
-"""How many threads a kernel may use, and when it must not use any but its own.
+"""Threads of kernels: how many one may use, and when it must stay on its own.
 
 Threads come from Numba's threading layer, which starts them at the first parallel call of a process
 and never again: they cannot grow in number, and with GNU OpenMP, the usual layer, a process that was forked
 after that dies as soon as it makes a parallel call itself. So a forked child whose parent had started
 threads works on one. Results don't depend on it.
 
-In a PE Numba is set to one thread, since the other cores have PEs of their own. Who asks for more by
-argument gets them, if nothing has started the threads before.
+In a PE Numba is set to one thread, since the other cores have PEs of their own. A caller may ask for more
+by argument, and gets them if nothing has started the threads before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _layer: Any = parallel
 _forked_with_threads = False
 
 one_at_a_time = threading.Lock()
-"""Taken for a parallel call: the ``workqueue`` layer ends the process when two threads make one."""
+"""Lock of parallel calls: the ``workqueue`` layer ends the process when two threads make one."""
 
 
 def _after_fork() -> None:
@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def default_threads() -> int:
-    """Return how many threads a kernel uses unless told: what Numba is set to, in a PE one."""
+    """Return the number of threads a kernel uses by default: what Numba is set to, in a PE one."""
     if _forked_with_threads:
         return 1
     if _layer._is_initialized:
@@ -46,7 +46,7 @@ def default_threads() -> int:
 
 
 def usable_threads(wanted: int) -> int:
-    """Return how many of the ``wanted`` threads this process can have; starts none yet."""
+    """Return the number of the ``wanted`` threads that this process can have; start none yet."""
     if wanted == 1 or _forked_with_threads:
         return 1
     if not _layer._is_initialized and wanted > _layer.NUM_THREADS:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
+from emu.kernels.core.messages import shown
 from emu.kernels.cuda.device import SIMULATED, require_device
 from emu.kernels.errors import ArgumentError
 
@@ -210,7 +211,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> DeviceArray:
     if kind.hasobject:
         raise ArgumentError(f"dtype must be of plain numbers, but got {kind}")
     try:
-        extents: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]
+        extents: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]  # a tuple raises
     except TypeError:
         extents = check.integers("shape", shape)
     nbytes = math.prod(extents) * kind.itemsize
@@ -246,8 +247,7 @@ def to_device(array: Array) -> DeviceArray:
         ArgumentError: ``array`` is not a NumPy array.
         CudaUnavailableError: There is neither a CUDA device nor the simulator.
     """
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"array must be a NumPy array, but got {type(array).__name__}")
+    check.ndarray("array", array)
     if array.dtype.hasobject:
         raise ArgumentError(f"array must be of plain numbers, but got dtype {array.dtype}")
     target = empty(array.shape, array.dtype)

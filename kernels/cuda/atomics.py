@@ -59,7 +59,7 @@ else:
 
     @device_function
     def store(array: Any, index: Any, value: Any) -> None:
-        """Store an element; whoever loads it sees what was stored before."""
+        """Store an element; a thread that loads it sees all earlier stores."""
         store_release(array, index, value)
 
     @device_function
@@ -169,3 +169,6 @@ def add_bf16(array: Any, index: Any, value: Any) -> Any:
         The element before, as fp32.
     """
     return _add_bf16(array, index, value)
+
+
+__all__ = ["add_bf16", "add_f16"]

@@ -1,4 +1,4 @@
-"""What must hold of arguments before a kernel is launched."""
+"""Checks of arguments before a kernel is launched."""
 
 from __future__ import annotations
 

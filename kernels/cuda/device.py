@@ -1,4 +1,4 @@
-"""Which device there is, real or simulated, and how a kernel is launched on it.
+"""The CUDA device, real or simulated, and launches of kernels on it.
 
 Importing this package needs no GPU and no compiler: kernels are compiled when they are first
 launched. Where Numba's simulator is on (``NUMBA_ENABLE_CUDASIM=1``, set before Numba is imported),
@@ -18,7 +18,7 @@ from numba.core import config
 from emu.kernels.cuda import simulated
 
 SIMULATED: bool = bool(getattr(config, "ENABLE_CUDASIM", False))
-"""Whether kernels run in Numba's CUDA simulator."""
+"""True if kernels run in Numba's CUDA simulator."""
 
 # A simulated thread costs 0.6 ms, so few; yet several blocks, so that the grid strides are walked.
 THREADS = 16 if SIMULATED else 256

@@ -1,4 +1,4 @@
-"""How a tile is walked: axes joined and ordered, and the widest access that alignment allows.
+"""Walks of tiles: axes ordered and joined, and the widest access that alignment allows.
 
 What a kernel does here to one element does not depend on another, so axes may be walked in any
 order and direction. The innermost axis runs along the threads; the others are decoded from one
@@ -16,6 +16,7 @@ from typing import Any
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.cuda.device import device_function
 from emu.kernels.cuda.primitives import divide
+from emu.kernels.strided.axes import Axis, order_and_join
 
 FEW, MANY = 2, 7
 """Outer axes that the two versions of a kernel can walk: most tiles need few."""
@@ -25,9 +26,6 @@ ROW_LIMIT = 1 << 31
 """Rows that one launch may have: kernels divide their numbers in 32 bits."""
 
 _EDGES_FROM = 1 << 12  # bytes in a row from which it pays to launch its ragged ends by themselves
-
-Axis = tuple[int, ...]
-"""An extent, and the stride of each operand along it."""
 
 
 def joined_axes(
@@ -43,25 +41,8 @@ def joined_axes(
         The axes, with the smallest stride of the first operand first and none of it negative, and
         by how much the walk begins beside the first element of each operand.
     """
-    axes: list[Axis] = []
-    offsets = [0] * len(strides)
-    for extent, *steps in zip(shape, *strides, strict=True):
-        if extent == 1:
-            continue
-        if steps[0] < 0:
-            for i, step in enumerate(steps):
-                offsets[i] += (extent - 1) * step
-                steps[i] = -step
-        axes.append((extent, *steps))
-    axes.sort(key=lambda axis: axis[1])
-    joined: list[Axis] = []
-    for axis in axes:
-        inner = joined[-1] if joined else ()
-        if inner and all(inner[0] * a == b for a, b in zip(inner[1:], axis[1:], strict=True)):
-            joined[-1] = (inner[0] * axis[0], *inner[1:])
-        else:
-            joined.append(axis)
-    return joined, tuple(offsets)
+    axes, offsets = order_and_join(shape, *strides)
+    return axes[::-1], offsets
 
 
 def pieces(axes: Sequence[Axis], operands: int) -> Iterator[tuple[tuple[int, ...], list[Axis]]]:
@@ -69,7 +50,7 @@ def pieces(axes: Sequence[Axis], operands: int) -> Iterator[tuple[tuple[int, ...
 
     Args:
         axes: The outer axes, innermost first.
-        operands: How many operands have strides in them.
+        operands: Number of operands that have strides in them.
 
     Yields:
         By how much a piece begins behind the grid, for each operand, and its axes.
@@ -112,16 +93,16 @@ class Walk:
 
     @property
     def rows(self) -> int:
-        """How many rows of ``inner`` units there are."""
+        """Return the number of rows of ``inner`` units."""
         return math.prod(axis[0] for axis in self.outer)
 
     @property
     def few(self) -> bool:
-        """Whether the kernels for few outer axes do."""
+        """Return whether the kernels for few outer axes suffice."""
         return len(self.outer) <= FEW
 
     def arguments(self) -> tuple[Any, ...]:
-        """What kernels take: addresses, units in a row, strides, rows, and the outer axes."""
+        """Return the arguments of a kernel: addresses, units in a row, strides, rows, and the outer axes."""
         return self.target, self.source, *self.inner, self.rows, packed(self.outer, 2)
 
 

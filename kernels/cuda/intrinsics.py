@@ -245,7 +245,7 @@ def load_acquire(typingctx: Any, array: Any, index: Any) -> Any:
 
 @_intrinsic
 def store_release(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Store a 32- or 64-bit element; who sees it sees what was stored before."""
+    """Store a 32- or 64-bit element; a thread that sees it sees all earlier stores."""
     if getattr(getattr(array, "dtype", None), "bitwidth", 0) not in _REGISTERS:
         return None
 

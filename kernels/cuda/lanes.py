@@ -125,5 +125,5 @@ EIGHT_BYTES: dict[str, Callable[..., Any]] = {
 
 
 def int_mask(itemsize: int) -> int:
-    """Return ``add_int``'s mask for integers of so many bytes, side by side in 8."""
+    """Return ``add_int``'s mask for integers of that many bytes, side by side in 8."""
     return int.from_bytes((b"\xff" * (itemsize - 1) + b"\x7f") * (8 // itemsize), "little")

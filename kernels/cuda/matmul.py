@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from emu.kernels.core.checks import check
-from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import BY_NAME
 from emu.kernels.cuda.arrays import DeviceArray, empty, place
 from emu.kernels.cuda.checks import check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import launch, sm_count
@@ -28,12 +26,8 @@ from emu.kernels.cuda.matmul_kernels import (
 from emu.kernels.errors import ArgumentError
 
 _KINDS = {
-    np.dtype(np.float32): "f32",
-    np.dtype(np.float64): "f64",
-    np.dtype(np.float16): "f16",
-    BFLOAT16: "bf16",
-    np.dtype(np.int8): "i8",
-    np.dtype(np.int32): "i32",
+    BY_NAME[name].numpy: BY_NAME[name].short
+    for name in ("float32", "float64", "float16", "bfloat16", "int8", "int32")
 }
 _NAMES = {kind: dtype for dtype, kind in _KINDS.items()}
 _MAX_BLOCKS_DOWN = 65535
@@ -173,5 +167,8 @@ def _tiling(source: str, m: int, n: int) -> Tiling:
 
 
 def _along_k(strides: tuple[int, ...]) -> int:
-    """Say whether a matrix, given as (other axis, k), lies in memory with k the faster axis."""
+    """Return whether a matrix, given as (other axis, k), lies in memory with k the faster axis."""
     return int(abs(strides[1]) <= abs(strides[0]))
+
+
+__all__ = ["matmul"]

@@ -66,7 +66,7 @@ LARGE = Tiling(128, 128, 16, 8, 8)
 SMALL = Tiling(64, 64, 16, 4, 4)
 TINY = Tiling(8, 8, 4, 2, 2)
 TILINGS = (TINY,) if SIMULATED else (LARGE, SMALL)
-"""What is launched: a simulated thread costs so much that only tiny blocks are bearable there."""
+"""Tilings that are launched: a simulated thread costs so much that only tiny blocks are bearable there."""
 
 
 @device_function
@@ -174,7 +174,7 @@ INPUTS = {
     "bf16": (_load_bf16, "f32"),
     "i8": (_load_i8, "i32"),
 }
-"""How inputs are loaded, and in what they are summed."""
+"""Loads of inputs, and the kinds of their sums, by kind."""
 
 RESULTS = {
     "f32": (_load_f32, _store_f32, "f32"),
@@ -183,7 +183,7 @@ RESULTS = {
     "f64": (_load_f64, _store_f64, "f64"),
     "i32": (_load_i32, _store_i32, "i32"),
 }
-"""How results are loaded and stored, and the sums that they come from."""
+"""Loads and stores of results, and the kinds of sums they come from, by kind."""
 
 
 def _fill(load: Any, zero: Any, extent: int, depth: int, threads: int) -> Any:

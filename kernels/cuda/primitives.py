@@ -1,4 +1,4 @@
-"""What kernels are made of: loads, stores, conversions, exact arithmetic, atomic updates.
+"""Building blocks of kernels: loads, stores, conversions, exact arithmetic, atomic updates.
 
 Each name is compiled for the device from :mod:`emu.kernels.cuda.intrinsics`, or is the Python
 function of the same name and meaning in :mod:`emu.kernels.cuda.simulated`. Addresses are ``int64``;

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
+from emu.kernels.core.messages import shown
 from emu.kernels.cuda.arrays import DeviceArray, empty, place, to_device
 from emu.kernels.cuda.checks import MAX_RANK, check_aligned, check_apart, check_written
 from emu.kernels.cuda.device import cover, launch
-from emu.kernels.cuda.geometry import FEW, ROW_LIMIT, Axis, joined_axes, packed, pieces
+from emu.kernels.cuda.geometry import FEW, ROW_LIMIT, joined_axes, packed, pieces
 from emu.kernels.cuda.quant_checks import (
     check_factor,
     check_values,
@@ -32,6 +33,7 @@ from emu.kernels.cuda.quant_kernels import (
 )
 from emu.kernels.elementwise.scatter_rules import check_channels, check_scatter
 from emu.kernels.errors import ArgumentError
+from emu.kernels.strided.axes import Axis
 
 _INT8 = np.dtype(np.int8)
 
@@ -133,7 +135,7 @@ def quant_scatter(
     ``target[indices[i, 0], ..., indices[i, 1] + k, ...] = q[i, ..., k, ...]`` for pairs.
 
     The indices are copied to the host to be checked, so this waits for the device. An empty
-    ``updates`` changes nothing; its indices are not looked at.
+    ``updates`` changes nothing; its indices are not checked.
 
     Args:
         target: int8, 3 to 8 axes, any strides; changed in place.
@@ -187,11 +189,11 @@ class _Channels:
 
     @property
     def single(self) -> bool:
-        """Whether one of each holds for all elements."""
+        """Return whether one of each holds for all elements."""
         return all(array is None or array.size == 1 for _, array in self._factors)
 
     def named(self) -> list[tuple[str, DeviceArray]]:
-        """The arrays with their names."""
+        """Return the arrays with their names."""
         return [(name, array) for name, array in self._factors if array is not None]
 
     def arguments(self) -> tuple[int, ...]:
@@ -206,7 +208,7 @@ class _Channels:
         return tuple(found)
 
     def windows(self) -> list[tuple[int, int]]:
-        """The memory of both."""
+        """Return the address ranges of the arrays."""
         return [array.window for _, array in self.named()]
 
 
@@ -334,3 +336,6 @@ def _scatter(
                 *(int(indices.itemsize == 8), *channels.arguments()),
                 touches=(target.window, updates.window, indices.window, *channels.windows()),
             )
+
+
+__all__ = ["dequantize", "quant_scatter", "quantize"]

@@ -1,4 +1,4 @@
-"""What must hold of the arguments of quantisation, and in what order scattered updates may run."""
+"""Checks of the arguments of quantisation, and an order in which scattered updates may run."""
 
 from __future__ import annotations
 

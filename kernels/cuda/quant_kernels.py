@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import BFLOAT16, BY_NAME
 from emu.kernels.cuda.device import device_function, kernel
 from emu.kernels.cuda.geometry import (
     few_offsets,
@@ -48,8 +48,10 @@ from emu.kernels.cuda.primitives import (
 LANES = 8
 """Numbers that a thread handles at a time where it can."""
 
-VALUE_KINDS = {np.dtype(np.float16): "f16", BFLOAT16: "bf16", np.dtype(np.float32): "f32"}
-"""What is quantised, and restored."""
+VALUE_KINDS = {
+    BY_NAME[name].numpy: BY_NAME[name].short for name in ("float16", "bfloat16", "float32")
+}
+"""Kinds of the dtypes that are quantised and restored."""
 
 _NONE, _F16, _BF16, _F32, _I32, _I8 = range(6)
 CHANNEL_KINDS: dict[np.dtype[Any] | None, int] = {
@@ -115,7 +117,7 @@ _ZERO = np.uint64(0)
 def _to_int8(value: Any) -> Any:
     """Round half to even and saturate; the result is a byte in a ``uint64``."""
     clipped = value if value < _HIGHEST else _HIGHEST  # noqa: FURB136 - min() does not compile
-    clipped = clipped if clipped > _LOWEST else _LOWEST  # noqa: FURB136
+    clipped = clipped if clipped > _LOWEST else _LOWEST  # noqa: FURB136 - max() of floats does not compile for CUDA
     bits = np.uint64(bits_f32(fadd(clipped, _MAGIC))) & _BYTE
     return bits if value == value else _ZERO  # noqa: PLR0124 - NaN becomes 0
 

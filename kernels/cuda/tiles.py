@@ -322,6 +322,4 @@ def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
         )
 
 
-def atomic_add_tile(target: Any, source: Any) -> None:
-    """Do :func:`add_tile` with ``atomic=True``."""
-    add_tile(target, source, atomic=True)
+__all__ = ["add_tile", "set_tile"]

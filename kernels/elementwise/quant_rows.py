@@ -7,6 +7,7 @@ by a reciprocal. NaN becomes 0; what is too large, infinities too, becomes -128 
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +26,12 @@ from emu.kernels.core.dtypes import (
     f32_to_bf16,
     f32_to_f16,
 )
-from emu.kernels.core.jit import carray, jit
-from emu.kernels.strided.copy_add import copy_row
-from emu.kernels.strided.operands import Array, data, plane_offset, walk
+from emu.kernels.core.jit import annotated_entry, carray, jit
+from emu.kernels.strided.copy import copy_row
+from emu.kernels.strided.operands import Array, Planes, Sides, data, plane_offset, walk
 
 DIVIDE, MULTIPLY, RESTORE = range(3)
-"""What to do: quantise by dividing, by multiplying, or turn int8 back into values."""
+"""Operations: quantise by dividing, by multiplying, or turn int8 back into values."""
 
 BLOCK = 1024
 """Elements at a time where they are packed, or where one scale holds for all of them."""
@@ -58,13 +59,42 @@ def as_fp32(vector: Array) -> Array:
     return wide
 
 
-class Scaled(NamedTuple):
-    """A walk of target, source and scales."""
+class Loop(NamedTuple):
+    """One loop over target, source and scales: its extent, and the bytes from one step to the next.
 
-    outer: Array
-    """The axes of the planes; the kernels read it by its address."""
-    steps: tuple[int, ...]
-    """What the loops take from ``copies`` to ``axes``."""
+    The scales advance by 4 bytes, or by 0 where one scale holds for all.
+    """
+
+    extent: int
+    target: int
+    source: int
+    scale: int
+
+
+class ScaledWalk(NamedTuple):
+    """Walk of target, source and scales, as compiled code takes it.
+
+    Attributes:
+        copies: Copies of the scales to make, so that short rows can be walked as one.
+        period: Scales there are for a row, after which they repeat.
+        inner: Loop over the elements of a row.
+        rows: Loop over the rows of a plane.
+        planes: The axes around that.
+    """
+
+    copies: int
+    period: int
+    inner: Loop
+    rows: Loop
+    planes: Planes
+
+
+class Scales(NamedTuple):
+    """Addresses of the scales and zero points of a row, fp32, and how many there are before they repeat."""
+
+    scale: int
+    zero: int
+    period: int
 
 
 def scaled_walk(
@@ -72,28 +102,29 @@ def scaled_walk(
     target: tuple[int, ...],
     source: tuple[int, ...],
     axis: int | None,
-) -> Scaled:
+) -> tuple[tuple[Any, ...], Array]:
     """Order the axes of a target and a source whose elements have scales along an axis.
 
     Args:
-        shape: Their shape; no extent is 0.
+        shape: Common shape; no extent is 0.
         target: Strides of the target in bytes.
         source: Strides of the source in bytes.
-        axis: Along which the scales lie, not negative; None where one scale holds for all.
+        axis: Axis along which the scales lie, not negative; None where one scale holds for all.
 
     Returns:
-        The walk.
+        The fields of a :class:`ScaledWalk`, and the table that it points to: keep it as long.
     """
     strides = tuple(4 if i == axis else 0 for i in range(len(shape)))
-    inner, rows, planes, outer = walk(shape, target, source, strides)
-    period, copies = inner[0], 1
-    if inner[3] and not rows[3] and rows[1:3] == (inner[0] * inner[1], inner[0] * inner[2]):
+    found = walk(shape, target, source, strides)
+    inner, rows = found.inner, found.rows
+    extent, t_step, s_step, p_step = inner
+    copies = 1
+    if p_step and not rows[3] and rows[1:3] == (extent * t_step, extent * s_step):
         # Rows that follow each other under the same scales are one row. Where they are short, some
         # copies of the scales let the inner loop run longer.
-        copies = max(1, min(rows[0], BLOCK // inner[0]))
-        inner, rows = (inner[0] * rows[0], *inner[1:]), (1, 0, 0, 0)
-    steps = (copies, period, *inner, *rows, planes, data(outer), outer.size // 4)
-    return Scaled(outer, steps)
+        copies = max(1, min(rows[0], BLOCK // extent))
+        inner, rows = (extent * rows[0], t_step, s_step, p_step), (1, 0, 0, 0)
+    return (copies, extent, inner, rows, found.planes), found.table
 
 
 @jit(inline="always")
@@ -174,175 +205,96 @@ def _fill(target: int, value: Any, n: int) -> None:
 
 
 @jit()
-def _row(
-    op: int,
-    kind: int,
-    target: int,
-    source: int,
-    t_size: int,
-    s_size: int,
-    n: int,
-    t_step: int,
-    s_step: int,
-    scale: int,
-    zero: int,
-    period: int,
-    scratch: int,
-) -> None:
-    """Convert ``n`` elements; scales and zero points repeat after ``period``."""
+def _row(op: int, kind: int, sides: Sides, loop: Loop, scales: Scales, scratch: int) -> None:
+    """Convert the elements of a row, which begins at the addresses of ``sides``."""
+    t_size, s_size = sides.target_size, sides.source_size
     packed = scratch + 8 * BLOCK
     result = packed + 4 * BLOCK
-    dense = t_step == t_size and s_step == s_size
-    for start in range(0, n, period):
-        end = min(start + period, n)
+    dense = loop.target == t_size and loop.source == s_size
+    for start in range(0, loop.extent, scales.period):
+        end = min(start + scales.period, loop.extent)
         if dense:
-            t, s = target + start * t_size, source + start * s_size
-            _block(op, kind, t, s, scale, zero, end - start)
+            t, s = sides.target + start * t_size, sides.source + start * s_size
+            _block(op, kind, t, s, scales.scale, scales.zero, end - start)
             continue
         for first in range(start, end, BLOCK):
             m = min(BLOCK, end - first)
             at = 4 * (first - start)
-            copy_row(s_size, packed, source + first * s_step, m, s_size, s_step)
-            _block(op, kind, result, packed, scale + at, zero + at, m)
-            copy_row(t_size, target + first * t_step, result, m, t_step, t_size)
+            s, t = sides.source + first * loop.source, sides.target + first * loop.target
+            copy_row(s_size, packed, s, m, s_size, loop.source)
+            _block(op, kind, result, packed, scales.scale + at, scales.zero + at, m)
+            copy_row(t_size, t, result, m, loop.target, t_size)
 
 
 @jit()
-def factors(scale: int, zero: int, copies: int, period: int, scratch: int) -> Any:
-    """Return the addresses of the scales and zero points in the arrays with these ``id()``.
+def repeated_scales(scale: int, zero: int, copies: int, period: int, scratch: int) -> Scales:
+    """Return the scales and zero points in the arrays with these ``id()``.
 
-    Where ``copies`` of their ``period`` elements are asked for, these are written to ``scratch`` first.
+    Where ``copies`` of their ``period`` elements are wanted, these are written to ``scratch`` first.
     """
     a, z = array_data(scale), array_data(zero)
     if copies == 1:
-        return a, z
+        return Scales(a, z, period)
     for i in range(copies):
         move_bytes(scratch + 4 * i * period, a, 4 * period)
         move_bytes(scratch + 4 * (BLOCK + i * period), z, 4 * period)
-    return scratch, scratch + 4 * BLOCK
+    return Scales(scratch, scratch + 4 * BLOCK, copies * period)
 
 
 @jit()
 def scale_rows(
-    op: int,
-    kind: int,
-    target: int,
-    source: int,
-    t_size: int,
-    s_size: int,
-    scale: int,
-    zero: int,
-    period: int,
-    n: int,
-    t_step: int,
-    s_step: int,
-    p_step: int,
-    rows: int,
-    t_row: int,
-    s_row: int,
-    p_row: int,
-    planes: int,
-    outer: int,
-    axes: int,
-    scratch: int,
+    op: int, kind: int, sides: Sides, scales: Scales, walk: ScaledWalk, scratch: int
 ) -> None:
-    """Quantise or restore a walk (``emu.kernels.strided.operands``) of target, source and scale.
+    """Quantise or restore all rows of a walk.
 
     Args:
         op: ``DIVIDE``, ``MULTIPLY`` or ``RESTORE``.
         kind: Kind of the floating-point side (``F32``, ``F16``, ``BF16``); the other is int8.
-        target: Address of the result.
-        source: Address of what to convert.
-        t_size: Bytes of an element of the target.
-        s_size: Bytes of an element of the source.
-        scale: Address of the scales, fp32.
-        zero: Address of as many zero points, fp32.
-        period: Scales there are for the elements of a row, which begin again after so many; where
-            ``p_step`` is 0 it means nothing.
-        n: Elements in a row.
-        t_step: Bytes between them in the target.
-        s_step: Bytes between them in the source.
-        p_step: Bytes between their scales: 4, or 0 where a row has one scale.
-        rows: Rows in a plane; ``t_row``, ``s_row`` and ``p_row`` are the bytes between them.
-        t_row: See ``rows``.
-        s_row: See ``rows``.
-        p_row: See ``rows``.
-        planes: Planes; ``outer`` is the address of their ``axes`` axes.
-        outer: See ``planes``.
-        axes: See ``planes``.
+        sides: Where the result goes, and what is converted.
+        scales: The scales and zero points; where a row has one scale the period means nothing.
+        walk: The walk.
         scratch: Address of ``SCRATCH_BYTES - 64`` bytes that nobody else uses, but that may begin with
-            the scales and zero points of :func:`factors`.
+            the scales and zero points of :func:`repeated_scales`.
     """
     filled = -1
-    for plane in range(planes):
-        t_plane = target + plane_offset(plane, outer, axes, 3, 0)
-        s_plane = source + plane_offset(plane, outer, axes, 3, 1)
-        p_plane = plane_offset(plane, outer, axes, 3, 2)
-        for row in range(rows):
-            p = p_plane + row * p_row
-            a, z, repeat = scale + p, zero + p, period
-            if p_step == 0:
+    inner, rows = walk.inner, walk.rows
+    for plane in range(walk.planes.total):
+        t_plane = sides.target + plane_offset(walk.planes, plane, 3, 0)
+        s_plane = sides.source + plane_offset(walk.planes, plane, 3, 1)
+        p_plane = plane_offset(walk.planes, plane, 3, 2)
+        for row in range(rows.extent):
+            p = p_plane + row * rows.scale
+            here = Scales(scales.scale + p, scales.zero + p, scales.period)
+            if inner.scale == 0:
                 if p != filled:
-                    m = min(n, BLOCK)
-                    _fill(scratch, carray(as_pointer(a), (1,), np.float32)[0], m)
-                    _fill(scratch + 4 * BLOCK, carray(as_pointer(z), (1,), np.float32)[0], m)
+                    m = min(inner.extent, BLOCK)
+                    _fill(scratch, carray(as_pointer(here.scale), (1,), np.float32)[0], m)
+                    _fill(
+                        scratch + 4 * BLOCK, carray(as_pointer(here.zero), (1,), np.float32)[0], m
+                    )
                     filled = p
-                a, z, repeat = scratch, scratch + 4 * BLOCK, BLOCK
-            t, s = t_plane + row * t_row, s_plane + row * s_row
-            _row(op, kind, t, s, t_size, s_size, n, t_step, s_step, a, z, repeat, scratch)
+                here = Scales(scratch, scratch + 4 * BLOCK, BLOCK)
+            t, s = t_plane + row * rows.target, s_plane + row * rows.source
+            part = Sides(t, s, sides.target_size, sides.source_size)
+            _row(op, kind, part, inner, here, scratch)
 
 
 @jit()
-def scale_arrays(
-    op: int,
-    kind: int,
-    target: int,
-    source: int,
-    t_size: int,
-    s_size: int,
-    scale: int,
-    zero: int,
-    scratch: int,
-    copies: int,
-    period: int,
-    n: int,
-    t_step: int,
-    s_step: int,
-    p_step: int,
-    rows: int,
-    t_row: int,
-    s_row: int,
-    p_row: int,
-    planes: int,
-    outer: int,
-    axes: int,
+def _scale_arrays(
+    op: int, kind: int, sides: Sides, scale: int, zero: int, scratch: int, walk: ScaledWalk
 ) -> None:
-    """:func:`scale_rows` of arrays: ``target`` to ``scratch`` are the ``id()`` of each."""
-    t, s, room = array_data(target), array_data(source), aligned_data(scratch)
-    a, z = factors(scale, zero, copies, period, room)
-    scale_rows(
-        op,
-        kind,
-        t,
-        s,
-        t_size,
-        s_size,
-        a,
-        z,
-        copies * period,
-        n,
-        t_step,
-        s_step,
-        p_step,
-        rows,
-        t_row,
-        s_row,
-        p_row,
-        planes,
-        outer,
-        axes,
-        room,
-    )
+    """:func:`scale_rows` of arrays given by their ``id()``."""
+    room = aligned_data(scratch)
+    scales = repeated_scales(scale, zero, walk.copies, walk.period, room)
+    t, s = array_data(sides.target), array_data(sides.source)
+    here = Sides(t, s, sides.target_size, sides.source_size)
+    scale_rows(op, kind, here, scales, walk, room)
+
+
+@functools.cache
+def scale_arrays() -> Any:
+    """Return the entry of :func:`_scale_arrays`."""
+    return annotated_entry(_scale_arrays)
 
 
 @jit()
@@ -362,38 +314,39 @@ def _largest(kind: int, source: int, n: int) -> Any:
 
 
 @jit()
-def scale_and_quantize_rows(
-    kind: int,
-    target: int,
-    source: int,
-    s_size: int,
-    scales: int,
-    n: int,
-    rows: int,
-    t_row: int,
-    s_row: int,
-    p_row: int,
-    planes: int,
-    outer: int,
-    axes: int,
-    scratch: int,
+def _quantize_dynamic(
+    kind: int, sides: Sides, scales: int, n: int, rows: Loop, planes: Planes, scratch: int
 ) -> None:
     """Give each dense row of ``n`` elements the scale ``largest magnitude / 127`` and quantise it.
 
-    The arguments are those of :func:`scale_rows`; ``p_row`` is the distance of the fp32 results
-    that begin at ``scales``, and ``scratch`` the ``id()`` of an array.
+    Args:
+        kind: Kind of the source.
+        sides: Where the result goes, and what is converted.
+        scales: Address of the scales that are written, fp32.
+        n: Elements in a row.
+        rows: Loop over the rows of a plane; its scales are those written.
+        planes: The axes around that.
+        scratch: The ``id()`` of an array of ``SCRATCH_BYTES`` bytes.
     """
     m = min(n, BLOCK)
     room = aligned_data(scratch)
     zeros = room + 4 * BLOCK
     _fill(zeros, np.float32(0.0), m)
-    for plane in range(planes):
-        t_plane = target + plane_offset(plane, outer, axes, 3, 0)
-        s_plane = source + plane_offset(plane, outer, axes, 3, 1)
-        p_plane = scales + plane_offset(plane, outer, axes, 3, 2)
-        for row in range(rows):
-            t, s = t_plane + row * t_row, s_plane + row * s_row
+    for plane in range(planes.total):
+        t_plane = sides.target + plane_offset(planes, plane, 3, 0)
+        s_plane = sides.source + plane_offset(planes, plane, 3, 1)
+        p_plane = scales + plane_offset(planes, plane, 3, 2)
+        for row in range(rows.extent):
+            t, s = t_plane + row * rows.target, s_plane + row * rows.source
             scale = np.float32(_largest(kind, s, n) / np.float32(127.0))
-            carray(as_pointer(p_plane + row * p_row), (1,), np.float32)[0] = scale
+            carray(as_pointer(p_plane + row * rows.scale), (1,), np.float32)[0] = scale
             _fill(room, scale, m)
-            _row(DIVIDE, kind, t, s, 1, s_size, n, 1, s_size, room, zeros, BLOCK, room)
+            part = Sides(t, s, 1, sides.source_size)
+            dense = Loop(n, 1, sides.source_size, 0)
+            _row(DIVIDE, kind, part, dense, Scales(room, zeros, BLOCK), room)
+
+
+@functools.cache
+def quantize_dynamic() -> Any:
+    """Return the entry of :func:`_quantize_dynamic`."""
+    return annotated_entry(_quantize_dynamic)

@@ -6,7 +6,8 @@ of a row stays in the L1 cache between the first operation on it and that roundi
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,13 @@ import numpy.typing as npt
 from emu.kernels.cast import narrow
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
 from emu.kernels.core.checks import check
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, bf16_to_f32, f16_to_f32
-from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.dtypes import F16, F32, bf16_to_f32, f16_to_f32, kinds_of
+from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.operands import Array, is_operand, output
+from emu.kernels.strided.operands import Array, check_operand, output
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
-_VALUES = {np.dtype(np.float16): F16, BFLOAT16: BF16, _FLOAT32: F32}
+_VALUES = kinds_of("float16", "bfloat16", "float32")
 _BLOCK = 2048
 _SCRATCH_BYTES = 4 * _BLOCK + 64
 
@@ -52,7 +53,7 @@ def weighted_row_sum(
     Raises:
         ArgumentError: A wrong dtype, shape, layout or index, or ``out`` overlaps another argument.
     """
-    kind = _kind("rows.dtype", is_operand("rows", rows).dtype)
+    kind = _kind("rows.dtype", check_operand("rows", rows).dtype)
     _check("rows", rows, ("n", "h"), rows.dtype)
     _check("index", index, ("m", "k"), _INT32)
     n, h = rows.shape
@@ -71,8 +72,8 @@ def weighted_row_sum(
     if result.size:
         scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         added = 0 if extra is None else id(extra)
-        arguments = (id(rows), id(index), id(weights), added, id(result), id(scratch))
-        _weighted_sums(kind, m, k, h, *arguments)
+        arrays = (id(rows), id(index), id(weights), added, id(result))
+        _sums_entry()(kind, (m, k, h), arrays, id(scratch))
     return result
 
 
@@ -109,7 +110,7 @@ def scale_product(
     if rows is not None:
         _check("rows", rows, (m,), _FLOAT32)
         sources["rows"] = rows
-    wanted = check.dtype("dtype", dtype) if out is None else is_operand("out", out).dtype
+    wanted = check.dtype("dtype", dtype) if out is None else check_operand("out", out).dtype
     kind = _kind("dtype" if out is None else "out.dtype", wanted)
     result = output("out", out, (m, n), wanted, sources)
     _check("out", result, (m, n), wanted)
@@ -130,7 +131,7 @@ def _kind(name: str, dtype: np.dtype[Any]) -> int:
 
 def _check(name: str, array: Any, shape: tuple[int | str, ...], dtype: np.dtype[Any]) -> None:
     """Refuse what is no dense array of this dtype and shape; a letter stands for any extent."""
-    is_operand(name, array)
+    check_operand(name, array)
     fits = array.ndim == len(shape) and all(
         isinstance(wanted, str) or wanted == extent
         for wanted, extent in zip(shape, array.shape, strict=True)
@@ -170,17 +171,30 @@ def _store(kind: int, target: int, source: int, n: int) -> None:
         narrow(kind, target, source, n)
 
 
+class _Arrays(NamedTuple):
+    """The ``id()`` of the operands of a weighted sum; ``extra`` may be 0."""
+
+    rows: int
+    places: int
+    weights: int
+    extra: int
+    out: int
+
+
+@functools.cache
+def _sums_entry() -> Any:
+    return annotated_entry(_weighted_sums)
+
+
 @jit()
-def _weighted_sums(
-    kind: int, m: int, k: int, h: int, rows: int, index: int, weights: int, extra: int, out: int,
-    scratch: int,
-) -> None:  # fmt: skip
-    """:func:`weighted_row_sum` of arrays given by their ``id()``."""
+def _weighted_sums(kind: int, extents: tuple[int, int, int], arrays: _Arrays, scratch: int) -> None:
+    """:func:`weighted_row_sum` with extents m, k and h."""
+    m, k, h = extents
     size = 4 if kind == F32 else 2
     block = aligned_data(scratch)
-    places = carray(as_pointer(array_data(index)), (m, k), np.int32)
-    factors = carray(as_pointer(array_data(weights)), (m, k), np.float32)
-    source, target = array_data(rows), array_data(out)
+    places = carray(as_pointer(array_data(arrays.places)), (m, k), np.int32)
+    factors = carray(as_pointer(array_data(arrays.weights)), (m, k), np.float32)
+    source, target = array_data(arrays.rows), array_data(arrays.out)
     for t in range(m):
         for start in range(0, h, _BLOCK):
             n = min(_BLOCK, h - start)
@@ -188,11 +202,11 @@ def _weighted_sums(
             for i in range(n):
                 total[i] = np.float32(0)
             for j in range(k):
-                if places[t, j] >= 0:
+                if places[t, j] >= 0:  # else nothing is added, not even a NaN weight times zero
                     row = source + (np.int64(places[t, j]) * h + start) * size
                     _add_scaled(kind, total, row, factors[t, j], n)
-            if extra != 0:
-                row = array_data(extra) + (t * h + start) * size
+            if arrays.extra != 0:
+                row = array_data(arrays.extra) + (t * h + start) * size
                 _add_scaled(kind, total, row, np.float32(1), n)
             _store(kind, target + (t * h + start) * size, block, n)
 

@@ -1,4 +1,4 @@
-"""What must hold of the arguments of a quantised scatter, in host memory as on a device.
+"""Rules for the arguments of a quantised scatter, in host memory as on a device.
 
 Each rule that is broken is an :class:`~emu.kernels.errors.ArgumentError` that names the argument.
 """
@@ -9,8 +9,9 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from emu.kernels.core.checks import check, shown
+from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
 
 Indices = np.ndarray[Any, Any]
@@ -161,7 +162,7 @@ def check_channels(name: str, value: Operand, updates: Operand, *, one_axis: boo
 
 
 def refuse_index(indices: Indices, row: int, last_batch: int, last: int) -> NoReturn:
-    """Say which index of ``row`` is out of range.
+    """Raise an error that names the index of ``row`` that is out of range.
 
     Args:
         indices: [n] or [n, 2].
@@ -188,6 +189,7 @@ def colliding(pairs: Indices, length: int) -> tuple[int, int] | None:
         pairs: Batch and start of each segment, [n, 2].
         length: Of every segment.
     """
+    # Sorted by batch and start, segments of one length overlap only if neighbours do.
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     step = np.diff(pairs[order], axis=0)
     close = (step[:, 0] == 0) & (step[:, 1] < length)
@@ -199,7 +201,7 @@ def colliding(pairs: Indices, length: int) -> tuple[int, int] | None:
 
 
 def refuse_overlap(pairs: Indices, rows: tuple[int, int], length: int) -> NoReturn:
-    """Say that the segments of two rows overlap.
+    """Raise an error that names two rows whose segments overlap.
 
     Raises:
         ArgumentError: Always.

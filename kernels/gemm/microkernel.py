@@ -40,7 +40,7 @@ MultiplyAdd = Callable[[Builder, Any, Any, Any], Any]
 
 
 def cpu_features() -> frozenset[str]:
-    """Name the features of the CPU that Numba compiles for, as LLVM calls them."""
+    """Return the features of the CPU that Numba compiles for, as LLVM calls them."""
     set_by_user = vars(config)
     if set_by_user["CPU_FEATURES"] is not None or set_by_user["CPU_NAME"] is not None:
         words = (set_by_user["CPU_FEATURES"] or "").split(",")
@@ -60,7 +60,7 @@ class Layout:
     fused: bool
     """The CPU multiplies and adds with one rounding."""
     dot: str
-    """How int8 is multiplied: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
+    """Way of multiplying int8: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
 
 
 def choose_layout(features: frozenset[str], x86: bool) -> Layout:
@@ -83,7 +83,7 @@ LAYOUT = choose_layout(
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """What the vectors of a micro-kernel hold."""
+    """Element type of a micro-kernel: what its vectors hold."""
 
     name: str
     kind: Any
@@ -165,8 +165,10 @@ class _Emitter:
         self.element = element
         self.rows = rows
         self.vectors = vectors
-        self.a, self.a_stride, self.b, self.b_stride = arguments[:4]
-        self.steps, self.c, self.c_stride, self.go_on = arguments[4:]
+        a, b, self.steps, c, self.accumulate = arguments
+        self.a, self.a_stride = (builder.extract_value(a, i) for i in range(2))
+        self.b, self.b_stride = (builder.extract_value(b, i) for i in range(2))
+        self.c, self.c_stride = (builder.extract_value(c, i) for i in range(2))
 
     def at(self, address: Any, kind: Any) -> Any:
         return self.builder.inttoptr(address, kind.as_pointer())
@@ -195,7 +197,7 @@ class _Emitter:
         a_rows = self.rows_from(self.a, self.a_stride)
         entry = builder.block
         reload, loop, done = (builder.append_basic_block(n) for n in ("reload", "loop", "done"))
-        builder.cbranch(builder.icmp_signed("!=", self.go_on, _constant(0)), reload, loop)
+        builder.cbranch(builder.icmp_signed("!=", self.accumulate, _constant(0)), reload, loop)
 
         builder.position_at_end(reload)
         stored = [self.load(pointer, self.element.size) for pointer in pointers]
@@ -245,31 +247,20 @@ class _Emitter:
 
 
 def _micro_kernel(element: Element, rows: int, vectors: int = LAYOUT.vectors) -> Any:
-    """Make ``kernel(a, a_stride, b, b_stride, steps, c, c_stride, go_on)``, all ``int64``.
+    """Make ``kernel(a, b, steps, c, accumulate)``.
 
-    ``a`` is the address of the first row's first element and ``a_stride`` the bytes from row to row;
-    ``b`` the address of a panel and ``b_stride`` the bytes from k to k in it; ``steps`` how far k runs,
-    at least 1; ``c`` and ``c_stride`` say where the tile is; ``go_on`` is 0 to start from zero, else the
-    chains go on from what C holds.
+    ``a`` and ``c`` are the rows of A and of the tile, ``b`` is a panel, a row per k: pairs of an address and
+    the bytes from row to row (``operands.Rows``). ``steps`` is how far k runs, at least 1. The sums start
+    from zero where ``accumulate`` is 0, else from what C holds.
     """
 
     @intrinsic
-    def micro_kernel(
-        typingctx: Any,
-        a: Any,
-        a_stride: Any,
-        b: Any,
-        b_stride: Any,
-        steps: Any,
-        c: Any,
-        c_stride: Any,
-        go_on: Any,
-    ) -> Any:
+    def micro_kernel(typingctx: Any, a: Any, b: Any, steps: Any, c: Any, accumulate: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             _Emitter(builder, element, rows, vectors, args).emit()
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 8), codegen
+        return types.void(a, b, types.int64, c, types.int64), codegen
 
     return micro_kernel
 

@@ -1,8 +1,8 @@
-"""A vector times a matrix whose columns are contiguous along k, bound by memory alone.
+"""Products of a vector and a matrix whose columns are contiguous along k, bound by memory alone.
 
 The chains of neighbouring columns share vector registers, but what is contiguous belongs to one
 column: blocks of 8 by 8 are turned over in registers on their way. Few columns are read at a time, far
-along k, because that is the order which a CPU's prefetchers see through.
+along k, because CPUs' prefetchers recognise that order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from emu.kernels.core.jit import carray, intrinsic, jit
 from emu.kernels.gemm.microkernel import F32 as F32_ELEMENT
 from emu.kernels.gemm.microkernel import F64 as F64_ELEMENT
 from emu.kernels.gemm.microkernel import Element, broadcast
+from emu.kernels.gemm.operands import Matrix, Size
 from emu.kernels.gemm.packing import SIDE, turn_rows
 
 _I64 = ir.IntType(64)
@@ -32,7 +33,7 @@ SCRATCH_BYTES = (COLUMNS + 1) * SIDE * 8
 
 
 def _blocks(element: Element) -> Any:
-    """Make ``blocks(a, b, b_step, count, c)``: go on with ``COLUMNS`` chains for 8 * ``count`` k."""
+    """Make ``blocks(a, b, b_step, count, c)``: continue ``COLUMNS`` chains for 8 * ``count`` k."""
     vector = ir.VectorType(element.kind, SIDE)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -108,7 +109,7 @@ def _run(kind: int, a: int, b: int, b_step: int, count: int, c: int) -> None:
 
 @jit(inline="always")
 def _fill_tail(a: Any, b: Any, tail_a: Any, tail_b: Any, column: int) -> None:
-    """Copy the rest of one column, and of the vector, and fill up with what changes no sum."""
+    """Copy the rest of one column and of the vector, padded with values that change no sum."""
     for i in range(SIDE):
         # Minus zero times zero is minus zero, and adding that leaves even a minus zero as it is.
         tail_a[i] = a[i] if i < a.size else -0.0
@@ -139,36 +140,35 @@ def _tail(kind: int, a: int, b: int, b_step: int, count: int, scratch: int) -> N
 
 @jit()
 def times_columns(
-    kind: int, n: int, k: int, a: int, b: int, b_step: int, c: int, go_on: int, scratch: int
+    kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int, scratch: int
 ) -> Any:
     """Multiply a vector by the first columns of a matrix, ``COLUMNS`` at a time.
 
     Args:
         kind: Arithmetic kind: F32 or F64.
-        n: Number of columns.
-        k: Length of the vector and of the columns.
+        size: Number of columns, and length of the vector and of the columns; m is not used.
         a: Address of the vector, contiguous.
-        b: Address of the matrix, each column contiguous.
-        b_step: Bytes from column to column.
+        b: The matrix; each column is contiguous.
         c: Address of the results, contiguous.
-        go_on: 1 if the chains go on from what ``c`` holds.
+        accumulate: 1 if the sums start from what ``c`` holds.
         scratch: Address of :data:`SCRATCH_BYTES` bytes.
 
     Returns:
-        How many columns are done; fewer than ``COLUMNS`` are left.
+        Number of columns that are done; fewer than ``COLUMNS`` are left.
     """
-    size = 8 if kind == F64 else 4
-    whole, blocks = n // COLUMNS * COLUMNS, k // SIDE
+    nbytes = 8 if kind == F64 else 4
+    whole, blocks = size.n // COLUMNS * COLUMNS, size.k // SIDE
     done = blocks * SIDE
     for j in range(0, whole, COLUMNS):
-        at, to = b + j * b_step, c + j * size
-        if not go_on:
-            words = carray(as_pointer(to), (COLUMNS * size // 4,), np.int32)
+        at, to = b.address + j * b.column, c + j * nbytes
+        if not accumulate:
+            words = carray(as_pointer(to), (COLUMNS * nbytes // 4,), np.int32)
             for i in range(words.size):
                 words[i] = 0
         if blocks:
-            _run(kind, a, at, b_step, blocks, to)
-        if done < k:
-            _tail(kind, a + done * size, at + done * size, b_step, k - done, scratch)
-            _run(kind, scratch, scratch + SIDE * 8, SIDE * size, 1, to)
+            _run(kind, a, at, b.column, blocks, to)
+        if done < size.k:
+            rest = size.k - done
+            _tail(kind, a + done * nbytes, at + done * nbytes, b.column, rest, scratch)
+            _run(kind, scratch, scratch + SIDE * 8, SIDE * nbytes, 1, to)
     return whole

@@ -1,1 +1,4 @@
-"""Access plans of strided tiles, and the compiled loops that copy and add along them."""
+"""Access plans of strided tiles, and the compiled loops that copy and add along them.
+
+Internal: names may change in any release.
+"""

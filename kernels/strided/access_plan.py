@@ -1,8 +1,8 @@
-"""How to walk a tile: decided once for its shape and strides, and kept.
+"""Access plans of strided tiles: decided once for shape and strides, and kept.
 
-A :class:`Plan` is a row of integers which the kernels of ``emu.kernels.strided.copy_add`` read. Axes are put in the
-order of the target's memory and joined where one continues another. What then lies innermost is done
-by a loop of its own, the *leaf*, over two axes at most; an odometer steps through the others.
+An :class:`AccessPlan` is a row of integers that the kernels of ``emu.kernels.strided`` read. Axes are put in
+the order of the target's memory and joined where one continues another. The one or two axes that then lie
+innermost are an :class:`InnerLoop`; an odometer steps through the others and runs that loop at each step.
 """
 
 from __future__ import annotations
@@ -14,38 +14,65 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emu.kernels.strided import vector_ops
+from emu.kernels.strided.axes import order_and_join
 
-Axis = tuple[int, int, int]
-"""Extent, target stride, source stride; strides in bytes."""
 
-RUNS, STRIDED, FILL, REVERSE, SECOND, TRANSPOSED, LOOSE = range(7)
-"""Forms of a leaf. ``FILL``, ``REVERSE`` and ``SECOND`` are ``STRIDED`` with vectors, for a dense target
-and a source stride of 0, -1 or 2 elements; ``LOOSE`` adds what may lie at odd addresses."""
+class Axis(NamedTuple):
+    """One axis of a tile: its extent, and the strides of both sides in bytes."""
 
-# Where a plan holds what. The leaf has two axes, rows and columns: (extent, target, source) each.
-FORM, WIDTH, LEAVES, RANK = 0, 1, 2, 3
-TARGET_SHIFT, SOURCE_SHIFT = 4, 5
-TARGET_LOW, TARGET_HIGH, SOURCE_LOW, SOURCE_HIGH = 6, 7, 8, 9
-ROWS, COLUMNS = 10, 13
-BLOCK = 16  # columns done in all rows before the next ones; of TRANSPOSED the side of a square
-OUTER = 17  # the axes that the odometer steps through, outermost first
-MAX_AXES = 9  # eight of the tile, and one inside a short run
+    extent: int
+    target: int
+    source: int
+
+
+CONTIGUOUS, STRIDED, FILL, REVERSE, STRIDE2, TRANSPOSED, UNALIGNED = range(7)
+"""Forms of an inner loop. ``FILL``, ``REVERSE`` and ``STRIDE2`` are ``STRIDED`` with vectors, for a dense
+target and a source stride of 0, -1 or 2 elements; ``UNALIGNED`` adds elements at odd addresses."""
+
+
+class InnerLoop(NamedTuple):
+    """The innermost loops over a tile. Plans hold them, and compiled code passes them on.
+
+    Attributes:
+        form: What is done: :data:`CONTIGUOUS` and so on.
+        width: Bytes that are moved at a time: of an element, or of a contiguous row.
+        rows: The outer of the two axes.
+        columns: The inner one.
+        block: Columns to finish in all rows before the next ones; of ``TRANSPOSED`` the side of a square.
+    """
+
+    form: int
+    width: int
+    rows: Axis
+    columns: Axis
+    block: int
+
+
+# The words of a plan. They begin with an inner loop, flat; kernels read it by `odometer.inner_loop`.
+FORM, WIDTH, ROWS, COLUMNS, BLOCK = 0, 1, 2, 5, 8
+TARGET_SHIFT, SOURCE_SHIFT = 9, 10  # bytes from the first elements to where the walk begins
+TARGET_LOW, TARGET_HIGH, SOURCE_LOW, SOURCE_HIGH = 11, 12, 13, 14  # bytes that are touched
+REPEATS = 15  # how often the inner loop runs
+RANK = 16  # axes that the odometer steps through
+OUTER = 17  # those axes, outermost first
+MAX_AXES = 9  # eight of the tile, and one inside a short row
 WORDS = OUTER + 3 * MAX_AXES
 
-_LONG_RUN = 64  # bytes beyond which memmove is called for a run
+_ONCE = Axis(1, 0, 0)
+_LONG_ROW = 64  # bytes beyond which memmove is called for a contiguous row
 _FEW = 8  # columns for which a loop of their own costs more than they do
-_NEAR = 16 << 10  # bytes of the source that are gone over again and again
+_NEAR = 16 << 10  # bytes of the source that are read over and over
 _NATURAL = tuple(vector_ops.SIDES)
 
 
-class Plan(NamedTuple):
-    """How to walk a tile; :func:`copy_plan` and :func:`add_plan` make it.
+class AccessPlan(NamedTuple):
+    """Order in which a tile is accessed; :func:`copy_plan` and :func:`add_plan` make it.
 
     Attributes:
-        address: Of the words, for kernels; valid as long as the plan is referred to.
+        address: Address of the words, for kernels; valid as long as the plan is referred to.
         words: What the kernels read.
-        dense: The tile is one run which begins at the first element, on both sides.
-        crossed: The source is denser along another axis than the target.
+        dense: Whether the tile is one contiguous stretch from the first element on, on both sides.
+        crossed: Whether the source is denser along another axis than the target.
     """
 
     address: int
@@ -54,146 +81,120 @@ class Plan(NamedTuple):
     crossed: bool
 
 
-class _Leaf(NamedTuple):
-    form: int
-    width: int
-    rows: Axis
-    columns: Axis
-    block: int
-    outer: list[Axis]
-
-
-def walk(
-    shape: tuple[int, ...], target_strides: tuple[int, ...], source_strides: tuple[int, ...]
-) -> tuple[list[Axis], int, int]:
-    """Order the axes of a tile as they lie in the target, and join those that continue each other.
-
-    Args:
-        shape: Extent along each axis, in elements.
-        target_strides: Strides of the target in bytes.
-        source_strides: Strides of the source in bytes.
-
-    Returns:
-        ``(axes, target shift, source shift)``: the axes, outermost first, target strides positive,
-        and the bytes from the first element to where the walk begins.
-    """
-    axes: list[Axis] = []
-    target_shift = source_shift = 0
-    for extent, target, source in zip(shape, target_strides, source_strides, strict=True):
-        if extent == 1:
-            continue
-        if target < 0:
-            target_shift += target * (extent - 1)
-            source_shift += source * (extent - 1)
-            target, source = -target, -source
-        axes.append((extent, target, source))
-    axes.sort(key=lambda axis: (-axis[1], -abs(axis[2])))
-    joined: list[Axis] = []
-    for extent, target, source in axes:
-        if joined and joined[-1][1:] == (extent * target, extent * source):
-            joined[-1] = (joined[-1][0] * extent, target, source)
-        else:
-            joined.append((extent, target, source))
-    return joined, target_shift, source_shift
+_Loops = tuple[InnerLoop, list[Axis]]
+"""An inner loop, and the axes around it."""
 
 
 def extremes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """Return where the bytes of an array begin and end, seen from its first element."""
+    """Return where the bytes of an array begin and end, relative to its first element."""
     reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     return sum(n for n in reach if n < 0), sum(n for n in reach if n > 0) + itemsize
 
 
-def _nearer(axes: list[Axis]) -> int | None:
+def _denser_axis(axes: list[Axis]) -> int | None:
     """Return the outer axis along which the source is denser than along the last one, if any."""
-    strides = [abs(source) for _, _, source in axes[:-1]]
+    strides = [abs(axis.source) for axis in axes[:-1]]
     nearest = min((stride for stride in strides if stride), default=0)
-    return strides.index(nearest) if 0 < nearest < abs(axes[-1][2]) else None
+    return strides.index(nearest) if 0 < nearest < abs(axes[-1].source) else None
 
 
 def _row_form(columns: Axis, width: int) -> int:
     extent, target, source = columns
     if target == width and width in _NATURAL and extent * width >= 2 * vector_ops.VECTOR:
-        return {0: FILL, -width: REVERSE, 2 * width: SECOND}.get(source, STRIDED)
+        return {0: FILL, -width: REVERSE, 2 * width: STRIDE2}.get(source, STRIDED)
     return STRIDED
 
 
-def _element_leaf(axes: list[Axis], width: int) -> _Leaf:
+def _element_loops(axes: list[Axis], width: int) -> _Loops:
     """Choose the loops over the last axes of a tile of single elements."""
     if len(axes) < 2:
-        columns = axes[0] if axes else (1, width, width)
-        return _Leaf(_row_form(columns, width), width, (1, 0, 0), columns, columns[0], [])
-    columns, nearer = axes[-1], _nearer(axes)
-    if nearer is not None:
-        rows = axes[nearer]
-        outer = axes[:nearer] + axes[nearer + 1 : -1]
-        dense = columns[1] == abs(rows[2]) == width and width in _NATURAL
-        if dense and min(rows[0], columns[0]) >= vector_ops.SIDES[width]:
-            return _Leaf(TRANSPOSED, width, rows, columns, vector_ops.SIDES[width], outer)
-        if columns[0] < _FEW < rows[0]:
-            return _Leaf(STRIDED, width, columns, rows, 256, outer)
+        columns = axes[0] if axes else Axis(1, width, width)
+        form = _row_form(columns, width)
+        return InnerLoop(form, width, _ONCE, columns, columns.extent), []
+    columns, denser = axes[-1], _denser_axis(axes)
+    if denser is not None:
+        rows = axes[denser]
+        outer = axes[:denser] + axes[denser + 1 : -1]
+        dense = columns.target == abs(rows.source) == width and width in _NATURAL
+        if dense and min(rows.extent, columns.extent) >= vector_ops.SIDES[width]:
+            return InnerLoop(TRANSPOSED, width, rows, columns, vector_ops.SIDES[width]), outer
+        if columns.extent < _FEW < rows.extent:
+            return InnerLoop(STRIDED, width, columns, rows, 256), outer
         # Neither order suits both sides: as many lines of the source at a time as a cache holds.
-        return _Leaf(STRIDED, width, rows, columns, max(32, _NEAR // abs(columns[2])), outer)
+        block = max(32, _NEAR // abs(columns.source))
+        return InnerLoop(STRIDED, width, rows, columns, block), outer
     rows, outer = axes[-2], axes[:-2]
     form = _row_form(columns, width)
-    if form == STRIDED and columns[0] < _FEW < rows[0]:
-        return _Leaf(STRIDED, width, columns, rows, 256, outer)
-    return _Leaf(form, width, rows, columns, columns[0], outer)
+    if form == STRIDED and columns.extent < _FEW < rows.extent:
+        return InnerLoop(STRIDED, width, columns, rows, 256), outer
+    return InnerLoop(form, width, rows, columns, columns.extent), outer
 
 
-def _copy_leaf(axes: list[Axis], itemsize: int) -> _Leaf:
+def _copy_loops(axes: list[Axis], itemsize: int) -> _Loops:
     if not axes or axes[-1][1:] != (itemsize, itemsize):
-        return _element_leaf(axes, itemsize)
-    run = axes[-1][0] * itemsize
-    if len(axes) == 1 or run > _LONG_RUN:
-        rows = axes[-2] if len(axes) > 1 else (1, 0, 0)
-        return _Leaf(RUNS, run, rows, (1, 0, 0), 1, axes[:-2])
-    # A short run is a wider element, or two that overlap.
-    width = min(32, 1 << (run.bit_length() - 1))
+        return _element_loops(axes, itemsize)
+    length = axes[-1].extent * itemsize
+    if len(axes) == 1 or length > _LONG_ROW:
+        rows = axes[-2] if len(axes) > 1 else _ONCE
+        return InnerLoop(CONTIGUOUS, length, rows, _ONCE, 1), axes[:-2]
+    # A short contiguous row is a wider element, or two that overlap.
+    width = min(32, 1 << (length.bit_length() - 1))
     axes = axes[:-1]
-    return _element_leaf(axes if width == run else [*axes, (2, run - width, run - width)], width)
+    if width < length:
+        axes.append(Axis(2, length - width, length - width))
+    return _element_loops(axes, width)
 
 
-def _add_leaf(axes: list[Axis], itemsize: int, ordered: bool, aligned: bool) -> _Leaf:
-    columns = axes[-1] if axes else (1, itemsize, itemsize)
-    rows = axes[-2] if len(axes) > 1 else (1, 0, 0)
-    if not aligned or any((target | source) % itemsize for _, target, source in axes):
-        return _Leaf(LOOSE, itemsize, rows, columns, columns[0], axes[:-2])
-    leaf = _element_leaf(axes, itemsize)
-    if columns[1:] == (itemsize, itemsize) and (ordered or columns[0] >= _FEW):
-        return _Leaf(RUNS, itemsize, rows, columns, columns[0], axes[:-2])
+def _add_loops(axes: list[Axis], itemsize: int, ordered: bool, aligned: bool) -> _Loops:
+    columns = axes[-1] if axes else Axis(1, itemsize, itemsize)
+    rows = axes[-2] if len(axes) > 1 else _ONCE
+    plain = InnerLoop(STRIDED, itemsize, rows, columns, columns.extent)
+    if not aligned or any((axis.target | axis.source) % itemsize for axis in axes):
+        return plain._replace(form=UNALIGNED), axes[:-2]
+    if columns[1:] == (itemsize, itemsize) and (ordered or columns.extent >= _FEW):
+        return plain._replace(form=CONTIGUOUS), axes[:-2]
     if ordered:
-        return _Leaf(STRIDED, itemsize, rows, columns, columns[0], axes[:-2])
-    return leaf if leaf.form == TRANSPOSED else leaf._replace(form=STRIDED)
+        return plain, axes[:-2]
+    loop, outer = _element_loops(axes, itemsize)
+    return (loop if loop.form == TRANSPOSED else loop._replace(form=STRIDED)), outer
 
 
-def _plan(
-    shape: tuple[int, ...],
-    target_strides: tuple[int, ...],
-    source_strides: tuple[int, ...],
-    itemsize: int,
-    leaf: _Leaf,
-    shifts: tuple[int, int],
-    crossed: bool,
-) -> Plan:
-    if leaf.form == TRANSPOSED and leaf.rows[2] < 0:  # read the source forward, write backward
-        extent, target, source = leaf.rows
-        shifts = (shifts[0] + target * (extent - 1), shifts[1] + source * (extent - 1))
-        leaf = leaf._replace(rows=(extent, -target, -source))
-    words = np.zeros(WORDS, np.int64)
-    words[:ROWS] = (
-        leaf.form,
-        leaf.width,
-        math.prod(extent for extent, _, _ in leaf.outer),
-        len(leaf.outer),
-        *shifts,
-        *extremes(shape, target_strides, itemsize),
-        *extremes(shape, source_strides, itemsize),
-    )
-    words[ROWS:OUTER] = (*leaf.rows, *leaf.columns, leaf.block)
-    flat = [n for axis in leaf.outer for n in axis]
-    words[OUTER : OUTER + len(flat)] = flat
-    dense = leaf.form == RUNS and not leaf.outer and leaf.rows[0] == 1 and not any(shifts)
-    return Plan(int(words.ctypes.data), words, dense, crossed)
+class _Tile(NamedTuple):
+    """The layout that a plan is made for; strides in bytes."""
+
+    shape: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    itemsize: int
+
+    def axes(self) -> tuple[list[Axis], tuple[int, int]]:
+        """Return the axes of a walk along the target's memory, and the shifts of both sides."""
+        axes, (target, source) = order_and_join(
+            self.shape, self.target_strides, self.source_strides
+        )
+        return [Axis(*axis) for axis in axes], (target, source)
+
+    def plan(self, axes: list[Axis], shifts: tuple[int, int], loops: _Loops) -> AccessPlan:
+        """Write down the plan of these axes."""
+        loop, outer = loops
+        if loop.form == TRANSPOSED and loop.rows.source < 0:  # read the source forward
+            extent, target, source = loop.rows
+            shifts = (shifts[0] + target * (extent - 1), shifts[1] + source * (extent - 1))
+            loop = loop._replace(rows=Axis(extent, -target, -source))
+        words = np.zeros(WORDS, np.int64)
+        words[:OUTER] = (
+            *(loop.form, loop.width, *loop.rows, *loop.columns, loop.block),
+            *shifts,
+            *extremes(self.shape, self.target_strides, self.itemsize),
+            *extremes(self.shape, self.source_strides, self.itemsize),
+            math.prod(axis.extent for axis in outer),
+            len(outer),
+        )
+        flat = [number for axis in outer for number in axis]
+        words[OUTER : OUTER + len(flat)] = flat
+        dense = loop.form == CONTIGUOUS and not outer and loop.rows.extent == 1 and not any(shifts)
+        crossed = bool(axes) and _denser_axis(axes) is not None
+        return AccessPlan(int(words.ctypes.data), words, dense, crossed)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -202,8 +203,8 @@ def copy_plan(
     target_strides: tuple[int, ...],
     source_strides: tuple[int, ...],
     itemsize: int,
-) -> Plan:
-    """Say how :func:`copy_grid` is to walk a tile.
+) -> AccessPlan:
+    """Plan how ``copy_strided`` accesses a tile.
 
     Args:
         shape: Extent along each axis, in elements: at most eight axes, and none is 0.
@@ -211,12 +212,9 @@ def copy_plan(
         source_strides: Strides of the source in bytes.
         itemsize: Bytes of an element: 1, 2, 4 or 8.
     """
-    axes, *shifts = walk(shape, target_strides, source_strides)
-    leaf = _copy_leaf(axes, itemsize)
-    crossed = _nearer(axes) is not None if axes else False
-    return _plan(
-        shape, target_strides, source_strides, itemsize, leaf, (shifts[0], shifts[1]), crossed
-    )
+    tile = _Tile(shape, target_strides, source_strides, itemsize)
+    axes, shifts = tile.axes()
+    return tile.plan(axes, shifts, _copy_loops(axes, itemsize))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -228,21 +226,18 @@ def add_plan(
     *,
     ordered: bool = False,
     aligned: bool = True,
-) -> Plan:
-    """Say how :func:`add_grid` is to walk a tile; as :func:`copy_plan`.
+) -> AccessPlan:
+    """Plan how ``add_strided`` accesses a tile; as :func:`copy_plan`.
 
     Args:
         shape: Extent along each axis.
         target_strides: Strides of the target in bytes.
         source_strides: Strides of the source in bytes.
         itemsize: Bytes of an element.
-        ordered: Rows and columns in the order of the target's memory, whatever the source's: a leaf
-            is then ``RUNS`` or ``STRIDED``.
-        aligned: Every element of both lies at a multiple of its size.
+        ordered: Rows and columns in the order of the target's memory, whatever the source's: the inner
+            loop is then ``CONTIGUOUS`` or ``STRIDED``.
+        aligned: Every element of both sides lies at a multiple of its size.
     """
-    axes, *shifts = walk(shape, target_strides, source_strides)
-    leaf = _add_leaf(axes, itemsize, ordered, aligned)
-    crossed = _nearer(axes) is not None if axes else False
-    return _plan(
-        shape, target_strides, source_strides, itemsize, leaf, (shifts[0], shifts[1]), crossed
-    )
+    tile = _Tile(shape, target_strides, source_strides, itemsize)
+    axes, shifts = tile.axes()
+    return tile.plan(axes, shifts, _add_loops(axes, itemsize, ordered, aligned))

@@ -1,7 +1,7 @@
-"""Add contiguous runs of elements at raw addresses.
+"""Sums of contiguous elements at raw addresses.
 
-A run is a contiguous stretch of a tile: all of a dense one, a row of a rectangle in a wider array. The
-loops here take one run; who calls decides what is locked around it.
+A contiguous stretch is all of a dense tile, or one row of a rectangle in a wider array. The functions here
+add one stretch; their callers decide which locks to hold around it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from emu.kernels.core.dtypes import (
     f32_to_f16,
 )
 from emu.kernels.core.jit import carray, jit
+
+# A loop of its own for each kind, so that LLVM vectorises it. Neither side is declared free of aliases,
+# because the source may be the target itself.
 
 
 @jit()
@@ -61,7 +64,7 @@ def _add_plain(d: Any, s: Any, count: int) -> None:
 
 
 @jit()
-def add_run(kind: int, target: int, source: int, count: int) -> None:
+def add_contiguous(kind: int, target: int, source: int, count: int) -> None:
     """Add ``count`` elements at address ``source`` to those at ``target``; plain loads and stores.
 
     Args:
@@ -117,8 +120,8 @@ def add_run(kind: int, target: int, source: int, count: int) -> None:
 
 
 @jit()
-def add_run_atomic(kind: int, target: int, source: int, count: int) -> None:
-    """As :func:`add_run` for 32- and 64-bit integers, each element by one atomic instruction."""
+def add_contiguous_atomic(kind: int, target: int, source: int, count: int) -> None:
+    """As :func:`add_contiguous` for 32- and 64-bit integers, each element by one atomic instruction."""
     if kind == I32:
         s32 = carray(as_pointer(source), (count,), np.int32)
         for i in range(count):

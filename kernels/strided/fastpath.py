@@ -1,9 +1,9 @@
-"""Small tiles, from Python to the copy in one call that NumPy's own call overhead does not beat.
+"""Fast path for small tiles: from Python to the copy in one call, with an inline cache of access plans.
 
-To look at six attributes of two arrays from Python takes longer than to copy a small tile. A kernel
-can look at them too: it reads shape, strides, dtype and flags out of the ndarray objects and finds the
-plan in a table where earlier calls left it, the checks done. Whatever it does not find there, or does
-not expect, it leaves to the caller. It holds the GIL, and the table is written under the GIL.
+Reading six attributes of two arrays in Python takes longer than copying a small tile. So a kernel reads
+shape, strides, dtype and flags out of the ndarray objects, and finds the plan in a cache where an earlier
+call left it after all checks. A miss, or anything unexpected, is left to the caller. The kernel holds the
+GIL while it reads the cache, and the cache is written under the GIL.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from emu.kernels.strided.access_plan import (
     TARGET_LOW,
     WIDTH,
     WORDS,
-    Plan,
+    AccessPlan,
 )
-from emu.kernels.strided.copy_add import add_grid, copy_grid, plan_words
+from emu.kernels.strided.add import add_strided
+from emu.kernels.strided.copy import copy_strided
+from emu.kernels.strided.odometer import plan_words
 
-DONE, UNKNOWN = 0, 1
-"""What :func:`call_set` and :func:`call_add` return."""
+DONE, MISS = 0, 1
+"""Results of :func:`set_cached` and :func:`add_cached`."""
 
 # NumPy's C API publishes how an ndarray object begins, and keeps it: Python's object header, which ends
 # with the type, then these. Offsets in bytes.
@@ -44,8 +46,8 @@ _KEY = 3 + 3 * _MAX_RANK
 _ENTRY = _KEY + WORDS
 
 
-class Table:
-    """The plans of small tiles.
+class InlineCache:
+    """Plans of small tiles, by the layout of a pair of arrays.
 
     Attributes:
         address: What the kernels take.
@@ -58,7 +60,11 @@ class Table:
         self.address = int(self._words.ctypes.data)
 
     def keep(
-        self, target: np.ndarray[Any, Any], source: np.ndarray[Any, Any], kind: int, plan: Plan
+        self,
+        target: np.ndarray[Any, Any],
+        source: np.ndarray[Any, Any],
+        kind: int,
+        plan: AccessPlan,
     ) -> None:
         """Keep the plan of a pair of arrays for which all was checked but their addresses."""
         if type(target) is not np.ndarray or type(source) is not np.ndarray:
@@ -92,7 +98,7 @@ def _list(address: int) -> Any:
 
 @jit()
 def slot_of(target: int, source: int) -> int:
-    """Return where in a table the plan for two ndarrays belongs, given by their ``id()``."""
+    """Return the slot of the plan for two ndarrays, given by their ``id()``."""
     shape, strides, steps = (
         _list(target + _SHAPE),
         _list(target + _STRIDES),
@@ -108,9 +114,9 @@ def slot_of(target: int, source: int) -> int:
 
 
 @jit()
-def _find(target: int, source: int, table: int) -> int:
+def _find(target: int, source: int, cache: int) -> int:
     """Return the address of the entry for two objects, or 0."""
-    array_type = _word(table)  # not a constant: compiled code is kept, addresses change
+    array_type = _word(cache)  # not a constant: compiled code is kept, addresses change
     if _word(target + _TYPE) != array_type or _word(source + _TYPE) != array_type:
         return 0
     rank = _half(target + _RANK)
@@ -121,7 +127,7 @@ def _find(target: int, source: int, table: int) -> int:
         or not _half(target + _FLAGS) & _WRITEABLE
     ):
         return 0
-    found = table + 8 * _ENTRY * slot_of(target, source)
+    found = cache + 8 * _ENTRY * slot_of(target, source)
     key = carray(as_pointer(found), (_KEY,), np.int64)
     if key[0] != _word(target + _DTYPE) or key[1] != rank:
         return 0
@@ -144,7 +150,7 @@ def _find(target: int, source: int, table: int) -> int:
 
 @jit()
 def ranges_meet(target: int, source: int, plan: int) -> Any:
-    """Say whether the bytes between the ends of two arrays overlap, given their first elements."""
+    """Return whether the bytes between the ends of two arrays overlap, given their first elements."""
     words = plan_words(plan)
     return (target + words[TARGET_LOW] < source + words[SOURCE_HIGH]) and (
         source + words[SOURCE_LOW] < target + words[TARGET_HIGH]
@@ -152,28 +158,28 @@ def ranges_meet(target: int, source: int, plan: int) -> Any:
 
 
 @jit(nogil=False)
-def call_set(target: int, source: int, table: int) -> int:
-    """Copy between two ndarrays, given by their ``id()``, if their plan is in the table."""
-    found = _find(target, source, table)
+def set_cached(target: int, source: int, cache: int) -> int:
+    """Copy between two ndarrays, given by their ``id()``, if their plan is cached."""
+    found = _find(target, source, cache)
     if not found:
-        return UNKNOWN
+        return MISS
     plan, t, s = found + 8 * _KEY, _word(target + _DATA), _word(source + _DATA)
     if ranges_meet(t, s, plan):
-        return UNKNOWN
-    copy_grid(t, s, plan)
+        return MISS
+    copy_strided(t, s, plan)
     return DONE
 
 
 @jit(nogil=False)
-def call_add(target: int, source: int, table: int) -> int:
-    """Add; as :func:`call_set`."""
-    found = _find(target, source, table)
+def add_cached(target: int, source: int, cache: int) -> int:
+    """Add; as :func:`set_cached`."""
+    found = _find(target, source, cache)
     if not found:
-        return UNKNOWN
+        return MISS
     plan, t, s = found + 8 * _KEY, _word(target + _DATA), _word(source + _DATA)
     if ranges_meet(t, s, plan) or (t | s) & (plan_words(plan)[WIDTH] - 1):
-        return UNKNOWN
-    add_grid(_word(found + 8 * _KIND), t, s, plan)
+        return MISS
+    add_strided(_word(found + 8 * _KIND), t, s, plan)
     return DONE
 
 
@@ -190,7 +196,7 @@ def _fields(array: int) -> Any:
 
 
 def layout_is_known() -> bool:
-    """Say whether ndarray objects are laid out as the kernels here read them."""
+    """Return whether ndarray objects are laid out as the kernels here read them."""
     frozen = np.zeros(3, np.int8)
     frozen.flags.writeable = False
     samples: tuple[np.ndarray[Any, Any], ...] = (frozen, np.zeros((4, 6), np.float32)[1:, ::-2])

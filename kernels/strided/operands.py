@@ -1,4 +1,4 @@
-"""Arrays of any strides as operands of a kernel: what is checked, and in what order they are walked.
+"""Arrays of any strides as operands of a kernel: their checks, and the order in which they are walked.
 
 The operands of one call have one shape and differ in strides and in the size of an element. A walk
 is three nested loops: over *planes*, over the *rows* of a plane, over the *inner* elements of a row.
@@ -13,33 +13,63 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emu.kernels.core.address import array_data, as_pointer
+from emu.kernels.core.checks import check
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
+from emu.kernels.strided.axes import order_and_join
 from emu.kernels.strided.overlap import lies_apart, shares_memory
 
 Array = np.ndarray[Any, Any]
 
 
+class Planes(NamedTuple):
+    """The axes around the rows, as compiled code takes them.
+
+    Attributes:
+        total: Number of planes.
+        table: Address of the extent and the steps of each axis, flat, ``int64``.
+        axes: Number of axes.
+    """
+
+    total: int
+    table: int
+    axes: int
+
+
+class Sides(NamedTuple):
+    """The two operands of a conversion: addresses (or the ``id()`` of arrays), and bytes of an element."""
+
+    target: int
+    source: int
+    target_size: int
+    source_size: int
+
+
 class Walk(NamedTuple):
-    """How to visit every element; a step is one operand's stride, in bytes."""
+    """Order in which all elements are visited; a step is the stride of one operand, in bytes.
+
+    Attributes:
+        inner: Extent and steps of the innermost loop.
+        rows: Extent and steps of the loop around it.
+        planes: The axes around that.
+        table: What ``planes.table`` is the address of; keep it while the walk is in use.
+    """
 
     inner: tuple[int, ...]
-    """Extent and steps of the innermost loop."""
     rows: tuple[int, ...]
-    """Extent and steps of the loop around it."""
-    planes: int
-    """How often that happens."""
-    outer: Array
-    """Extent and steps of the axes that make the planes, flat, ``int64``."""
+    planes: Planes
+    table: Array
 
 
 _NO_AXES = np.empty(0, np.int64)
+_ONE_PLANE = Planes(1, 0, 0)
 
 
 def walk_arrays(target: Array, source: Array) -> Walk:
     """Order and join the axes of a target and a source of its shape, which is not empty."""
     if target.flags.c_contiguous and source.flags.c_contiguous:
-        return Walk((target.size, target.itemsize, source.itemsize), (1, 0, 0), 1, _NO_AXES)
+        inner = (target.size, target.itemsize, source.itemsize)
+        return Walk(inner, (1, 0, 0), _ONE_PLANE, _NO_AXES)
     return walk(target.shape, target.strides, source.strides)
 
 
@@ -53,20 +83,15 @@ def walk(shape: tuple[int, ...], *strides: tuple[int, ...]) -> Walk:
     Returns:
         The walk.
     """
-    axes = [axis for axis in zip(shape, *strides, strict=True) if axis[0] != 1]
-    axes.sort(key=lambda axis: -abs(axis[1]))  # stable: what ties stays in the order of the axes
-    joined: list[tuple[int, ...]] = []
-    for axis in axes:
-        before = joined[-1] if joined else ()
-        if before and all(b == axis[0] * a for b, a in zip(before[1:], axis[1:], strict=True)):
-            joined[-1] = (before[0] * axis[0], *axis[1:])
-        else:
-            joined.append(axis)
+    joined, _ = order_and_join(shape, *strides, forward=False)
     one = (1, *(0 for _ in strides))
     inner = joined.pop() if joined else one
     rows = joined.pop() if joined else one
-    outer = np.array([n for axis in joined for n in axis], np.int64) if joined else _NO_AXES
-    return Walk(inner, rows, prod(axis[0] for axis in joined), outer)
+    if not joined:
+        return Walk(inner, rows, _ONE_PLANE, _NO_AXES)
+    table = np.array(joined, np.int64)
+    planes = Planes(prod(axis[0] for axis in joined), data(table), len(joined))
+    return Walk(inner, rows, planes, table)
 
 
 def data(array: Array) -> int:
@@ -74,20 +99,19 @@ def data(array: Array) -> int:
     return int(array_data(id(array)))
 
 
-def is_operand(name: str, value: Any) -> Array:
+def check_operand(name: str, value: Any) -> Array:
     """Return ``value`` if it is an array with elements at aligned addresses.
 
     Raises:
         ArgumentError: It is not.
     """
-    if not isinstance(value, np.ndarray):
-        raise ArgumentError(f"{name} must be a NumPy array, but got {type(value).__name__}")
-    if not value.flags.aligned:
-        raise ArgumentError(f"{name} must have aligned elements, but got strides {value.strides}")
-    return value
+    array = check.ndarray(name, value)
+    if not array.flags.aligned:
+        raise ArgumentError(f"{name} must have aligned elements, but got strides {array.strides}")
+    return array
 
 
-def is_target(
+def check_target(
     name: str, target: Any, sources: dict[str, Array], like: Array | None = None
 ) -> Array:
     """Return ``target`` if it is an array that a kernel may write.
@@ -101,9 +125,7 @@ def is_target(
     Raises:
         ArgumentError: It cannot be written, overlaps itself or a source.
     """
-    array = is_operand(name, target)
-    if not array.flags.writeable:
-        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    array = check.writable(name, check_operand(name, target))
     # Axes that interleave are refused, too, even where no two elements meet.
     if not (
         target.flags.c_contiguous
@@ -143,27 +165,24 @@ def output(
     """Check an array for the result, or make one, with its axes in the order of ``like``.
 
     Raises:
-        ArgumentError: ``out`` has another shape or dtype, or :func:`is_target` refuses it.
+        ArgumentError: ``out`` has another shape or dtype, or :func:`check_target` refuses it.
     """
     if out is None:
         if like is not None and like.shape == shape:
             return np.empty_like(like, dtype, subok=False)
         return np.empty(shape, dtype)
-    is_operand(name, out)
-    if out.shape != shape:
-        raise ArgumentError(f"{name} must have shape {shape}, but got {out.shape}")
-    if out.dtype != dtype:
-        raise ArgumentError(f"{name} must have dtype {dtype}, but got {out.dtype}")
-    return is_target(name, out, sources, like)
+    check.array_shape(name, check_operand(name, out), shape)
+    check.array_dtype(name, out, (dtype,))
+    return check_target(name, out, sources, like)
 
 
 @jit()
-def plane_offset(plane: int, outer: int, axes: int, operands: int, operand: int) -> int:
-    """Return where a plane begins in one operand; ``outer`` is the address of ``Walk.outer``."""
-    table = carray(as_pointer(outer), (axes * (operands + 1),), np.int64)
+def plane_offset(planes: Planes, plane: int, operands: int, operand: int) -> int:
+    """Return the offset of a plane in one of the operands, in bytes."""
+    table = carray(as_pointer(planes.table), (planes.axes * (operands + 1),), np.int64)
     rest = plane
     offset = 0
-    for axis in range(axes - 1, -1, -1):
+    for axis in range(planes.axes - 1, -1, -1):
         at = axis * (operands + 1)
         offset += (rest % table[at]) * table[at + 1 + operand]
         rest //= table[at]

@@ -1,4 +1,4 @@
-"""Whether arrays share memory, with others or with themselves; None where it is too hard to tell."""
+"""Tests for memory shared between arrays, or within one; None where it is too hard to tell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def lies_apart(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, at_most: int
 ) -> bool | None:
-    """Say whether no two elements of an array share a byte.
+    """Return whether no two elements of an array share a byte.
 
     Args:
         shape: Its shape.
@@ -46,7 +46,7 @@ def lies_apart(
 def shares_memory(
     one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], work: int = 10_000
 ) -> bool | None:
-    """Say whether an element of one array shares a byte with one of the other.
+    """Return whether an element of one array shares a byte with one of the other.
 
     Args:
         one: An array.
@@ -58,6 +58,6 @@ def shares_memory(
     """
     try:
         # NumPy's stub knows only two of the values that max_work takes.
-        return bool(np.shares_memory(one, other, max_work=work))  # type: ignore[arg-type]
+        return bool(np.shares_memory(one, other, max_work=work))  # type: ignore[arg-type]  # see above
     except np.exceptions.TooHardError:
         return None

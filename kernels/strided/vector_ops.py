@@ -1,20 +1,28 @@
-"""Moves of a few bytes between raw addresses: the innermost steps of strided copies.
+"""Vector primitives of strided copies: loads, stores, shuffles and transposes of a few bytes.
 
-Each is a Numba intrinsic that becomes a handful of instructions. No address has to be aligned, and
-no step reads or writes a byte outside the elements that it is for.
+Each is a Numba intrinsic that becomes a handful of instructions. The last argument, ``element``, is a value
+whose *type* says how wide an element is (``U8`` to ``U256``); Numba compiles one version of a caller per
+type. No address has to be aligned, and no byte outside the elements is read or written.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.jit import intrinsic
 
 VECTOR = 32
-"""Bytes that the steps of :data:`FILL`, :data:`REVERSE` and :data:`SECOND` store at a time."""
+"""Bytes that :data:`fill`, :data:`reverse` and :data:`stride2` store at a time."""
+
+U8, U16, U32, U64 = np.uint8(0), np.uint16(0), np.uint32(0), np.uint64(0)
+"""Elements of 1, 2, 4 and 8 bytes."""
+
+U128, U256 = (U64, U64), (U64, U64, U64, U64)
+"""Elements of 16 and 32 bytes, for :data:`move` only."""
 
 _I64 = ir.IntType(64)
 _LANE = 16  # bytes within which x86 and Arm interleave in one instruction
@@ -42,73 +50,69 @@ def _shuffle(builder: Any, first: Any, second: Any, picks: list[int]) -> Any:
     return builder.shuffle_vector(first, second, mask)
 
 
-def _step(build: Any) -> Any:
-    """Make the intrinsic ``step(target, source)``."""
+def _width(element: Any) -> int:
+    """Return the bytes of an element of a Numba type."""
+    if isinstance(element, types.BaseTuple):
+        return 8 * len(element)
+    return int(element.bitwidth) // 8
+
+
+def _primitive(build: Any) -> Any:
+    """Make the intrinsic ``primitive(target, source, element)``; ``build`` gets the element's width."""
 
     @intrinsic
-    def step(typingctx: Any, target: Any, source: Any) -> Any:
+    def primitive(typingctx: Any, target: Any, source: Any, element: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            build(builder, args[0], args[1])
+            build(builder, args[0], args[1], _width(element))
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64), codegen
+        return types.void(types.int64, types.int64, element), codegen
 
-    return step
+    return primitive
 
 
-def _move(width: int) -> Any:
+@_primitive
+def move(builder: Any, target: Any, source: Any, width: int) -> None:
+    """Copy one element."""
     kind = ir.IntType(8 * width) if width <= 8 else ir.VectorType(_I64, width // 8)
-    return _step(lambda b, target, source: _store(b, _load(b, source, 0, kind), target, 0))
+    _store(builder, _load(builder, source, 0, kind), target, 0)
 
 
-move_1, move_2, move_4, move_8, move_16, move_32 = (_move(w) for w in (1, 2, 4, 8, 16, 32))
-
-
-def _fill(width: int) -> Any:
+@_primitive
+def fill(builder: Any, target: Any, source: Any, width: int) -> None:
+    """Store a vector of copies of one element."""
     lanes = VECTOR // width
-
-    def build(builder: Any, target: Any, source: Any) -> None:
-        element = ir.IntType(8 * width)
-        one = ir.VectorType(element, lanes)
-        part = builder.insert_element(
-            ir.Constant(one, ir.Undefined),
-            _load(builder, source, 0, element),
-            ir.Constant(ir.IntType(32), 0),
-        )
-        _store(builder, _shuffle(builder, part, part, [0] * lanes), target, 0)
-
-    return _step(build)
+    element = ir.IntType(8 * width)
+    part = builder.insert_element(
+        ir.Constant(ir.VectorType(element, lanes), ir.Undefined),
+        _load(builder, source, 0, element),
+        ir.Constant(ir.IntType(32), 0),
+    )
+    _store(builder, _shuffle(builder, part, part, [0] * lanes), target, 0)
 
 
-def _reverse(width: int) -> Any:
-    """``source`` is the first element, the others lie before it."""
+@_primitive
+def reverse(builder: Any, target: Any, source: Any, width: int) -> None:
+    """Store a vector of elements in reverse: ``source`` is the first, the others lie before it."""
     lanes = VECTOR // width
-
-    def build(builder: Any, target: Any, source: Any) -> None:
-        kind = ir.VectorType(ir.IntType(8 * width), lanes)
-        part = _load(builder, source, width - VECTOR, kind)
-        _store(builder, _shuffle(builder, part, part, list(range(lanes))[::-1]), target, 0)
-
-    return _step(build)
+    part = _load(builder, source, width - VECTOR, ir.VectorType(ir.IntType(8 * width), lanes))
+    _store(builder, _shuffle(builder, part, part, list(range(lanes))[::-1]), target, 0)
 
 
-def _second(width: int) -> Any:
-    """Take every second element. The last load begins early, so as to end with an element."""
+@_primitive
+def stride2(builder: Any, target: Any, source: Any, width: int) -> None:
+    """Store a vector of every second element."""
     lanes = VECTOR // width
-
-    def build(builder: Any, target: Any, source: Any) -> None:
-        kind = ir.VectorType(ir.IntType(8 * width), lanes)
-        low = _load(builder, source, 0, kind)
-        high = _load(builder, source, VECTOR - width, kind)
-        picks = [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)]
-        _store(builder, _shuffle(builder, low, high, picks), target, 0)
-
-    return _step(build)
+    kind = ir.VectorType(ir.IntType(8 * width), lanes)
+    low = _load(builder, source, 0, kind)
+    # One element early: the last element lies at an even place, and nothing behind it may be read.
+    high = _load(builder, source, VECTOR - width, kind)
+    picks = [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)]
+    _store(builder, _shuffle(builder, low, high, picks), target, 0)
 
 
-fill_1, fill_2, fill_4, fill_8 = (_fill(w) for w in (1, 2, 4, 8))
-reverse_1, reverse_2, reverse_4, reverse_8 = (_reverse(w) for w in (1, 2, 4, 8))
-second_1, second_2, second_4, second_8 = (_second(w) for w in (1, 2, 4, 8))
+SIDES = {1: 16, 2: 16, 4: 16, 8: 8}
+"""Elements along the side of the square that :data:`transpose` moves, by their width."""
 
 
 def _transposed(builder: Any, rows: list[Any], width: int) -> list[Any]:
@@ -142,53 +146,63 @@ def _transposed(builder: Any, rows: list[Any], width: int) -> list[Any]:
     return rows
 
 
-def _transpose(width: int, side: int) -> Any:
-    @intrinsic
-    def transpose(
-        typingctx: Any, target: Any, target_stride: Any, source: Any, source_stride: Any
-    ) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = ir.VectorType(ir.IntType(8 * width), side)
+@intrinsic
+def transpose(
+    typingctx: Any,
+    target: Any,
+    target_stride: Any,
+    source: Any,
+    source_stride: Any,
+    element: Any,
+) -> Any:
+    """Transpose a square of elements.
 
-            def offset(stride: Any, i: int) -> Any:
-                return builder.mul(stride, ir.Constant(_I64, i))
+    Row i of the source begins i times its stride on, and its elements are contiguous. It becomes column i
+    of the target, whose rows are contiguous, too.
+    """
 
-            rows = [_load(builder, args[2], offset(args[3], i), kind) for i in range(side)]
-            for i, row in enumerate(_transposed(builder, rows, width)):
-                _store(builder, row, args[0], offset(args[1], i))
-            return context.get_dummy_value()
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        width = _width(element)
+        side = SIDES[width]
+        kind = ir.VectorType(ir.IntType(8 * width), side)
 
-        return types.void(*[types.int64] * 4), codegen
+        def offset(stride: Any, i: int) -> Any:
+            return builder.mul(stride, ir.Constant(_I64, i))
 
-    return transpose
+        rows = [_load(builder, args[2], offset(args[3], i), kind) for i in range(side)]
+        for i, row in enumerate(_transposed(builder, rows, width)):
+            _store(builder, row, args[0], offset(args[1], i))
+        return context.get_dummy_value()
 
-
-SIDES = {1: 16, 2: 16, 4: 16, 8: 8}
-"""Elements along the side of the square that a ``transpose`` step moves, by their width.
-
-``transpose(target, target stride, source, source stride)``: row i of the source, which begins i
-source strides on and lies dense, becomes column i of the target, whose rows lie dense.
-"""
-
-transpose_1, transpose_2, transpose_4, transpose_8 = (_transpose(w, n) for w, n in SIDES.items())
+    return types.void(*[types.int64] * 4, element), codegen
 
 
 @intrinsic
-def peek(typingctx: Any, address: Any, like: Any) -> Any:
-    """Load a value of the type of ``like``."""
+def width_of(typingctx: Any, element: Any) -> Any:
+    """Return the bytes of an element."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(_I64, _width(element))
+
+    return types.int64(element), codegen
+
+
+@intrinsic
+def load(typingctx: Any, address: Any, element: Any) -> Any:
+    """Load a value of the type of ``element``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _load(builder, args[0], 0, context.get_value_type(signature.return_type))
 
-    return like(types.int64, like), codegen
+    return element(types.int64, element), codegen
 
 
 @intrinsic
-def poke(typingctx: Any, address: Any, value: Any, like: Any) -> Any:
-    """Store a value as the type of ``like``."""
+def store(typingctx: Any, address: Any, value: Any, element: Any) -> Any:
+    """Store a value as the type of ``element``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _store(builder, args[1], args[0], 0)
         return context.get_dummy_value()
 
-    return types.void(types.int64, like, like), codegen
+    return types.void(types.int64, element, element), codegen

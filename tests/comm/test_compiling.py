@@ -206,7 +206,7 @@ def test_only_kernels_of_the_machine_are_announced(listening, monkeypatch):
     with cache_files.alone("0" * 32, "lock", "a kernel of the user's"):
         watch.observe()
     assert not watch.anything_compiled()
-    with cache_files.alone("0" * 32, "lock", "emu.kernels.strided.copy_add.copy_grid"):
+    with cache_files.alone("0" * 32, "lock", "emu.kernels.strided.copy.copy_strided"):
         for _ in range(3):
             watch.observe()
     assert said == [1]

@@ -171,3 +171,33 @@ def test_every_dtype_has_a_kind_and_a_code() -> None:
     assert {dtypes.KINDS.get(dtype, kind) for dtype, kind in dtypes.FLOATS.items()} == {
         *range(5, 11)
     }
+
+
+def test_dtypes_are_described_as_their_libraries_do() -> None:
+    for dtype in dtypes.ALL:
+        assert dtypes.BY_NAME[dtype.name] is dtype
+        assert np.dtype(dtype.name) == dtype.numpy
+        if dtype.is_float:
+            info = ml_dtypes.finfo(dtype.numpy)
+            assert (dtype.mantissa, dtype.bits) == (info.nmant, info.bits)
+            # The smallest normal number has the stored exponent 1.
+            assert float(info.smallest_normal) == 2.0 ** (1 - dtype.bias)
+        else:
+            assert (dtype.mantissa, dtype.bias) == (0, 0)
+    shorts = [dtype.short for dtype in dtypes.ALL]
+    assert shorts[:3] == ["bool", "i8", "u8"]
+    assert shorts[9:] == ["f16", "bf16", "f32", "f64", "f8_e4m3fn", "f8_e5m2"]
+    assert {BF16: dtypes.BF16, E4M3: dtypes.F8_E4M3FN}.items() <= dtypes.FLOATS.items()
+    assert len(dtypes.KINDS) == 13
+
+
+def test_names_of_other_projects_are_theirs() -> None:
+    from emu.comm.tiling.enums import HcclDataType
+    from emu.triton import language
+
+    for dtype in dtypes.ALL:
+        kind = language.dtype(dtype.triton)
+        if dtype.is_float:
+            assert (kind.fp_mantissa_width, kind.exponent_bias) == (dtype.mantissa, dtype.bias)
+        if dtype.hccl is not None:
+            assert HcclDataType[dtype.hccl].numpy == dtype.numpy

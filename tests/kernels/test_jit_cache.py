@@ -49,19 +49,20 @@ def package(tmp_path):
     for name in ("cache_files.py", "cache_folder.py", "jit.py"):
         shutil.copy(ROOT / "kernels" / "core" / name, kernels / "core")
     shutil.copy(ROOT / "kernels" / "errors.py", kernels)
+    shutil.copy(ROOT / "kernels" / "jit.py", kernels)
     (kernels / "probe_helper.py").write_text(HELPER)
     (kernels / "probe_caller.py").write_text(CALLER)
     return tmp_path
 
 
-def start(package, *flags):
+def start(package, *flags, program=("-c", PROGRAM)):
     environment = {
         **os.environ,
         "PYTHONPATH": str(package / "src"),
         "EMU_CACHE_DIR": str(package / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = [sys.executable, "-W", "error", *flags, "-P", "-c", PROGRAM]
+    command = [sys.executable, "-W", "error", *flags, "-P", *program]
     return subprocess.Popen(
         command,
         cwd=package,
@@ -121,6 +122,62 @@ def test_nothing_is_written_into_the_package(package):
     run(package)
     assert sorted(package.joinpath("src").rglob("*")) == before
     assert cached_files(package)
+
+
+USERS = """
+import json
+from emu.kernels.jit import jit
+from emu.kernels.probe_helper import helper
+
+
+@jit
+def users(x):
+    return helper(x) * 2
+
+
+@jit(fastmath=True)
+def with_options(x):
+    return x / 0.0
+
+
+value = users(10)
+stats = users.stats
+print(json.dumps([value, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))
+"""
+
+
+def run_users(package, text=USERS):
+    """Run a user's program from a file of its own, outside of the package."""
+    (package / "program.py").write_text(text)
+    return finish(start(package, program=("program.py",)))
+
+
+def test_a_users_function_is_compiled_again_after_an_edit_of_its_file(package):
+    assert run_users(package) == [22, 0, 1]
+    assert run_users(package) == [22, 1, 0]
+    edited = USERS.replace("* 2", "* 3")
+    assert run_users(package, edited) == [33, 0, 1]
+    assert run_users(package, edited) == [33, 1, 0]
+    assert run_users(package) == [22, 1, 0]
+
+
+def test_a_users_function_is_compiled_again_after_an_edit_of_emu(package):
+    assert run_users(package) == [22, 0, 1]
+    edited = HELPER.replace("+ 1", "+ 100")
+    (package / "src" / "emu" / "kernels" / "probe_helper.py").write_text(edited)
+    assert run_users(package) == [220, 0, 1]
+    assert run_users(package) == [220, 1, 0]
+
+
+def test_a_function_typed_at_a_prompt_is_compiled_and_not_cached(package):
+    line = (
+        USERS.replace("stats = users.stats\n", "")
+        .replace("print(json", "#")
+        .replace("@jit\n", "@jit()\n")
+    )
+    found = finish(start(package, program=("-c", line + "print(users(1))")))
+    assert found == 4
+    assert not cached_files(package, "*users*")
 
 
 def damaged(whole, damage):

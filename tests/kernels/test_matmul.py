@@ -356,7 +356,7 @@ ONE = np.ones((2, 2), F32)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"a": [[1.0]]}, "a must be an ndarray, but got list"),
+        ({"a": [[1.0]]}, "a must be a NumPy array, but got list"),
         ({"a": np.ones(2, F32)}, "a must have at least 2 axes, but got shape (2,)"),
         ({"a": np.ones((2, 2), np.int16)}, "a must have one of the dtypes"),
         ({"b": np.ones((2, 2), F16)}, "b must have the dtype of a, float32, but got float16"),

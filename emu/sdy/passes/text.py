@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 
-from emu.mlir.arguments import ArgumentError, check, check_text, shown
+from emu.kernels.core.messages import shown
+from emu.mlir.arguments import ArgumentError, check, check_text
 from emu.sdy.passes.base import Pass, registered
 
 __all__ = [
@@ -139,7 +140,7 @@ def passes_of(passes: object) -> list[Pass]:
     if not isinstance(passes, Sequence) or isinstance(passes, bytes):
         raise ArgumentError(
             "passes must be a pipeline as text, a pass or a list of passes, "
-            f"but got {shown(passes)}"
+            f"but got {shown(passes, with_type=True)}"
         )
     return [
         check(f"passes[{index}]", each, Pass, "a pass")  # type: ignore[type-abstract]  # only isinstance is called

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
-from emu.mlir.arguments import ArgumentError, check_flag, check_text, shown
+from emu.kernels.core.messages import shown
+from emu.mlir.arguments import ArgumentError, check_flag, check_text
 from emu.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, PassFailed, Severity
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition, load_dialects
@@ -167,7 +168,7 @@ def register(name: str, *, replace: bool = False) -> Callable[[_F], _F]:
         if not callable(function):
             raise ArgumentError(
                 f"the sharding rule of {name!r} must be a function of an operation, "
-                f"but got {shown(function)}"
+                f"but got {shown(function, with_type=True)}"
             )
         _users[name] = _Entry.of(function, by_user=True)
         return function

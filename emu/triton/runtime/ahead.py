@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.runtime import checks
 from emu.triton.runtime import options as launch_options
@@ -44,7 +45,9 @@ class ASTSource:
         self.attrs = attrs or {}
         self.constants: dict[str, Any] = {}
         if constexprs is not None and not isinstance(constexprs, dict):
-            raise TypeError(f"constexprs must be a dict, but got {checks.named(constexprs)}")
+            raise TypeError(
+                f"constexprs must be a dict, but got {shown(constexprs, with_type=True)}"
+            )
         for name, value in (constexprs or {}).items():
             self.constants[_parameter(fn, name)] = plain_value(value)
         signature = checks.mapping("signature", signature)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, timing
@@ -124,7 +125,9 @@ class Autotuner(KernelInterface[Any]):
         self.configs = checks.items("configs", configs) or [Config({})]
         for config in self.configs:
             if not isinstance(config, Config):
-                raise TypeError(f"configs must be Configs, but one is {checks.named(config)}")
+                raise TypeError(
+                    f"configs must be Configs, but one is {shown(config, with_type=True)}"
+                )
         self.keys = checks.names("key", key)
         self.reset_to_zero = checks.names("reset_to_zero", reset_to_zero)
         self.restore_value = checks.names("restore_value", restore_value)
@@ -486,7 +489,7 @@ class Heuristics(KernelInterface[Any]):
             if not callable(compute):
                 raise TypeError(
                     f"values must be functions of the arguments, but that of {name} is "
-                    f"{checks.named(compute)}"
+                    f"{shown(compute, with_type=True)}"
                 )
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__module__ = fn.__module__

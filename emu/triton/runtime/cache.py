@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import time
@@ -24,7 +23,6 @@ from emu.kernels.core import cache_files, cache_folder
 from emu.kernels.core.cache_files import UNUSED_AFTER_S, remove_unused_folders, source_digest
 
 _DAY_S = 24 * 3600.0
-_DIGEST_BYTES = 32
 _SWEPT = "swept"
 
 Entry = tuple[dict[str, Any], bytes]
@@ -49,15 +47,9 @@ def folder() -> Path:
 def load(key: str) -> Entry | None:
     """Return what is stored under a key, or None."""
     path = cache_files.find(sources_digest(), f"{key}.kernel")
-    if path is None:
+    payload = cache_files.read_checked(path)
+    if path is None or payload is None:
         return None
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if hashlib.sha256(payload).digest() != digest:
-        return None  # loading damaged machine code could end the process
     with contextlib.suppress(OSError):
         os.utime(path)
     head, _, code = payload.partition(b"\n")
@@ -68,7 +60,7 @@ def load(key: str) -> Entry | None:
 def save(key: str, facts: dict[str, Any], code: bytes) -> None:
     """Store what was compiled; a cache that cannot be written costs time, never the result."""
     payload = json.dumps(facts).encode() + b"\n" + code
-    path = write(f"{key}.kernel", hashlib.sha256(payload).digest() + payload)
+    path = cache_files.store_checked(sources_digest(), f"{key}.kernel", payload)
     if path is not None:
         with contextlib.suppress(OSError):
             _sweep(path.parent)

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-
-def named(value: Any) -> str:
-    """Return a value for the text of an error."""
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 - a value that cannot be shown is still a value
-        text = "one that cannot be shown"
-    return f"{type(value).__name__} {text[:80]}"
+from emu.kernels.core.messages import shown
 
 
 def names(what: str, value: Any) -> list[str]:
@@ -26,7 +19,7 @@ def names(what: str, value: Any) -> list[str]:
     found = items(what, value)
     for one in found:
         if not isinstance(one, str):
-            raise TypeError(f"{what} must be a list of names, but has {named(one)}")
+            raise TypeError(f"{what} must be a list of names, but has {shown(one, with_type=True)}")
     return found
 
 
@@ -41,7 +34,7 @@ def items(what: str, value: Any) -> list[Any]:
             return list(value)
     except TypeError:
         pass
-    raise TypeError(f"{what} must be a list, but got {named(value)}")
+    raise TypeError(f"{what} must be a list, but got {shown(value, with_type=True)}")
 
 
 def mapping(what: str, value: Any) -> dict[str, Any]:
@@ -53,7 +46,7 @@ def mapping(what: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"{what} must be a dict by name, but got {named(value)}")
+        raise TypeError(f"{what} must be a dict by name, but got {shown(value, with_type=True)}")
     return dict(value)
 
 
@@ -64,7 +57,7 @@ def function(what: str, value: Any) -> Any:
         TypeError: It is something else.
     """
     if value is not None and not callable(value):
-        raise TypeError(f"{what} must be a function, but got {named(value)}")
+        raise TypeError(f"{what} must be a function, but got {shown(value, with_type=True)}")
     return value
 
 
@@ -75,7 +68,7 @@ def flag(what: str, value: Any) -> bool:
         TypeError: It is something else.
     """
     if type(value).__name__ not in ("bool", "bool_", "int") or value not in (0, 1):
-        raise TypeError(f"{what} must be a bool, but got {named(value)}")
+        raise TypeError(f"{what} must be a bool, but got {shown(value, with_type=True)}")
     return bool(value)
 
 
@@ -89,10 +82,12 @@ def whole(what: str, value: Any, least: int) -> int:
     try:
         number = int(value.__index__())
     except (AttributeError, TypeError):
-        raise TypeError(f"{what} must be an integer, but got {named(value)}") from None
+        raise TypeError(
+            f"{what} must be an integer, but got {shown(value, with_type=True)}"
+        ) from None
     if number < least:
         raise ValueError(f"{what} must be at least {least}, but got {number}")
     return number
 
 
-__all__ = ["flag", "function", "items", "mapping", "named", "names", "whole"]
+__all__ = ["flag", "function", "items", "mapping", "names", "whole"]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 from emu.triton.runtime.arguments import dtype_name
 
@@ -119,7 +120,9 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
     if not hasattr(tensor, "data_ptr"):
         raise TypeError(f"tensor must be one, but got {type(tensor).__name__}")
     if dtype_name(dtype, None) is None:
-        raise TypeError(f"dtype must be one that kernels know, but got {checks.named(dtype)}")
+        raise TypeError(
+            f"dtype must be one that kernels know, but got {shown(dtype, with_type=True)}"
+        )
     return TensorWrapper(tensor, dtype)
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 from emu.triton.runtime.active import driver
 
@@ -48,11 +49,13 @@ def do_bench(
     """
     _check(warmup, rep, quantiles, return_mode)
     if not callable(fn):
-        raise TypeError(f"fn must be a function, but got {checks.named(fn)}")
+        raise TypeError(f"fn must be a function, but got {shown(fn, with_type=True)}")
     cleared = checks.items("grad_to_none", grad_to_none) if grad_to_none is not None else []
     for tensor in cleared:
         if not hasattr(tensor, "grad"):
-            raise TypeError(f"grad_to_none must be tensors, but one is {checks.named(tensor)}")
+            raise TypeError(
+                f"grad_to_none must be tensors, but one is {shown(tensor, with_type=True)}"
+            )
     synchronize = _synchronize()
     fn()
     synchronize()

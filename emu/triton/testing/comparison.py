@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.triton.runtime import checks
+from emu.kernels.core.messages import shown
 
 __all__ = ["assert_close"]
 
@@ -44,9 +44,11 @@ def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
         array = _plain(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} must be numbers, but got {checks.named(value)}: {error}") from None
+        raise TypeError(
+            f"{name} must be numbers, but got {shown(value, with_type=True)}: {error}"
+        ) from None
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"{name} must be numbers, but got {checks.named(value)}")
+        raise TypeError(f"{name} must be numbers, but got {shown(value, with_type=True)}")
     return array
 
 
@@ -59,14 +61,18 @@ def _tolerance(name: str, given: Any, dtype: Any, default: float) -> float:
     """
     value = default if given is None else given
     if isinstance(given, type) or isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be a number or a function, but got {checks.named(given)}")
+        raise TypeError(
+            f"{name} must be a number or a function, but got {shown(given, with_type=True)}"
+        )
     if callable(value):
         try:
             value = value(dtype)
         except TypeError as error:
             raise TypeError(f"{name} must take a dtype, but: {error}") from error
     if not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number or a function, but got {checks.named(value)}")
+        raise TypeError(
+            f"{name} must be a number or a function, but got {shown(value, with_type=True)}"
+        )
     try:
         number = float(value)
     except OverflowError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 
 __all__ = ["Benchmark", "Mark", "perf_report"]
@@ -67,7 +68,7 @@ class Benchmark:
             ("ylabel", ylabel),
         ):
             if not isinstance(text, str):
-                raise TypeError(f"{name} must be a string, but got {checks.named(text)}")
+                raise TypeError(f"{name} must be a string, but got {shown(text, with_type=True)}")
         args = checks.mapping("args", args)
         if styles is not None:
             styles = checks.items("styles", styles)

@@ -12,10 +12,16 @@ from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.cuda.arrays import empty, to_device
 from emu.kernels.cuda.device import CudaUnavailableError
 from emu.kernels.cuda.geometry import walks
-from emu.kernels.cuda.tiles import UNITS, add_tile, atomic_add_tile, set_tile
+from emu.kernels.cuda.tiles import UNITS, add_tile, set_tile
 from emu.kernels.errors import ArgumentError
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def atomic_add_tile(target, source):
+    add_tile(target, source, atomic=True)
+
+
 SIXTEEN = (np.dtype(np.float16), BFLOAT16)
 
 

@@ -45,7 +45,7 @@ class Calls:
         }
 
     def targets(self) -> Iterator[Target]:
-        for function in (tiles.set_tile, tiles.add_tile, tiles.atomic_add_tile):
+        for function in (tiles.set_tile, tiles.add_tile):
             yield self.target(
                 function,
                 lambda: {
