@@ -27,8 +27,7 @@ from typing import Annotated, Any
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import enums
-from emu.comm.tiling.checks import check_integer, shown
-from emu.comm.tiling.checks import whole
+from emu.comm.tiling.checks import check_integer
 from emu.comm.tiling.layout import Layout
 from emu.comm.tiling.scalars import char, uint8, uint16, uint32, uint64
 from emu.comm.tiling.struct import TilingData, layout_of

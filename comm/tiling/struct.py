@@ -33,8 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from emu.comm.errors import ArgumentError
-from emu.comm.tiling.checks import check_flag, check_integer, check_text, shown
-from emu.comm.tiling.checks import flag, text, whole
+from emu.comm.tiling.checks import check_flag, check_integer, check_text
 from emu.comm.tiling.layout import STRUCT_ALIGNMENT, Field, Layout, place
 from emu.comm.tiling.scalars import C_SCALARS, SCALARS, Array, Scalar, scalar_type
 from emu.kernels.core.messages import shown

@@ -9,7 +9,6 @@ import numpy as np
 from emu.comm.errors import ArgumentError, IndexRangeError, SymmetricMemoryError
 from emu.comm.world.checks import check
 from emu.comm.world.membership import Membership
-from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.core.messages import shown
 

@@ -13,8 +13,8 @@ from emu.comm.world.checks import check
 from emu.comm.world.collective_header import MAX_RANK
 from emu.comm.world.membership import Membership
 from emu.kernels.core.address import array_data
-from emu.kernels.core.checks import shown
 from emu.kernels.core.dtypes import DTYPES
+from emu.kernels.core.messages import shown
 from emu.kernels.reduce import CODES, OPS, supports
 
 Array = np.ndarray[Any, Any]

@@ -60,12 +60,6 @@ from emu.comm.world.exchange import (
     Transfer,
 )
 from emu.comm.world.rounds import FLAT, ROWS, SLICES
-from emu.kernels.core.address import array_data
-from emu.kernels.core.dtypes import DTYPES
-from emu.kernels.core.messages import shown
-from emu.kernels.reduce import CODES, OPS, supports
-if TYPE_CHECKING:
-    from emu.comm.world.world import Group
 
 
 class Collectives(Allocation):

@@ -17,9 +17,8 @@ from emu.comm.world import details
 from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import WORDS, SymmetricArray, symmetric
 from emu.comm.world.checks import check
-from emu.kernels.core.messages import shown
 from emu.comm.world.membership import publish_wait
-from emu.kernels.core.checks import shown
+from emu.kernels.core.messages import shown
 
 Word = tuple[SymmetricArray, int, Cmp, int]
 """Condition of a wait: array, flat index of its element, comparison, value."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import Array, real
-from emu.mc2.arguments import Array, check_real, shown
+from emu.mc2.arguments import Array, check_real
 
 TOLERANCE = 0.005
 SHARE = 0.995

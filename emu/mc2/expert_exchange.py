@@ -13,12 +13,8 @@ from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
-from emu.mc2.arguments import check_integer, local_memory, shown
-from emu.comm.world.world import Group
-from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import integer, local
-from emu.mc2.expert_routes import MAX_TURNS, Array, Routes, choose_turns, cut_turns
+from emu.mc2.arguments import check_integer, local_memory
 from emu.mc2.hccl import Hccl
 from emu.mc2.token_permutation import (
     MAX_TURNS,

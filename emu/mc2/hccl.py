@@ -44,12 +44,9 @@ from emu.comm.tiling import (
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
-from emu.mc2.arguments import check_flag, check_integer, shown
-from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
-from emu.comm.world.world import Group, world
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import flag, integer
-from emu.mc2.call import MAX_COUNT, Call, data_type, place
+from emu.mc2.arguments import check_flag, check_integer
+from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
 
 Array = np.ndarray[Any, Any]
 

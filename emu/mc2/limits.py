@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import integer
-from emu.mc2.arguments import check_integer, shown
+from emu.mc2.arguments import check_integer
 
 
 @dataclass(frozen=True, kw_only=True)

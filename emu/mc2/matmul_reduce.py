@@ -18,16 +18,6 @@ from emu.mc2.arguments import (
     INT8,
     Array,
     Tensor,
-    apart,
-    find_group,
-    integer,
-    local,
-    matrix,
-    operands,
-    real,
-    result,
-    shares,
-    vector,
     check_disjoint,
     check_integer,
     check_matrix,
@@ -36,7 +26,6 @@ from emu.mc2.arguments import (
     check_vector,
     divide_evenly,
     local_memory,
-    shown,
 )
 from emu.mc2.limits import HardwareLimits
 from emu.mc2.operands import Operands

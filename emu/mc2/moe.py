@@ -19,11 +19,7 @@ from emu.kernels.cast import cast
 from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.rows import weighted_row_sum
 from emu.kernels.quant import dynamic_quantize, quantize
-from emu.mc2.arguments import choice, find_group, integer, local
-from emu.mc2.expert_exchange import (
-
 from emu.mc2.arguments import (
-
     FLOAT32,
     HALVES,
     INT8,
@@ -33,7 +29,6 @@ from emu.mc2.arguments import (
     check_integer,
     find_group,
     local_memory,
-    shown,
 )
 from emu.mc2.expert_exchange import (
     MAX_ROWS,

@@ -14,8 +14,7 @@ from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPE
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
 from emu.kernels.core.address import array_data
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import as_dtype, integer, local
-from emu.mc2.arguments import as_dtype, check_integer, local_memory, shown
+from emu.mc2.arguments import as_dtype, check_integer, local_memory
 
 Array = np.ndarray[Any, Any]
 

@@ -20,15 +20,10 @@ from emu.mc2.arguments import (
     INT8,
     INT32,
     Array,
-    half,
-    integer,
-    local,
-    vector,
     check_half_dtype,
     check_integer,
     check_vector,
     local_memory,
-    shown,
 )
 
 _SCALES = (FLOAT32, FLOAT16, BFLOAT16)

@@ -15,8 +15,7 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import real
-from emu.mc2.arguments import check_real, shown
+from emu.mc2.arguments import check_real
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": BFLOAT16,

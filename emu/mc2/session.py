@@ -15,11 +15,9 @@ from emu.comm.errors import ArgumentError, CommError
 from emu.comm.server.comm_kernel import read_kernel, tiling_bytes
 from emu.comm.tiling.enums import HcclCommand, HcclReduceOp, PreparePosition
 from emu.comm.world.group import Group
-from emu.mc2.arguments import Array, find_group, shown
-from emu.mc2.limits import HardwareLimits, check_limits
-from emu.comm.world.world import Group
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import Array
+from emu.mc2.arguments import Array, find_group
+from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit, split_rows, turns_worth

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from emu.mlir.ir import Operation
-
 from emu.kernels.core.messages import shown
+from emu.mlir.ir import Operation
 
 __all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text"]
 

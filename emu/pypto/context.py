@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from emu.pypto.errors import ArgumentError, show
+from emu.kernels.core.messages import shown
+from emu.pypto.errors import ArgumentError
 from emu.pypto.graph import Graph, find_world
 from emu.pypto.lifetimes import Lifetimes
 from emu.pypto.node import Scope
@@ -81,7 +82,7 @@ CONTEXT = Context()
 def check_schedule(schedule: Any, seed: Any) -> None:
     """Raise an error unless these are a schedule and a seed of one."""
     if not isinstance(schedule, str) or schedule not in ("program", "random"):
-        raise ArgumentError(f'schedule must be "program" or "random", but got {show(schedule)}')
+        raise ArgumentError(f'schedule must be "program" or "random", but got {shown(schedule)}')
     as_int(seed, "seed")
 
 

@@ -15,11 +15,9 @@ import numpy as np
 from emu.comm.ops import AtomicOp as AtomicType
 from emu.comm.ops import Cmp as OpType
 from emu.kernels.core.messages import shown
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import DT_FP32, FP32, HALVES
 from emu.pypto.errors import ArgumentError, DTypeError
-from emu.pypto.graph import GRAPH, Node
-from emu.pypto.context import CONTEXT
-from emu.pypto.errors import ArgumentError, DTypeError, show
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.hangs import slots_of
 from emu.pypto.node import Node

@@ -11,10 +11,8 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from emu.kernels.core.messages import shown
-from emu.pypto.annotations import TensorSpec, specs_of
-from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
-from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
+from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.foreign import as_array, is_foreign
 from emu.pypto.spec import TensorSpec, specs_of
 from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int

@@ -25,9 +25,6 @@ from typing import TYPE_CHECKING
 from emu.pypto.errors import GraphError
 from emu.pypto.node import Node, Scope, Wait
 from emu.pypto.reports import pending_lines
-from emu.kernels.core.messages import shown
-from emu.pypto.errors import ArgumentError, GraphError
-from emu.pypto.symbolic import as_flag, as_int
 
 if TYPE_CHECKING:
     from emu.comm.world.world import World

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emu.kernels.core.messages import shown
-from emu.pypto.errors import ArgumentError, GroupError
 from emu.pypto.context import CONTEXT
-from emu.pypto.errors import ArgumentError, GroupError, show
+from emu.pypto.errors import ArgumentError, GroupError
 from emu.pypto.symbolic import SymbolicScalar, as_int
 
 if TYPE_CHECKING:

@@ -20,11 +20,9 @@ import numpy as np
 
 from emu.comm.errors import SymmetricMemoryError
 from emu.kernels.core.messages import shown
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError
-from emu.pypto.graph import GRAPH, Node
-from emu.pypto.context import CONTEXT
-from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError, show
 from emu.pypto.groups import group_of
 from emu.pypto.lifetimes import Lifetimes
 from emu.pypto.node import Node

@@ -12,9 +12,6 @@ import numpy as np
 from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DataType, as_dtype
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
-from emu.pypto.symbolic import as_text
-from emu.pypto.tensor import Tensor
-from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning, show
 from emu.pypto.symbolic import Shape, as_text
 
 

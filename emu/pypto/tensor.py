@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from emu.kernels.core.messages import shown
 from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, as_dtype
-from emu.pypto.errors import ArgumentError, DTypeError, show
+from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
 from emu.pypto.spec import TensorSpec
-from emu.kernels.core.messages import shown
-from emu.pypto.errors import ArgumentError, DTypeError
-from emu.pypto.graph import GRAPH, Node
 from emu.pypto.symbolic import (
     ArithmeticOperand,
     Shape,

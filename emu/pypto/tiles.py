@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from emu.kernels.core.messages import shown
-from emu.pypto.errors import TileShapeError
 from emu.pypto.context import CONTEXT
-from emu.pypto.errors import TileShapeError, show
+from emu.pypto.errors import TileShapeError
 from emu.pypto.symbolic import Shape
 
 Tile = tuple[Shape, tuple[slice, ...]]

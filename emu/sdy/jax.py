@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from emu.kernels.core.messages import shown
 import emu.sdy.dialect  # noqa: F401  # registers the dialects that `parse` is to know
+from emu.kernels.core.messages import shown
 from emu.mlir import parse
 from emu.mlir.arguments import ArgumentError, check_flag, check_text
 

@@ -13,9 +13,12 @@ from emu.comm.world.checks import check
 from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
 from emu.kernels.strided.operands import check_target
-from emu.torch_npu.checks import integer, of_dtype, of_shape, only, renamed
-from emu.kernels.strided.operands import is_target
-from emu.torch_npu.checks import check_dtype, check_option, check_shape, rename_arguments
+from emu.torch_npu.checks import (
+    check_dtype,
+    check_option,
+    check_shape,
+    rename_arguments,
+)
 
 _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero_points"}
 
