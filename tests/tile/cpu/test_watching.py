@@ -14,7 +14,7 @@ from tile_harness import Kernel
 
 from emu.tile import cpu
 from emu.tile.cpu.run import pool, watching
-from emu.tile.cpu.run.thread import memory
+from emu.tile.cpu.run.thread import thread_state
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import I32
 
@@ -129,7 +129,7 @@ def test_a_handler_that_raises_nothing_lets_the_kernel_go_on_and_may_launch_anot
     in_a_moment(handler)
     assert launch(kernel, flags) == 1
     assert seen == [8, 8, 8]
-    assert memory.all is memory.mine
+    assert thread_state.buffers is thread_state.own_buffers
 
 
 def test_a_launch_of_many_programs_can_be_ended(in_a_moment):

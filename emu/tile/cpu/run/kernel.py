@@ -1,4 +1,4 @@
-"""Compiled kernels: what can be launched, saved and loaded. Nothing of the compiler is needed for it."""
+"""Compiled kernels, which can be launched, saved and loaded without the compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
 from emu.tile.cpu.run import crash, pool, watching
-from emu.tile.cpu.run.thread import memory as _memory
+from emu.tile.cpu.run.thread import thread_state
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
@@ -76,7 +76,7 @@ class Kernel:
         if self._callback is not None:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._facts[call.PREPARE] = watching.prepare_address()
-        self._facts[call.KERNEL] = watching.enrol(self)
+        self._facts[call.KERNEL] = watching.register_kernel(self)
         note = crash.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)
         self._facts[call.NOTE] = ctypes.addressof(self._note)
@@ -144,14 +144,14 @@ class Kernel:
                 f"{self.name} take {packer.size - call.CALL.size}"
             )
         pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
-        memory, needed = _memory, self.scratch_bytes
+        state, needed = thread_state, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
         def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
             total = x * y * z
-            table, address, arguments, place, size, _ = memory.all
+            table, address, arguments, place, size, _ = state.buffers
             if size < needed:
-                place = memory.grow(needed)
+                place = state.grow(needed)
             pack_into(table, 0, arguments, 0, total, x, y, z, place, facts, 0, 0, *values)
             if threads == 1 or total == 1:
                 status = entry(address)
@@ -196,9 +196,9 @@ class Kernel:
         counter: int,
         step: int,
     ) -> int:
-        table, address, _, place, size, _ = _memory.all
+        table, address, _, place, size, _ = thread_state.buffers
         if size < self.scratch_bytes:
-            place = _memory.grow(self.scratch_bytes)
+            place = thread_state.grow(self.scratch_bytes)
         facts = self._facts_address
         call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
         status: int = self._entry(address)
@@ -212,12 +212,12 @@ class Kernel:
             sys.stdout.write(text + "\n")
 
     def check_stopped(self, status: int, grid: tuple[int, int, int]) -> None:
-        """Raise why this thread was told to stop, if the status of a launch says that it was."""
+        """Raise the error for which this thread was told to stop, if ``status`` says that it was."""
         program, code = status >> CODE_BITS, status & ((1 << CODE_BITS) - 1)
         if code >= LOOP_CODES:
             x, y, _ = grid
             numbers = (program % x, program // x % y, program // (x * y))
-            watching.stop(self, code - LOOP_CODES, numbers)
+            watching.raise_error(self, code - LOOP_CODES, numbers)
 
     def _fail(self, status: int, x: int, y: int) -> None:
         self.check_stopped(status, (x, y, 1))
