@@ -151,8 +151,12 @@ ELEMENTWISE = UNARY | BINARY | COMPARISONS | CONVERSIONS | {Code.SELECT, Code.FM
 """Pure, and each element of the result depends on that element of the operands alone."""
 
 MEMORY = frozenset({Code.LOAD, Code.STORE, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
+ATOMIC = frozenset({Code.ATOMIC_RMW, Code.ATOMIC_CAS})
 CONTROL = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.CALL})
 TERMINATORS = frozenset({Code.YIELD, Code.RETURN})
 
 IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT}
 """What may not be dropped, copied or moved past others freely; a region's contents count besides."""
+
+WHOLE_TILE = frozenset({Code.SCAN, Code.DOT, Code.HISTOGRAM})
+"""Each element of the result depends on many of the operands."""

@@ -24,6 +24,7 @@ from emu.tile.cpu.emit.polling import Polls
 from emu.tile.cpu.emit.products import emit_dot
 from emu.tile.cpu.emit.scanning import emit_scan
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.reuse import may_overwrite
 from emu.tile.cpu.plan.schedule import Schedule
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code
@@ -110,7 +111,7 @@ class Emitter:
                     flag = self._frame.builder.load(failed, typ=r.BIT)
                     self._diagnosis.stop_if(self._frame, operation, flag)
         self._fill_slots([pair for pair in yielded if pair[1] not in forwarded])
-        for value in schedule.demands:  # written here, which other paths may not pass
+        for value in schedule.materialized_inline:  # written here, which other paths may not pass
             self._frame.forget(value)
         self._release(operations, region)
 
@@ -126,7 +127,9 @@ class Emitter:
         for value, slot in yielded:
             if slot.memory is None or values.count(value) > 1 or value in self._frame.memories:
                 continue
-            if terminator is not None and schedule.may_overwrite(value, slot.value, terminator):
+            if terminator is not None and may_overwrite(
+                self._frame.analysis, schedule, value, slot.value, terminator
+            ):
                 self._frame.memories[value] = slot.memory
                 done.append(slot)
         return done

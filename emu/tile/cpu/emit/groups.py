@@ -43,7 +43,7 @@ class GroupEmitter:
     def __init__(self, frame: Frame, group: Group) -> None:
         self._frame = frame
         self._group = group
-        kept = [v.owner for v in group.kept if v.owner is not None]
+        kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
         self._reductions: list[Reduction] = []
@@ -81,7 +81,7 @@ class GroupEmitter:
 
     def _make_memory(self) -> None:
         frame = self._frame
-        for value in self._group.kept:
+        for value in self._group.materialized:
             frame.remember(value, self._stored_element(value))
         for operation in self._group.operations:
             code = operation.code
@@ -113,7 +113,7 @@ class GroupEmitter:
         """Return the comparisons that may hold everywhere, and the remainders that may change nothing."""
         masks: dict[Operation, None] = {}
         remainders: dict[Operation, None] = {}
-        if self._group.single:
+        if self._group.is_serial:
             return [], []
         for operation in self._group.operations:
             if operation.code is Code.LOAD:
@@ -305,15 +305,15 @@ class GroupEmitter:
     def _find_bound(self, masks: Sequence[Operation]) -> Bound | None:
         """Return a bound beyond which one lane can be computed for all."""
         group, extent = self._group, self._group.shape[self._axis]
-        if group.single or extent % RUN or extent < 2 * RUN:
+        if group.is_serial or extent % RUN or extent < 2 * RUN:
             return None
         read = [operand for operation in group.operations for operand in operation.operands]
         for bound in candidates(self._frame, masks, read):
             beyond = Beyond(self._frame, bound, self._own)
             if all(self._ends_with(beyond, operation) for operation in group.operations) and all(
-                beyond.is_uniform(value, self._axis) for value in group.kept
+                beyond.is_uniform(value, self._axis) for value in group.materialized
             ):
-                for value in group.kept:
+                for value in group.materialized:
                     self._frame.beyond.setdefault(value, set()).add(bound)
                 return bound
         return None
@@ -337,12 +337,15 @@ class GroupEmitter:
         """Emit what the lanes beyond the bound have in common; return what emits the work on a run of them."""
         builder = lanes.builders[-1]
         reduced = [reduction.uniform(lanes, last) for reduction in self._reductions]
-        kept = [r.splat(builder, lanes.read_short(value, last), RUN) for value in self._group.kept]
+        kept = [
+            r.splat(builder, lanes.read_short(value, last), RUN)
+            for value in self._group.materialized
+        ]
 
         def work(lanes: Lanes, point: Point) -> None:
             for reduction, values in zip(self._reductions, reduced, strict=True):
                 reduction.repeat(lanes, point, values)
-            for value, register in zip(self._group.kept, kept, strict=True):
+            for value, register in zip(self._group.materialized, kept, strict=True):
                 stored = self._frame.memories[value]
                 lanes.store_to(stored, point, element_of(value.type), register)
 
@@ -369,7 +372,7 @@ class GroupEmitter:
         stop = None
         if bound is not None:
             stop = emit_end(self._frame, bound, group.shape[self._axis])
-        nest = Nest(self._frame, group.shape, lanes, group.single, stop)
+        nest = Nest(self._frame, group.shape, lanes, group.is_serial, stop)
         nest.emit(self._body, begin, end, self._beyond)
 
     def _body(self, lanes: Lanes, point: Point, count: int | None) -> None:
@@ -388,7 +391,7 @@ class GroupEmitter:
                 emit_atomic(self._frame, lanes, operation, point)
             else:  # in order, rather than when it is needed: a long chain is no deep recursion
                 lanes.read_short(operation.result, point)
-        for value in self._group.kept:
+        for value in self._group.materialized:
             register = lanes.read(value, point)
             lanes.store_to(self._frame.memories[value], point, element_of(value.type), register)
 
