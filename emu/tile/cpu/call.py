@@ -25,15 +25,16 @@ BYTES = CALL.size + (1 << 16)
 """Size of the table with the arguments."""
 
 GUARD, WATCH = BYTES // 8, BYTES // 8 + 1
-"""Words behind the arguments: the functions to call before Python is asked, and to ask it."""
+"""Words behind the arguments: the functions to call before Python is asked, and to ask it. 0 in a
+table whose launches do not ask: those of a signal handler in the middle of another kernel."""
 
 TABLE_BYTES = BYTES + 16
 
-PRINT, PREPARE, NOTE, NOTE_BYTES, KERNEL = range(5)
-"""Words of a kernel's constants: the function that prints; the one that fills ``GUARD`` and ``WATCH``; address
-and length of the text written if the kernel crashes; number of the kernel."""
+PRINT, NOTE, NOTE_BYTES, KERNEL = range(4)
+"""Words of a kernel's constants: the function that prints; address and length of the text written if the kernel
+crashes; number of the kernel."""
 
-FACTS_WORDS = 5
+FACTS_WORDS = 4
 
 LOOP, ASKED, BUDGET, CALLED, SEEN, COUNT, PAIRS = range(7)
 """Words of a loop's poll record: number of the loop; when Python was asked last, or 0; rounds between two reads

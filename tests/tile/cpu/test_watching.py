@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ from cpu_runner import pack
 from tile_harness import Kernel
 
 from emu.tile import cpu
+from emu.tile.cpu import call
 from emu.tile.cpu.run import pool, watching
 from emu.tile.cpu.run.thread import thread_state
 from emu.tile.ops import Code, Rmw
@@ -89,6 +91,21 @@ def test_what_a_signals_handler_raises_ends_a_kernel_that_spins(in_a_moment, cod
     assert "(there: 0)" in note
     flags[:] = 1
     assert launch(kernel, flags) == 1  # the thread's memory is as good as new
+
+
+def test_a_new_thread_needs_no_python_before_it_asks_whether_to_go_on():
+    """What a handler raises in any other code of a callback would be lost."""
+    words = []
+
+    def look():
+        table = thread_state.buffers[1]
+        words.extend((ctypes.c_int64 * (call.WATCH + 1)).from_address(table)[call.GUARD :])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert len(words) == 2
+    assert all(words)
 
 
 def test_an_interrupt_without_text_is_given_one(in_a_moment):

@@ -112,20 +112,13 @@ def _adapted(builder: ir.IRBuilder, budget: Any, spent: Any) -> Any:
 
 
 def _emit_question(function: ir.Function, builder: ir.IRBuilder, table: Any, told: Any) -> None:
-    """Ask Python; the first time a thread does, it is given what it asks by."""
+    """Ask Python whether to go on, where the thread's launches ask at all."""
     nobody = ir.Constant(_POINTER, None)
-    prepare, ready, question, no_answer = (function.append_basic_block() for _ in range(4))
-    watch = read(builder, table, call.WATCH, _POINTER)
-    builder.cbranch(builder.icmp_unsigned("==", watch, nobody), prepare, ready)
-    builder.position_at_end(prepare)
-    facts = read(builder, table, call.FACTS, _POINTER)
-    kind = ir.FunctionType(ir.VoidType(), [])
-    builder.call(r.Callee(read(builder, facts, call.PREPARE, _POINTER), kind), [])
-    builder.branch(ready)
-    builder.position_at_end(ready)
+    question, no_answer = (function.append_basic_block() for _ in range(2))
     watch = read(builder, table, call.WATCH, _POINTER)
     builder.cbranch(builder.icmp_unsigned("==", watch, nobody), no_answer, question)
     builder.position_at_end(question)
+    kind = ir.FunctionType(ir.VoidType(), [])
     builder.call(r.Callee(read(builder, table, call.GUARD, _POINTER), kind), [])
     asking = ir.FunctionType(r.I64, [r.I64])
     answer = builder.call(r.Callee(watch, asking), [builder.ptrtoint(told, r.I64)])

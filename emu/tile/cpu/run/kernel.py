@@ -75,7 +75,6 @@ class Kernel:
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        self._facts[call.PREPARE] = watching.prepare_address()
         self._facts[call.KERNEL] = watching.register_kernel(self)
         note = crash.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)

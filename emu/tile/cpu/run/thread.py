@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from emu.tile.cpu import call
@@ -59,7 +60,7 @@ class ThreadState(threading.local):
         self.error: BaseException | None = None
         self.spin: Spin | None = None
         self.job: SharedLaunch | None = None
-        self.callbacks: Any = None
+        self.callbacks = install_callbacks(self) if install_callbacks is not None else None
 
     def grow(self, count: int) -> int:
         """Make scratch ``count`` bytes large, and return its address."""
@@ -70,8 +71,12 @@ class ThreadState(threading.local):
         return grown[3]
 
 
+install_callbacks: Callable[[ThreadState], Any] | None = None
+"""Function that makes a new thread's kernels poll, and returns what must stay alive for it; set by ``watching``."""
+
+
 def new_buffers() -> CallBuffers:
-    """Return a new call table without scratch."""
+    """Return a new call table without scratch; kernels launched with it do not poll."""
     table = ctypes.create_string_buffer(call.TABLE_BYTES)
     address = ctypes.addressof(table)
     return (table, address, address + call.CALL.size, *_scratch(0))

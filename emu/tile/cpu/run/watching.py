@@ -22,8 +22,9 @@ from collections.abc import Generator
 from typing import Any, NoReturn
 
 from emu.tile.cpu import call
+from emu.tile.cpu.run import thread
 from emu.tile.cpu.run.spins import KernelInfo, Spin, where
-from emu.tile.cpu.run.thread import new_buffers, thread_state
+from emu.tile.cpu.run.thread import ThreadState, new_buffers, thread_state
 
 _GUARD = ctypes.CFUNCTYPE(None)
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -39,27 +40,19 @@ def register_kernel(kernel: KernelInfo) -> int:
     return number
 
 
-def prepare_address() -> int:
-    """Return the address of the function that installs a thread's poll functions in its call table."""
-    return ctypes.cast(_PREPARE, ctypes.c_void_p).value or 0
-
-
-def _prepare() -> None:
-    if thread_state.buffers is not thread_state.own_buffers:
-        return  # launched by a signal handler in the middle of another kernel: not polled
+def _install_callbacks(state: ThreadState) -> Any:
+    # When the thread's state is made, not at its first poll: no Python code may run in a poll before the
+    # generator's, or what a signal handler raises in it would be lost.
     generator = _watch()
     next(generator)
-    # The guard runs before each poll: a handler that launches kernels gets buffers of its own.
-    guard = _GUARD(functools.partial(setattr, thread_state, "buffers", new_buffers()))
+    # Runs before each poll: a handler that launches kernels gets buffers of its own.
+    guard = _GUARD(functools.partial(setattr, state, "buffers", new_buffers()))
     watch = _WATCH(generator.send)
-    thread_state.callbacks = generator, guard, watch
-    table = thread_state.own_buffers[0]
+    table = state.own_buffers[0]
     for which, function in ((call.GUARD, guard), (call.WATCH, watch)):
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
         struct.pack_into("Q", table, 8 * which, address)
-
-
-_PREPARE = _GUARD(_prepare)
+    return generator, guard, watch
 
 
 def _watch() -> Generator[int, int]:
@@ -180,3 +173,7 @@ def publish(spins: list[Spin]) -> None:
         spinning.wait(world, spins[0].where(), text)
     else:
         spinning.go_on(world)
+
+
+thread.install_callbacks = _install_callbacks
+thread_state.callbacks = _install_callbacks(thread_state)  # this thread's was made without
