@@ -1,4 +1,4 @@
-"""Runs programs of the tile IR as native code; imported as ``cpu_runner``."""
+"""Programs of the tile IR as native code: compile and launch."""
 
 from __future__ import annotations
 
