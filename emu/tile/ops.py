@@ -139,24 +139,81 @@ class Rmw(enum.Enum):
     EXCHANGE = "xchg"
 
 
+# ---- Facts, in groups. Passes and compilers derive what they need from these.
+
+# 1: by form
 UNARY = frozenset(Code(n) for n in range(Code.NEG, Code.RINT + 1))
 FLOAT_UNARY = frozenset(Code(n) for n in range(Code.EXP, Code.RINT + 1))
 BINARY = frozenset(Code(n) for n in range(Code.ADD, Code.MULHI + 1))
 COMPARISONS = frozenset(Code(n) for n in range(Code.EQ, Code.GE + 1))
+ORDERED_COMPARISONS = frozenset({Code.LT, Code.LE, Code.GT, Code.GE})
 CONVERSIONS = frozenset({Code.CAST, Code.BITCAST})
 FLOAT_BINARY = frozenset({Code.POW, Code.ATAN2})
 BITWISE = frozenset({Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR, Code.MULHI})
+COMMUTATIVE = frozenset(
+    {Code.ADD, Code.MUL, Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.MULHI}
+    | {Code.EQ, Code.NE}
+)
 
+# 2: by what an element of the result depends on
 ELEMENTWISE = UNARY | BINARY | COMPARISONS | CONVERSIONS | {Code.SELECT, Code.FMA, Code.PTR_ADD}
 """Pure, and each element of the result depends on that element of the operands alone."""
 
+LEAVES = frozenset({Code.CONSTANT, Code.ARANGE, Code.SPLAT})
+"""Tiles that are made of no other tile."""
+
+SHAPES = frozenset(Code(n) for n in range(Code.BROADCAST, Code.FLIP + 1))
+"""Each element of the result is an element of an operand, at other coordinates."""
+
+VIEWS = frozenset({Code.BROADCAST, Code.PERMUTE, Code.FLIP, Code.SPLIT})
+"""The part of ``SHAPES`` whose coordinates are known axis by axis."""
+
+UNIFORM_SHAPES = frozenset({Code.SPLAT, Code.BROADCAST, Code.RESHAPE, Code.PERMUTE, Code.FLIP})
+"""Operations of one operand that change nothing but the shape if all its elements are equal."""
+
+PER_ELEMENT = ELEMENTWISE | LEAVES | SHAPES | {Code.AFTER}
+"""Single elements of the result can be computed wherever they are needed."""
+
+WHOLE_TILE = frozenset({Code.SCAN, Code.DOT, Code.HISTOGRAM})
+"""Each element of the result depends on many of the operands."""
+
+# 3: by effect
 MEMORY = frozenset({Code.LOAD, Code.STORE, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
 ATOMIC = frozenset({Code.ATOMIC_RMW, Code.ATOMIC_CAS})
+READS = ATOMIC | {Code.LOAD}
+"""The result comes from memory."""
+
 CONTROL = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.CALL})
 TERMINATORS = frozenset({Code.YIELD, Code.RETURN})
 
 IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT}
-"""What may not be dropped, copied or moved past others freely; a region's contents count besides."""
+"""Operations that may not be dropped, copied or moved past others freely; so are those whose regions hold any."""
 
-WHOLE_TILE = frozenset({Code.SCAN, Code.DOT, Code.HISTOGRAM})
-"""Each element of the result depends on many of the operands."""
+EFFECTS = ATOMIC | frozenset(
+    {Code.STORE, Code.WHILE, Code.CALL, Code.RETURN, Code.BARRIER, Code.ASSERT, Code.PRINT}
+)
+"""Operations that are needed although no result of them is; a WHILE may wait for other programs."""
+
+PURE = (
+    ELEMENTWISE | LEAVES | SHAPES | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.HISTOGRAM, Code.DOT}
+)
+"""Equal operands give equal results, so one of two equal operations will do.
+
+AFTER is not one of them (it holds a value back), nor are REDUCE and SCAN (their regions are not compared).
+"""
+
+# 4: by cost and exactness
+COSTLY = FLOAT_UNARY | {Code.DIV, Code.REM, Code.POW, Code.ATAN2}
+"""Element-wise operations that take many instructions."""
+
+CHEAP = ELEMENTWISE - COSTLY - {Code.ABS, Code.MULHI, Code.FMA}
+"""Element-wise operations that take about one instruction of integers and pointers."""
+
+EXACT = ELEMENTWISE - FLOAT_UNARY - FLOAT_BINARY - {Code.PTR_ADD} | {
+    Code.SQRT,
+    Code.FLOOR,
+    Code.CEIL,
+    Code.TRUNC,
+    Code.RINT,
+}
+"""Element-wise operations whose results are defined to the bit."""

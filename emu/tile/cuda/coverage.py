@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from emu.tile.cuda.plan import PURE
+from emu.tile import ops
 from emu.tile.ir import Function, Operation, TileError
 from emu.tile.ops import CONTROL, MEMORY, TERMINATORS, Code
 
 COVERED = (
-    PURE
+    ops.PER_ELEMENT
     | MEMORY
     | TERMINATORS
     | (CONTROL - {Code.CALL})  # inlined before

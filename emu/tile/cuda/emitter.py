@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from emu.tile import ops
 from emu.tile.cuda.expressions import expression, literal, numpy_name
 from emu.tile.cuda.memory import BlockMemory, Buffer, Hazards, Registers
-from emu.tile.cuda.plan import SHAPES, Plan, is_tile, keeps_order, size_of
+from emu.tile.cuda.plan import Plan, is_tile, keeps_order, size_of
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import ELEMENTWISE, Code
 from emu.tile.types import ScalarType, element_of
@@ -305,7 +306,7 @@ class Emitter:
             return self.at(operands[0], index)
         if code in ELEMENTWISE:
             return expression(operation, [self.at(v, index) for v in operands])
-        if code in SHAPES and keeps_order(operation):
+        if code in ops.SHAPES and keeps_order(operation):
             return self.at(operands[0], index)
         if code in (Code.JOIN, Code.CAT):
             return self._either(value, operation, index)

@@ -11,25 +11,11 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from emu.tile import ops
 from emu.tile.ir import Function, Operation, Region, Value
-from emu.tile.ops import ELEMENTWISE, FLOAT_UNARY, Code
+from emu.tile.ops import Code
 from emu.tile.types import Tile
 
-LEAVES = frozenset((Code.CONSTANT, Code.ARANGE, Code.SPLAT))
-SHAPES = frozenset(
-    (
-        Code.BROADCAST,
-        Code.RESHAPE,
-        Code.PERMUTE,
-        Code.JOIN,
-        Code.SPLIT,
-        Code.CAT,
-        Code.GATHER,
-        Code.FLIP,
-    )
-)
-PURE = LEAVES | SHAPES | ELEMENTWISE | {Code.AFTER}
-_COSTLY = FLOAT_UNARY | {Code.DIV, Code.REM, Code.POW, Code.ATAN2}
 _WEIGHT = 8  # of a costly operation, in plain ones
 _CHEAP = 4  # what is computed again rather than held
 
@@ -140,7 +126,7 @@ class _Planner:
                 self.plan.home[other] = home
                 self.plan.held.add(other)
         for result in operation.results:
-            if is_tile(result) and operation.code not in PURE:
+            if is_tile(result) and operation.code not in ops.PER_ELEMENT:
                 self.hold(result, region, operation)
 
     def hold(self, value: Value, region: Region, operation: Operation) -> None:
@@ -153,7 +139,7 @@ class _Planner:
         costs = self.costs()
         contexts: dict[Value, _Context | None] = {}
         for operation in reversed(self.operations):
-            if operation.code not in PURE:
+            if operation.code not in ops.PER_ELEMENT:
                 continue
             for result in operation.results:
                 if not is_tile(result):
@@ -161,16 +147,16 @@ class _Planner:
                 context = self.context(result, operation, contexts)
                 contexts[result] = context
                 cheap = context is None or context != _SEVERAL or costs[result] <= _CHEAP
-                if operation.code in LEAVES or (cheap and not self.must_hold(result)):
+                if operation.code in ops.LEAVES or (cheap and not self.must_hold(result)):
                     continue
                 self.hold(result, self.region[operation], operation)
 
     def costs(self) -> dict[Value, int]:
         costs: dict[Value, int] = defaultdict(int)
         for operation in self.operations:
-            if operation.code not in PURE or operation.code in LEAVES:
+            if operation.code not in ops.PER_ELEMENT or operation.code in ops.LEAVES:
                 continue
-            total = _WEIGHT if operation.code in _COSTLY else 1
+            total = _WEIGHT if operation.code in ops.COSTLY else 1
             for operand in operation.operands:
                 cost = costs[operand]
                 several = len(self.users[operand]) > 1
@@ -193,9 +179,9 @@ class _Planner:
             if value in seen or operation is None or value in self.plan.held:
                 continue
             seen.add(value)
-            if operation.code in SHAPES and not keeps_order(operation):
+            if operation.code in ops.SHAPES and not keeps_order(operation):
                 return False
-            if operation.code in PURE:
+            if operation.code in ops.PER_ELEMENT:
                 stack += [v for v in operation.operands if is_tile(v)]
         return True
 
@@ -216,7 +202,7 @@ class _Planner:
         self, user: Operation, position: int, contexts: dict[Value, _Context | None]
     ) -> _Context | None:
         tiles = [r for r in user.results if is_tile(r)]
-        if user.code in PURE and tiles and not any(r in self.plan.held for r in tiles):
+        if user.code in ops.PER_ELEMENT and tiles and not any(r in self.plan.held for r in tiles):
             whole: set[_Context | None] = {contexts[r] for r in tiles} - {None}
             if not whole:
                 return None
@@ -224,7 +210,7 @@ class _Planner:
                 return _SEVERAL if user.code is not Code.GATHER or position == 0 else whole.pop()
             (only,) = whole
             assert only is not None
-            return (*only, user, position) if user.code in SHAPES else only
+            return (*only, user, position) if user.code in ops.SHAPES else only
         if user.code is Code.DOT and position < 2:
             return _SEVERAL
         return (user,)
@@ -264,7 +250,7 @@ class _Planner:
         """The tiles that an operation evaluates; true where each thread evaluates its own elements."""
         code = operation.code
         tiles = [v for v in operation.operands if is_tile(v)]
-        if code in PURE:
+        if code in ops.PER_ELEMENT:
             if code is Code.SPLIT and not is_tile(operation.results[0]):
                 return [(tiles[0], False)]
             if not any(r in self.plan.held for r in operation.results):
@@ -281,7 +267,7 @@ class _Planner:
     @staticmethod
     def own(operation: Operation, position: int) -> bool:
         """Whether a pure operation takes of an operand the element with the result's index."""
-        if operation.code in SHAPES:
+        if operation.code in ops.SHAPES:
             return keeps_order(operation) or (operation.code is Code.GATHER and position == 1)
         return True
 

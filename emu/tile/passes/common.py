@@ -9,32 +9,7 @@ from typing import Any
 
 from emu.tile import ops
 from emu.tile.ir import Function, Module, Operation, Region, Value
-from emu.tile.ops import Code
 from emu.tile.passes.rewriter import Rewriter
-
-PURE = ops.ELEMENTWISE | {
-    Code.CONSTANT,
-    Code.PROGRAM_ID,
-    Code.NUM_PROGRAMS,
-    Code.ARANGE,
-    Code.SPLAT,
-    Code.BROADCAST,
-    Code.RESHAPE,
-    Code.PERMUTE,
-    Code.JOIN,
-    Code.SPLIT,
-    Code.CAT,
-    Code.GATHER,
-    Code.FLIP,
-    Code.HISTOGRAM,
-    Code.DOT,
-}
-"""What gives the same whenever its operands are the same."""
-
-COMMUTATIVE = frozenset(
-    {Code.ADD, Code.MUL, Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.MULHI}
-    | {Code.EQ, Code.NE}
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +48,7 @@ class _Merger(Rewriter):
         return copy
 
     def operation(self, operation: Operation) -> None:
-        if operation.code not in PURE:
+        if operation.code not in ops.PURE:
             super().operation(operation)
             return
         operands = self.mapped(operation.operands)
@@ -86,7 +61,7 @@ class _Merger(Rewriter):
 
     def _key(self, operation: Operation, operands: list[Value]) -> Hashable:
         numbers = [id(v) for v in operands]
-        if operation.code in COMMUTATIVE:
+        if operation.code in ops.COMMUTATIVE:
             numbers.sort()
         attributes = tuple((k, _exact(v)) for k, v in sorted(operation.attributes.items()))
         types = tuple(v.type for v in operation.results)

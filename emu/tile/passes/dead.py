@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emu.tile import ops
 from emu.tile.ir import Module, Operation, Region, Value
 from emu.tile.ops import Code
 from emu.tile.passes.rewriter import Rewriter
-
-EFFECTS = frozenset(
-    {
-        Code.STORE,
-        Code.ATOMIC_RMW,
-        Code.ATOMIC_CAS,
-        Code.WHILE,
-        Code.CALL,
-        Code.RETURN,
-        Code.BARRIER,
-        Code.ASSERT,
-        Code.PRINT,
-    }
-)
-"""What is kept though no result of it is used; a WHILE may wait for other programs."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ class _Needed:
         for function in module.functions.values():
             self._index(function.body, None)
         for operation in self._parents:
-            if operation.code in EFFECTS:
+            if operation.code in ops.EFFECTS:
                 self._need(operation)
         while self._values:
             self._follow(self._values.pop())

@@ -16,18 +16,6 @@ from emu.tile.passes.rewriter import Rewriter
 from emu.tile.reference.elementwise import ELEMENTWISE, constant
 from emu.tile.types import I1, DType, element_of
 
-EXACT = ops.ELEMENTWISE - ops.FLOAT_UNARY - ops.FLOAT_BINARY - {Code.PTR_ADD} | {
-    Code.SQRT,
-    Code.FLOOR,
-    Code.CEIL,
-    Code.TRUNC,
-    Code.RINT,
-}
-"""Element-by-element operations whose results are laid down to the bit."""
-
-UNIFORM = frozenset({Code.SPLAT, Code.BROADCAST, Code.RESHAPE, Code.PERMUTE, Code.FLIP})
-"""Operations of one operand that leave a tile of equal elements as it is but for its shape."""
-
 
 @dataclass(frozen=True)
 class FoldConstants:
@@ -87,12 +75,12 @@ class _Folder(Rewriter):
 
 
 def _folded(operation: Operation, operands: Sequence[Value]) -> bool | float | None:
-    if operation.code not in EXACT and operation.code not in UNIFORM:
+    if operation.code not in ops.EXACT and operation.code not in ops.UNIFORM_SHAPES:
         return None
     numbers = [value_of(v) for v in operands]
     if any(n is None for n in numbers):
         return None
-    if operation.code in UNIFORM:
+    if operation.code in ops.UNIFORM_SHAPES:
         return numbers[0]  # type: ignore[no-any-return]
     if not all(isinstance(element_of(v.type), DType) for v in (*operands, operation.result)):
         return None

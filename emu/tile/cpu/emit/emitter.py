@@ -206,7 +206,7 @@ class Emitter:
             pointer, *rest = (frame.scalar(v) for v in operation.operands)
             mask, other = [*rest, None, None][:2]
             register = memory.load_one(builder, element_of(result.type), pointer, mask, other)
-        elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+        elif code in ops.ATOMIC:
             values = [frame.scalar(v) for v in operation.operands]
             register = emit_one(frame, builder, operation, values)
         elif code is Code.AFTER:

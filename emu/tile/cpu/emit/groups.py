@@ -17,6 +17,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from emu.tile import ops
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import Beyond, Bound, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
@@ -31,7 +32,6 @@ from emu.tile.ir import Operation, Value
 from emu.tile.ops import Code
 from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
 
-_ORDERED = frozenset({Code.LT, Code.LE, Code.GT, Code.GE})
 _NARROW = frozenset({F16, BF16})
 _I64 = DTYPES["i64"]
 _SIGNED = {bits: DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64)}
@@ -85,7 +85,7 @@ class GroupEmitter:
             frame.remember(value, self._stored_element(value))
         for operation in self._group.operations:
             code = operation.code
-            if code in (Code.REDUCE, Code.JOIN, Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+            if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
                 for result in operation.results:
                     if isinstance(result.type, Tile):
                         frame.remember(result)
@@ -138,7 +138,7 @@ class GroupEmitter:
                 waiting += [v for v in reversed(operation.operands) if v not in seen]
                 seen.update(operation.operands)
             elif (
-                operation.code in _ORDERED
+                operation.code in ops.ORDERED_COMPARISONS
                 and isinstance(mask.type, Tile)
                 and self._is_bounded(operation)
                 and all(map(analysis.is_regular, operation.operands))
@@ -387,7 +387,7 @@ class GroupEmitter:
                 self._join(lanes, operation, point)
             elif code is Code.ASSERT:
                 self._assert(lanes, operation, point)
-            elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+            elif code in ops.ATOMIC:
                 emit_atomic(self._frame, lanes, operation, point)
             else:  # in order, rather than when it is needed: a long chain is no deep recursion
                 lanes.read_short(operation.result, point)

@@ -14,6 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from emu.tile import ops
 from emu.tile.cpu import call
 from emu.tile.cpu.emit.atomic import to_integer
 from emu.tile.cpu.emit.frame import Frame, is_tile
@@ -24,7 +25,6 @@ from emu.tile.ops import Code
 from emu.tile.types import DType, Pointer, element_of
 
 _POINTER = ir.PointerType()
-_MEMORY = frozenset({Code.LOAD, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
 _TICK = ir.FunctionType(r.I64, [_POINTER, _POINTER])
 _ASK_NS = 20_000_000
 _SHORT_NS, _LONG_NS = 2_500_000, 10_000_000
@@ -235,14 +235,14 @@ class LoopPoll:
         bits = to_integer(builder, element_of(value.type), frame.scalar(value))
         if bits.type.width < 64:
             bits = builder.zext(bits, r.I64)
-        if operation.code not in _MEMORY:
+        if operation.code not in ops.READS:
             return 0, bits
         return frame.scalar(operation.operands[0]), bits
 
 
 def _read_of(operation: Operation) -> Read:
     element = element_of(operation.results[0].type)
-    by_address = operation.code in _MEMORY
+    by_address = operation.code in ops.READS
     name = "" if isinstance(element, Pointer) else element.name
     return Read(str(operation.location or "unknown place"), name, by_address)
 
@@ -302,5 +302,5 @@ def _brings(operation: Operation) -> bool:
     if len(results) != 1 or not isinstance(results[0].type, DType | Pointer):
         return False
     inner = [o for region in operation.regions for o in _operations(region)]
-    touches = any(o.code in _MEMORY for o in (operation, *inner))
+    touches = any(o.code in ops.READS for o in (operation, *inner))
     return touches or any(is_tile(v) for v in operation.operands)

@@ -28,14 +28,6 @@ VARIES: Final = "varies"
 Step = int | str | None
 """A constant, ``VARIES``, or ``None``: irregular. Of pointers in bytes."""
 
-VIEWS = frozenset({Code.BROADCAST, Code.PERMUTE, Code.FLIP, Code.SPLIT})
-_CHEAP = frozenset(
-    {
-        *(Code.NEG, Code.NOT, Code.CAST, Code.BITCAST, Code.ADD, Code.SUB, Code.MUL),
-        *(Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR),
-        *(Code.EQ, Code.NE, Code.LT, Code.LE, Code.GT, Code.GE, Code.PTR_ADD, Code.SELECT),
-    }
-)
 _INLINE_LIMIT = 12
 """Operations that an inline value may cost each time."""
 
@@ -50,7 +42,7 @@ def is_view(operation: Operation) -> bool:
     """Say whether results are read by reading the operand elsewhere."""
     if operation.code is Code.RESHAPE:
         return is_unit_reshape(operation)
-    return operation.code in VIEWS or operation.code is Code.AFTER
+    return operation.code in ops.VIEWS or operation.code is Code.AFTER
 
 
 def kept_axes(shape: tuple[int, ...]) -> list[int]:
@@ -155,7 +147,9 @@ class Analysis:
             # A view of irregular offsets is read from memory in any case: what is computed from it may
             # well stay symbolic along the other axes.
             return 1 if cost is None and _is_integral(value) else cost
-        if operation.code not in _CHEAP or not all(map(_is_integral, (value, *operation.operands))):
+        if operation.code not in ops.CHEAP or not all(
+            map(_is_integral, (value, *operation.operands))
+        ):
             return None
         costs = [self.inline_cost(operand) for operand in operation.operands]
         total = 1
