@@ -38,12 +38,12 @@ def host() -> Target:
 
 
 def host_is_x86() -> bool:
-    """Say whether this machine's CPU is an x86."""
+    """Return whether this machine's CPU is an x86."""
     return binding.get_default_triple().split("-", 1)[0] in ("x86_64", "i686")
 
 
 def has_feature(name: str) -> bool:
-    """Say whether this machine's CPU has a feature, by LLVM's name of it."""
+    """Return whether this machine's CPU has a feature, by LLVM's name of it."""
     return f"+{name}" in _features()
 
 

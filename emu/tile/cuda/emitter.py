@@ -271,7 +271,7 @@ class Emitter:
         found = self._known(key)
         if found is not None:
             return found
-        if value in self.plan.held:
+        if value in self.plan.materialized:
             text = self._held(value, index)
         else:
             assert value.owner is not None

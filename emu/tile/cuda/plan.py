@@ -59,7 +59,7 @@ class Plan:
     """What :func:`plan` decides.
 
     Attributes:
-        held: The tiles that are held.
+        materialized: Tiles that are materialized.
         home: For arguments and results of control flow that share a place: the value whose place it is.
         block: Homes that lie in memory of the block.
         reads: For each operation the held tiles that it reads; true where a thread reads others' elements.
@@ -67,7 +67,7 @@ class Plan:
         spinning: Operations inside a WHILE.
     """
 
-    held: set[Value] = field(default_factory=set)
+    materialized: set[Value] = field(default_factory=set)
     home: dict[Value, Value] = field(default_factory=dict)
     block: set[Value] = field(default_factory=set)
     reads: dict[Operation, dict[Value, bool]] = field(default_factory=dict)
@@ -120,17 +120,17 @@ class _Planner:
             groups = list(zip(operation.results, operation.regions[1].arguments, strict=True))
             for argument in operation.regions[0].arguments:
                 if is_tile(argument):
-                    self.hold(argument, region, operation)
+                    self.materialize(argument, region, operation)
         for home, other in groups:
             if is_tile(home):
                 self.plan.home[other] = home
-                self.plan.held.add(other)
+                self.plan.materialized.add(other)
         for result in operation.results:
             if is_tile(result) and operation.code not in ops.PER_ELEMENT:
-                self.hold(result, region, operation)
+                self.materialize(result, region, operation)
 
-    def hold(self, value: Value, region: Region, operation: Operation) -> None:
-        self.plan.held.add(value)
+    def materialize(self, value: Value, region: Region, operation: Operation) -> None:
+        self.plan.materialized.add(value)
         self.birth[value] = (region, operation)
 
     # ---- which pure tiles are held
@@ -147,9 +147,9 @@ class _Planner:
                 context = self.context(result, operation, contexts)
                 contexts[result] = context
                 cheap = context is None or context != _SEVERAL or costs[result] <= _CHEAP
-                if operation.code in ops.LEAVES or (cheap and not self.must_hold(result)):
+                if operation.code in ops.LEAVES or (cheap and not self.must_materialize(result)):
                     continue
-                self.hold(result, self.region[operation], operation)
+                self.materialize(result, self.region[operation], operation)
 
     def costs(self) -> dict[Value, int]:
         costs: dict[Value, int] = defaultdict(int)
@@ -165,7 +165,7 @@ class _Planner:
                 costs[result] = total
         return costs
 
-    def must_hold(self, value: Value) -> bool:
+    def must_materialize(self, value: Value) -> bool:
         """What ends a region is copied while its sources may change; those must be at the same index."""
         if not any(user.code is Code.YIELD for user, _ in self.users[value]):
             return False
@@ -176,7 +176,7 @@ class _Planner:
         while stack:
             value = stack.pop()
             operation = value.owner
-            if value in seen or operation is None or value in self.plan.held:
+            if value in seen or operation is None or value in self.plan.materialized:
                 continue
             seen.add(value)
             if operation.code in ops.SHAPES and not keeps_order(operation):
@@ -202,7 +202,11 @@ class _Planner:
         self, user: Operation, position: int, contexts: dict[Value, _Context | None]
     ) -> _Context | None:
         tiles = [r for r in user.results if is_tile(r)]
-        if user.code in ops.PER_ELEMENT and tiles and not any(r in self.plan.held for r in tiles):
+        if (
+            user.code in ops.PER_ELEMENT
+            and tiles
+            and not any(r in self.plan.materialized for r in tiles)
+        ):
             whole: set[_Context | None] = {contexts[r] for r in tiles} - {None}
             if not whole:
                 return None
@@ -253,7 +257,7 @@ class _Planner:
         if code in ops.PER_ELEMENT:
             if code is Code.SPLIT and not is_tile(operation.results[0]):
                 return [(tiles[0], False)]
-            if not any(r in self.plan.held for r in operation.results):
+            if not any(r in self.plan.materialized for r in operation.results):
                 return []
             return [(v, self.own(operation, n)) for n, v in enumerate(tiles)]
         if code is Code.REDUCE:
@@ -277,7 +281,7 @@ class _Planner:
         if (value, own) in seen or not is_tile(value):
             return
         seen.add((value, own))
-        if value in self.plan.held:
+        if value in self.plan.materialized:
             reads[value] = reads.get(value, False) or not own
             return
         operation = value.owner

@@ -34,7 +34,7 @@ def _pure(k: Emitter, operation: Operation) -> None:
     for number, result in enumerate(operation.results):
         if not is_tile(result):
             k.names[result] = _scalar(k, operation, number)
-        elif result in k.plan.held:
+        elif result in k.plan.materialized:
             place = k.place(result)
             k.access(operation, writes=[place])
             with k.lanes(size_of(result)) as index:

@@ -16,7 +16,7 @@ Combine = Callable[[Sequence[Array]], Sequence[Array]]
 
 
 def vectorisable(region: Region) -> bool:
-    """Tell whether a region can be evaluated for many elements at once."""
+    """Return whether a region can be evaluated for many elements at once."""
     plain = ops.ELEMENTWISE | {Code.CONSTANT, Code.YIELD}
     return all(operation.code in plain for operation in region.operations)
 

@@ -73,17 +73,17 @@ def dtype_in(value: Value, allowed: Callable[[DType], bool], what: str) -> DType
 
 
 def is_integer(dtype: DType) -> bool:
-    """Say whether a dtype is an integer other than i1."""
+    """Return whether a dtype is an integer other than i1."""
     return dtype.is_integer
 
 
 def is_float(dtype: DType) -> bool:
-    """Say whether a dtype is floating."""
+    """Return whether a dtype is floating."""
     return dtype.is_float
 
 
 def is_number(dtype: DType) -> bool:
-    """Say whether a dtype is other than i1."""
+    """Return whether a dtype is other than i1."""
     return dtype != I1
 
 
@@ -95,7 +95,7 @@ def axis_in(o: Operation, rank: int) -> int:
 
 
 def whole(value: Any) -> bool:
-    """Say whether an attribute is an int."""
+    """Return whether an attribute is an int."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

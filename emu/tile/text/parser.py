@@ -223,7 +223,7 @@ class Parser:
         return found
 
     def _begins_operation(self) -> bool:
-        """Tell whether the value here is a result: commas and values, then an equals sign."""
+        """Return whether the value here is a result: commas and values, then an equals sign."""
         at = self._next
         while self._items[at].kind == "value":
             at += 1

@@ -178,7 +178,7 @@ def intrinsic(
     return builder.call(function, values, fastmath=tuple(flags))
 
 
-class Lanes:
+class VectorBuilder:
     """Writes arithmetic on registers of one number of lanes.
 
     Attributes:

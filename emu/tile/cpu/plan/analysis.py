@@ -33,13 +33,13 @@ _INLINE_LIMIT = 12
 
 
 def is_unit_reshape(operation: Operation) -> bool:
-    """Say whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
+    """Return whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
     source, target = operation.operands[0].shape, operation.result.shape
     return [n for n in source if n != 1] == [n for n in target if n != 1]
 
 
 def is_view(operation: Operation) -> bool:
-    """Say whether results are read by reading the operand elsewhere."""
+    """Return whether results are read by reading the operand elsewhere."""
     if operation.code is Code.RESHAPE:
         return is_unit_reshape(operation)
     return operation.code in ops.VIEWS or operation.code is Code.AFTER
@@ -131,7 +131,7 @@ class Analysis:
         return self._costs[value]
 
     def is_inline(self, value: Value) -> bool:
-        """Say whether a tile is computed again where it is needed."""
+        """Return whether a tile is computed again where it is needed."""
         return self.inline_cost(value) is not None
 
     def _cost(self, value: Value) -> int | None:
@@ -290,5 +290,5 @@ class Analysis:
         return VARIES
 
     def is_regular(self, value: Value, assumed: frozenset[Operation] = frozenset()) -> bool:
-        """Say whether a tile steps evenly along each axis."""
+        """Return whether a tile steps evenly along each axis."""
         return all(self.step(value, a, assumed) is not None for a in range(len(value.shape)))
