@@ -1,13 +1,45 @@
-"""Every operation of the tile IR: one enum in numbered groups, and the facts that hold of each.
+"""Operations of the tile IR: one enum in numbered groups, and facts about them.
 
-What an operation *means* is said once, by ``emu.tile.reference``; the comments here say its form.
-``T`` is any scalar or tile type; operands of one operation that are tiles have one shape (there is no
-implicit broadcasting: ``splat`` and ``broadcast`` say it).
+``emu.tile.reference`` defines what an operation *means*; the comments here give its form. ``T`` is any scalar or tile
+type. Tile operands of one operation have one shape: there is no implicit broadcasting, only ``splat`` and
+``broadcast``.
 """
 
 from __future__ import annotations
 
 import enum
+
+__all__ = [
+    "ATOMIC",
+    "BINARY",
+    "BITWISE",
+    "CHEAP",
+    "COMMUTATIVE",
+    "COMPARISONS",
+    "CONTROL",
+    "CONVERSIONS",
+    "COSTLY",
+    "EFFECTS",
+    "ELEMENTWISE",
+    "EXACT",
+    "FLOAT_BINARY",
+    "FLOAT_UNARY",
+    "IMPURE",
+    "LEAVES",
+    "MEMORY",
+    "ORDERED_COMPARISONS",
+    "PER_ELEMENT",
+    "PURE",
+    "READS",
+    "SHAPES",
+    "TERMINATORS",
+    "UNARY",
+    "UNIFORM_SHAPES",
+    "VIEWS",
+    "WHOLE_TILE",
+    "Code",
+    "Rmw",
+]
 
 
 class Code(enum.IntEnum):
@@ -98,9 +130,7 @@ class Code(enum.IntEnum):
     )
     LOAD = 501  # pointer[, i1[, T]] -> T               where the mask is false: the other, by default 0
     STORE = 502  # pointer, T[, i1]
-    ATOMIC_RMW = (
-        503  # {kind} pointer, T[, i1] -> T    what was there before; 0 where the mask is false
-    )
+    ATOMIC_RMW = 503  # {kind} pointer, T[, i1] -> T    the old value; 0 where the mask is false
     ATOMIC_CAS = 504  # pointer, T expected, T new -> T
 
     # 600: structured control; every region ends with YIELD
@@ -121,14 +151,14 @@ class Code(enum.IntEnum):
 
     # 900: order and diagnosis
     BARRIER = 900
-    JOIN_TOKENS = 901  # values... -> token             there when all the values are
+    JOIN_TOKENS = 901  # values... -> token             available once all the values are
     AFTER = 902  # T, token -> T                        the same value, not before the token
     ASSERT = 903  # {message} T of i1
     PRINT = 904  # {prefix, hex} values...
 
 
 class Rmw(enum.Enum):
-    """What an atomic read-modify-write does; the attribute ``kind`` is the value."""
+    """Kinds of atomic read-modify-writes; the attribute ``kind`` holds the value."""
 
     ADD = "add"
     MIN = "min"

@@ -1,4 +1,4 @@
-"""What the compiler covers, checked before anything is generated."""
+"""Operations that the CUDA compiler covers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COVERED = (
 
 
 class NotCoveredError(TileError):
-    """An operation, or one of its forms, is not covered by the compiler for CUDA."""
+    """Error for an operation, or a form of it, that the CUDA compiler does not cover."""
 
 
 def _refuse(operation: Operation, why: str) -> None:
@@ -36,7 +36,7 @@ def check(kernel: Function) -> None:
     """Check that all of a verified kernel without calls is covered.
 
     Raises:
-        NotCoveredError: Something is not; the message names the operation, its place and its types.
+        NotCoveredError: An operation is not covered; the message names the operation, its place and its types.
     """
     for operation in kernel.body.walk():
         if operation.code not in COVERED:

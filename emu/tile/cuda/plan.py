@@ -1,8 +1,8 @@
-"""Decides, before anything is generated, which tiles are held in memory and which are computed where used.
+"""Plan of a kernel: the tiles that are materialized, and their lifetimes.
 
-A tile is *inline* if its elements are computed wherever they are needed; else it is *held*: in the
-registers of the threads, each of which holds the elements t, t + T, t + 2T ..., or, where threads need
-elements of others, in memory of the block.
+A tile is *inline* if its elements are computed wherever they are needed; else it is *materialized*: in the
+registers of the threads, each of which has the elements t, t + T, t + 2T ..., or, if threads need elements of
+others, in memory of the block.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from emu.tile.ir import Function, Operation, Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import Tile
 
-_WEIGHT = 8  # of a costly operation, in plain ones
-_CHEAP = 4  # what is computed again rather than held
+_WEIGHT = 8  # cost of a costly operation, in plain ones
+_CHEAP = 4  # greatest cost of a tile that is computed again rather than materialized
 
-# Who evaluates a value: nobody, one loop at one index, or several.
+# The loop that evaluates a value at one index, or several loops or indices.
 _Context = tuple[object, ...]
 _SEVERAL: _Context = ("several",)
 
 
 def is_tile(value: Value) -> bool:
-    """Whether a value is a tile."""
+    """Return whether a value is a tile."""
     return isinstance(value.type, Tile)
 
 
 def size_of(value: Value) -> int:
-    """Number of elements of a tile; 1 of a scalar."""
+    """Return the number of elements of a tile; 1 for a scalar."""
     return math.prod(value.shape)
 
 
 def keeps_order(operation: Operation) -> bool:
-    """Whether an element of a shape operation's result has the index of the operand's element."""
+    """Return whether an element of a shape operation's result has the index of the operand's element."""
     source, result = operation.operands[0], operation.results[0]
     if operation.code is Code.RESHAPE:
         return True
@@ -48,7 +48,7 @@ def keeps_order(operation: Operation) -> bool:
 
 
 def reduced_rows(operation: Operation) -> int:
-    """How many results a reduction has."""
+    """Return the number of results of a reduction."""
     shape = operation.operands[0].shape
     axis: int = operation.attributes["axis"]
     return math.prod(shape[:axis] + shape[axis + 1 :])
@@ -56,13 +56,13 @@ def reduced_rows(operation: Operation) -> int:
 
 @dataclass
 class Plan:
-    """What :func:`plan` decides.
+    """Result of :func:`plan`.
 
     Attributes:
         materialized: Tiles that are materialized.
         home: For arguments and results of control flow that share a place: the value whose place it is.
         block: Homes that lie in memory of the block.
-        reads: For each operation the held tiles that it reads; true where a thread reads others' elements.
+        reads: For each operation the materialized tiles that it reads; true where a thread reads others' elements.
         dies: For each operation the homes whose place is free after it.
         spinning: Operations inside a WHILE.
     """
@@ -75,7 +75,7 @@ class Plan:
     spinning: set[Operation] = field(default_factory=set)
 
     def home_of(self, value: Value) -> Value:
-        """Return the value in whose place a held tile lies."""
+        """Return the value in whose place a materialized tile lies."""
         return self.home.get(value, value)
 
 
@@ -112,7 +112,7 @@ class _Planner:
                 )
 
     def places(self, operation: Operation, region: Region) -> None:
-        """Note which values of an operation share a place, and where each is born."""
+        """Record which values of an operation share a place, and where each is defined."""
         groups: list[tuple[Value, Value]] = []
         if operation.code is Code.FOR:
             groups = list(zip(operation.results, operation.regions[0].arguments[1:], strict=True))
@@ -133,7 +133,7 @@ class _Planner:
         self.plan.materialized.add(value)
         self.birth[value] = (region, operation)
 
-    # ---- which pure tiles are held
+    # ---- which of the tiles that could be inline are materialized
 
     def decide(self) -> None:
         costs = self.costs()
@@ -166,7 +166,11 @@ class _Planner:
         return costs
 
     def must_materialize(self, value: Value) -> bool:
-        """What ends a region is copied while its sources may change; those must be at the same index."""
+        """Return whether a tile that a region yields must be materialized.
+
+        Yielded tiles are copied element by element while their sources may change: an inline one may only read
+        its sources at the same index.
+        """
         if not any(user.code is Code.YIELD for user, _ in self.users[value]):
             return False
         return not self.is_elementwise(value)
@@ -243,7 +247,7 @@ class _Planner:
             self.plan.dies[final].append(home)
 
     def outermost(self, operation: Operation, region: Region) -> Operation:
-        """The operation of a region in which another one lies."""
+        """Return the operation of a region in which another one lies."""
         while self.region[operation] is not region:
             owner = self.owner[id(self.region[operation])]
             assert owner is not None
@@ -251,7 +255,7 @@ class _Planner:
         return operation
 
     def roots(self, operation: Operation) -> list[tuple[Value, bool]]:
-        """The tiles that an operation evaluates; true where each thread evaluates its own elements."""
+        """Return the tiles that an operation evaluates; true if each thread evaluates its own elements."""
         code = operation.code
         tiles = [v for v in operation.operands if is_tile(v)]
         if code in ops.PER_ELEMENT:
@@ -270,7 +274,7 @@ class _Planner:
 
     @staticmethod
     def own(operation: Operation, position: int) -> bool:
-        """Whether a pure operation takes of an operand the element with the result's index."""
+        """Return whether an operation reads an operand at the index of the result."""
         if operation.code in ops.SHAPES:
             return keeps_order(operation) or (operation.code is Code.GATHER and position == 1)
         return True

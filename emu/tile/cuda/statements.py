@@ -201,7 +201,7 @@ def _named(k: Emitter, values: Sequence[Value]) -> None:
 
 
 def _enter_loop(k: Emitter, operation: Operation) -> None:
-    """What any iteration may have done before counts as done."""
+    """Assume all accesses of the loop's body: an earlier iteration may have done them."""
     inside = [o.code for region in operation.regions for o in region.walk()]
     atomic = any(c in ops.ATOMIC for c in inside)
     if Code.LOAD in inside or atomic:

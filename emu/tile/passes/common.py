@@ -1,4 +1,4 @@
-"""Computes equal expressions once."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from emu.tile.passes.rewriter import Rewriter
 
 @dataclass(frozen=True)
 class CommonSubexpressions:
-    """Uses the first of several operations with the same operands and attributes for all of them.
+    """Replace operations by an earlier one with the same operands and attributes.
 
-    An expression of a region is known in what is nested there, not outside. Memory is not looked at: two
-    loads remain two.
+    An expression is known in its region and in nested ones, not outside. Loads are not merged.
     """
 
     def apply(self, module: Module) -> Module:
@@ -26,7 +25,7 @@ class CommonSubexpressions:
 
 
 def _exact(value: Any) -> Hashable:
-    """Return what tells attributes apart: 1, 1.0 and True, 0.0 and -0.0."""
+    """Return a key that distinguishes attributes: 1, 1.0 and True; 0.0 and -0.0."""
     if isinstance(value, float):
         return struct.pack("<d", value)
     return (type(value), value)

@@ -1,4 +1,4 @@
-"""Computes what is constant, and leaves out what changes nothing."""
+"""Constant folding and identities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emu.tile.types import I1, DType, element_of
 
 @dataclass(frozen=True)
 class FoldConstants:
-    """Replaces constant expressions, and operations that give an operand back.
+    """Replace constant expressions, and operations that return an operand.
 
     Floats are folded where every right implementation gives the same bits; results that are NaN stay
     computed. Neutral elements are left out of integer expressions alone. An IF with a constant condition
@@ -62,7 +62,7 @@ class _Folder(Rewriter):
         self.values.update(zip(operation.results, given, strict=True))
 
     def _computed(self, operation: Operation, operands: Sequence[Value]) -> None:
-        """Append the operation, or a constant in its place."""
+        """Append the operation, or the constant that it folds to."""
         number = _folded(operation, operands)
         if number is None:
             self.copy(operation, operands)
@@ -112,7 +112,7 @@ _NEUTRAL_FIRST = {Code.ADD: 0, Code.MUL: 1, Code.OR: 0, Code.XOR: 0}
 
 
 def _same(operation: Operation, operands: Sequence[Value]) -> Value | None:
-    """Return the operand that an operation gives back, if it does."""
+    """Return the operand to which an operation simplifies, if it does."""
     code = operation.code
     if code in (Code.RESHAPE, Code.BROADCAST, Code.CAST, Code.BITCAST):
         return operands[0] if operands[0].type == operation.result.type else None
@@ -155,7 +155,7 @@ def _neutral(code: Code, dtype: DType, operands: Sequence[Value]) -> Value | Non
 
 
 def _masked(dtype: DType, operands: Sequence[Value], numbers: tuple[Any, Any]) -> Value | None:
-    """AND with all bits, or with none."""
+    """Simplify AND with all bits, or with none."""
     all_bits = -1 if dtype.is_signed else 2**dtype.bits - 1
     for this, other, number in zip(operands, reversed(operands), numbers, strict=True):
         if number == all_bits:

@@ -282,7 +282,7 @@ def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> A
 
 
 def _quotient(lanes: VectorBuilder, dtype: DType, a: Any, b: Any, *, known: bool) -> Any:
-    """The quotient of integers whose divisor is known to be neither 0 nor -1.
+    """Emit the quotient of integers whose divisor is known to be neither 0 nor -1.
 
     CPUs divide no vectors of integers: a float with at least twice the bits does, and cannot round up to
     the next integer. LLVM multiplies where it sees the divisor, so one that is known is left to it.

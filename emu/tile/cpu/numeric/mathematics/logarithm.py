@@ -80,7 +80,7 @@ def _split_32(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
 
 
 def _edges(lanes: VectorBuilder, x: Any, value: Any) -> Any:
-    """The logarithm of what is not positive and finite: of 0 -inf, below NaN, of inf and NaN itself."""
+    """Select the logarithm of what is not positive and finite: of 0 -inf, below NaN, of inf and NaN itself."""
     build = lanes.builder
     zero, infinity = lanes.like(x, 0.0), lanes.like(x, float("inf"))
     inside = build.fcmp_ordered("<", x, infinity)
@@ -197,5 +197,5 @@ def _infinity(lanes: VectorBuilder) -> Any:
 
 
 def _truncated(lanes: VectorBuilder, x: Any) -> Any:
-    """The integer part of y, where adding has no use for what is beyond 2**52."""
+    """Return the integer part of y, where adding has no use for what is beyond 2**52."""
     return intrinsic(lanes.builder, "trunc", (x,))
