@@ -205,23 +205,26 @@ class _Planner:
     def one_context(
         self, user: Operation, position: int, contexts: dict[Value, _Context | None]
     ) -> _Context | None:
-        tiles = [r for r in user.results if is_tile(r)]
-        if (
-            user.code in ops.PER_ELEMENT
-            and tiles
-            and not any(r in self.plan.materialized for r in tiles)
-        ):
-            whole: set[_Context | None] = {contexts[r] for r in tiles} - {None}
-            if not whole:
-                return None
-            if len(whole) > 1 or _SEVERAL in whole or user.code in (Code.BROADCAST, Code.GATHER):
-                return _SEVERAL if user.code is not Code.GATHER or position == 0 else whole.pop()
-            (only,) = whole
-            assert only is not None
-            return (*only, user, position) if user.code in ops.SHAPES else only
+        """Return the context in which a user evaluates one of its operands; ``None``: nothing does."""
         if user.code is Code.DOT and position < 2:
+            return _SEVERAL  # each factor is read once per row or column of the result
+        tiles = [r for r in user.results if is_tile(r)]
+        is_inline = tiles and not any(r in self.plan.materialized for r in tiles)
+        if user.code not in ops.PER_ELEMENT or not is_inline:
+            return (user,)  # evaluated in the user's own loop, each element once
+        # An inline user evaluates its operand wherever its own results are evaluated.
+        found = {context for context in (contexts[r] for r in tiles) if context is not None}
+        if not found:
+            return None
+        if len(found) > 1:
             return _SEVERAL
-        return (user,)
+        (context,) = found
+        if user.code is Code.GATHER and position == 1:
+            return context  # the index of a gather is read at the index of its result
+        if context == _SEVERAL or user.code in (Code.BROADCAST, Code.GATHER):
+            return _SEVERAL  # one element of the operand may serve many of the result
+        # Through another change of shape the loop would evaluate the tile at another index.
+        return (*context, user, position) if user.code in ops.SHAPES else context
 
     # ---- who reads what, and until when
 

@@ -81,7 +81,7 @@ def _folded(operation: Operation, operands: Sequence[Value]) -> bool | float | N
     if any(n is None for n in numbers):
         return None
     if operation.code in ops.UNIFORM_SHAPES:
-        return numbers[0]  # type: ignore[no-any-return]
+        return numbers[0]  # type: ignore[no-any-return]  # of an attribute
     if not all(isinstance(element_of(v.type), DType) for v in (*operands, operation.result)):
         return None
     arrays = [constant(v.owner) for v in operands if v.owner is not None]

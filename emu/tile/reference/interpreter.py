@@ -100,7 +100,7 @@ def _extents(grid: Sequence[int]) -> Triple:
         raise TypeError(f"grid must be up to three integers, but got {grid!r:.80}") from None
     if len(found) > 3 or any(not 0 <= extent < 1 << 31 for extent in found):
         raise ValueError(f"grid must be up to three extents in [0, 2**31), but got {grid!r:.80}")
-    return (*found, 1, 1, 1)[:3]  # type: ignore[return-value]
+    return (*found, 1, 1, 1)[:3]  # type: ignore[return-value]  # mypy: of any length
 
 
 def argument(value: Any, type_: Type) -> Array:

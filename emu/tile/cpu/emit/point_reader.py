@@ -478,6 +478,10 @@ class PointReader:
     def _combine(
         self, builder: ir.IRBuilder, operation: Operation, parts: list[tuple[Any, Any]]
     ) -> tuple[Any, Any]:
+        """Return the first lane and the step of an operation, given those of its operands.
+
+        ``Analysis.step`` decides which operations have a step; the cases here are those of ``_step_of``.
+        """
         starts, steps = [p[0] for p in parts], [p[1] for p in parts]
         start = self.frame.apply(builder, operation, starts)
         code = operation.code
@@ -502,14 +506,15 @@ class PointReader:
             moved = self._widened(builder, offset, steps[1])
             return start, _add(builder, steps[0], _times(builder, moved, element.element.bytes))
         if code is Code.CAST:
-            source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
-            if isinstance(steps[0], int):
-                return start, steps[0]
-            if isinstance(source, DType) and isinstance(target, DType):
-                signed = _as_signed(source)
-                return start, self.frame.convert(builder, signed, target, steps[0])
-            return start, steps[0]
+            return start, self._cast_step(builder, operation, steps[0])
         return start, steps[0]
+
+    def _cast_step(self, builder: ir.IRBuilder, operation: Operation, step: Any) -> Any:
+        """Return the step of a CAST; steps are signed, whatever the values are."""
+        source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
+        if isinstance(step, int) or not isinstance(source, DType) or not isinstance(target, DType):
+            return step
+        return self.frame.convert(builder, _as_signed(source), target, step)
 
     def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Any) -> Any:
         """Return a step as i64; steps are signed, whatever the offsets are."""

@@ -24,7 +24,7 @@ _NUMPY = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
 _SPLAT_SYNTAX = binding.llvm_version_info[0] >= 19  # ``splat (float 1.0)`` in the text of LLVM IR
 
 
-class Literal(ir.Constant):  # type: ignore[misc]
+class Literal(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
     """A constant by its text in LLVM IR."""
 
     def __init__(self, type_: Any, text: str) -> None:
