@@ -1,6 +1,6 @@
-"""The tile IR: what kernels written for accelerators become before they are native code.
+"""The tile IR: the form of an accelerator kernel between its source and native code.
 
-``types`` and ``ops`` say what there is, ``ir`` holds it and builds it, ``verify`` checks it, ``text``
-writes and reads it, ``reference`` defines what each operation means, slowly, in NumPy. ``passes``
+``types`` and ``ops`` define the types and operations, ``ir`` the program and its builder; ``verify`` checks it,
+``text`` prints and parses it, ``reference`` defines the meaning of each operation, slowly, in NumPy. ``passes``
 rewrite it; ``cpu`` and ``cuda`` compile it.
 """

@@ -1,9 +1,9 @@
-"""Values, operations, regions, functions: the tile IR as Python objects, and the builder that makes it.
+"""Values, operations, regions, functions: the tile IR as Python objects, and its builder.
 
 A program is in SSA form with structured control: an operation owns its regions, a region is one list of
 operations that ends with ``yield`` (a function's body with ``return``). A value is defined once, and is
-visible in the rest of its region and in what is nested there. The builder derives the types of results
-and refuses what cannot be; ``emu.tile.verify`` checks whole programs, whoever made them.
+visible in the rest of its region and in what is nested there. The builder infers result types and refuses
+operands that do not fit; ``emu.tile.verify`` verifies whole programs, whatever made them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,27 @@ from emu.tile.types import (
     with_shape,
 )
 
+__all__ = [
+    "Builder",
+    "Function",
+    "Location",
+    "Loop",
+    "Module",
+    "Operation",
+    "Region",
+    "TileError",
+    "Value",
+    "checked_module",
+]
+
 
 class TileError(Exception):
-    """A program of the tile IR breaks a rule."""
+    """Error for a program of the tile IR that breaks a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in a source an operation comes from.
+    """Source location of an operation.
 
     Attributes:
         file: Path of the file.
@@ -92,9 +105,9 @@ class Operation:
     """One operation.
 
     Attributes:
-        code: Which.
-        operands: The values that it takes.
-        results: The values that it defines.
+        code: Code of the operation.
+        operands: Values that it takes.
+        results: Values that it defines.
         attributes: Python values that belong to the code, as ``ops.Code`` says.
         regions: Its regions.
         location: Where it comes from, if known.
@@ -190,7 +203,7 @@ def checked_module(module: object) -> Module:
 
 @dataclass(slots=True)
 class Loop:
-    """A FOR under construction: what the body sees, and after it what the loop gives."""
+    """A FOR under construction: the values that its body sees, and then its results."""
 
     index: Value
     carried: list[Value]
@@ -198,7 +211,7 @@ class Loop:
 
 
 class Builder:
-    """Appends operations to a region; each method returns the result's value.
+    """Builder that appends operations to a region; each method returns the result.
 
     Attributes:
         region: Where operations go.
@@ -217,14 +230,14 @@ class Builder:
         attributes: dict[str, Any] | None = None,
         regions: Sequence[Region] = (),
     ) -> Operation:
-        """Append an operation whose types the caller answers for."""
+        """Append an operation, without a check of its types."""
         operation = Operation(code, operands, result_types, attributes, regions, self.location)
         self.region.operations.append(operation)
         return operation
 
     @contextlib.contextmanager
     def into(self, region: Region) -> Iterator[Region]:
-        """Append to another region for the time being."""
+        """Append to another region inside the block."""
         before, self.region = self.region, region
         try:
             yield region
@@ -237,31 +250,31 @@ class Builder:
     # ---- values from nothing
 
     def constant(self, value: bool | float, type_: Type) -> Value:
-        """A scalar, or a tile all of whose elements have the value."""
+        """Return a scalar, or a tile all of whose elements have the value."""
         return self._one(Code.CONSTANT, (), type_, value=value)
 
     def program_id(self, axis: int) -> Value:
-        """Number of this program along an axis of the grid, i32."""
+        """Return the index of this program along an axis of the grid, i32."""
         return self._one(Code.PROGRAM_ID, (), I32, axis=axis)
 
     def num_programs(self, axis: int) -> Value:
-        """Extent of the grid along an axis, i32."""
+        """Return the extent of the grid along an axis, i32."""
         return self._one(Code.NUM_PROGRAMS, (), I32, axis=axis)
 
     def arange(self, start: int, end: int) -> Value:
-        """The i32 numbers from ``start`` to before ``end``."""
+        """Return the i32 numbers from ``start`` to before ``end``."""
         return self._one(Code.ARANGE, (), Tile((end - start,), I32), start=start, end=end)
 
     # ---- shape
 
     def splat(self, value: Value, shape: Sequence[int]) -> Value:
-        """A tile of one scalar; the scalar itself where the shape is ``()``."""
+        """Repeat one scalar as a tile; return the scalar itself where the shape is ``()``."""
         if not shape:
             return value
         return self._one(Code.SPLAT, (value,), Tile(tuple(shape), element_of(value.type)))
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
-        """Repeat the axes of extent 1; the tile itself where nothing is to do."""
+        """Repeat the axes of extent 1; return the tile itself if it has the shape."""
         if value.shape == tuple(shape):
             return value
         fits = len(value.shape) == len(shape) and all(
@@ -272,7 +285,7 @@ class Builder:
         return self._one(Code.BROADCAST, (value,), Tile(tuple(shape), element_of(value.type)))
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The same elements in row-major order under another shape; a scalar counts as one element."""
+        """Give the elements another shape, in row-major order; a scalar counts as one element."""
         if value.shape == tuple(shape):
             return value
         if not value.shape:
@@ -284,7 +297,7 @@ class Builder:
         return self._one(Code.RESHAPE, (value,), type_)
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """Axis i of the result is axis ``order[i]`` of the tile."""
+        """Permute the axes: axis i of the result is axis ``order[i]`` of the tile."""
         if sorted(order) != list(range(len(value.shape))):
             raise TileError(f"order must permute {len(value.shape)} axes, but got {tuple(order)}")
         shape = tuple(value.shape[a] for a in order)
@@ -292,13 +305,13 @@ class Builder:
         return self._one(Code.PERMUTE, (value,), type_, order=tuple(order))
 
     def join(self, first: Value, second: Value) -> Value:
-        """A new last axis of extent 2; of two scalars a tile of shape (2,)."""
+        """Join two tiles along a new last axis of extent 2; two scalars give a tile of shape (2,)."""
         self._same(first, second)
         type_ = Tile((*first.shape, 2), element_of(first.type))
         return self._one(Code.JOIN, (first, second), type_)
 
     def split(self, value: Value) -> tuple[Value, Value]:
-        """The two halves of a last axis of extent 2."""
+        """Split a last axis of extent 2 into two tiles."""
         if not value.shape or value.shape[-1] != 2:
             raise TileError(f"split needs a last axis of extent 2, but got shape {value.shape}")
         type_ = with_shape(value.shape[:-1], element_of(value.type))
@@ -306,7 +319,7 @@ class Builder:
         return first, second
 
     def cat(self, first: Value, second: Value, axis: int = 0) -> Value:
-        """One tile behind the other along an axis."""
+        """Concatenate two tiles along an axis."""
         shape = list(first.shape)
         shape[axis] += second.shape[axis]
         type_ = Tile(tuple(shape), element_of(first.type))
@@ -329,7 +342,7 @@ class Builder:
             raise TileError(f"operands must have one type, but got {found}")
 
     def unary(self, code: Code, value: Value) -> Value:
-        """NEG to RINT."""
+        """Apply an operation from NEG to RINT."""
         assert code in ops.UNARY
         if code in ops.FLOAT_UNARY and not value.dtype.is_float:
             raise TileError(
@@ -338,31 +351,31 @@ class Builder:
         return self._one(code, (value,), value.type)
 
     def binary(self, code: Code, first: Value, second: Value, **attributes: Any) -> Value:
-        """ADD to MULHI; both operands have one type."""
+        """Apply an operation from ADD to MULHI; both operands have one type."""
         assert code in ops.BINARY
         self._same(first, second)
         return self._one(code, (first, second), first.type, **attributes)
 
     def compare(self, code: Code, first: Value, second: Value) -> Value:
-        """EQ to GE; pointers may be compared too."""
+        """Apply a comparison from EQ to GE; pointers may be compared too."""
         assert code in ops.COMPARISONS
         self._same(first, second)
         return self._one(code, (first, second), with_element(first.type, I1))
 
     def select(self, condition: Value, first: Value, second: Value) -> Value:
-        """``first`` where the condition is true; shapes of all three are one."""
+        """Take ``first`` where the condition is true, else ``second``; all three have one shape."""
         self._same(first, second)
         if condition.type != with_element(first.type, I1):
             raise TileError(f"the condition must be i1 of {first.type}, but got {condition.type}")
         return self._one(Code.SELECT, (condition, first, second), first.type)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """``a * b + c`` with one rounding."""
+        """Compute ``a * b + c`` with one rounding."""
         self._same(a, b, c)
         return self._one(Code.FMA, (a, b, c), a.type)
 
     def cast(self, value: Value, element: ScalarType, rounding: str = "rtne") -> Value:
-        """Convert the elements; nothing is appended where they have that type."""
+        """Convert the elements; append nothing if they have that type."""
         if element_of(value.type) == element:
             return value
         return self._one(Code.CAST, (value,), with_element(value.type, element), rounding=rounding)
@@ -382,7 +395,7 @@ class Builder:
         return self._one(Code.PTR_ADD, (pointer, offset), pointer.type)
 
     def load(self, pointer: Value, mask: Value | None = None, other: Value | None = None) -> Value:
-        """Read what a pointer, or each of a tile of pointers, points to."""
+        """Load from a pointer, or from each of a tile of pointers."""
         element = element_of(pointer.type)
         if not isinstance(element, Pointer):
             raise TileError(f"load needs pointers, but got {pointer.type}")
@@ -390,18 +403,18 @@ class Builder:
         return self._one(Code.LOAD, (pointer, *given), with_shape(pointer.shape, element.element))
 
     def store(self, pointer: Value, value: Value, mask: Value | None = None) -> None:
-        """Write; of lanes with one address the last in row-major order is kept."""
+        """Store; of lanes with one address, the last in row-major order wins."""
         self.append(Code.STORE, (pointer, value) if mask is None else (pointer, value, mask))
 
     def atomic_rmw(
         self, kind: ops.Rmw, pointer: Value, value: Value, mask: Value | None = None
     ) -> Value:
-        """Read, modify and write each element at once; gives what was there before."""
+        """Read, modify and write each element atomically; return the old values."""
         operands = (pointer, value) if mask is None else (pointer, value, mask)
         return self._one(Code.ATOMIC_RMW, operands, value.type, kind=kind.value)
 
     def atomic_cas(self, pointer: Value, expected: Value, new: Value) -> Value:
-        """Write ``new`` where there is ``expected``; gives what was there before."""
+        """Write ``new`` where memory holds ``expected``, atomically; return the old values."""
         self._same(expected, new)
         return self._one(Code.ATOMIC_CAS, (pointer, expected, new), new.type)
 
@@ -493,12 +506,12 @@ class Builder:
         return self.append(Code.SCAN, tiles, types, attributes, (region,)).results
 
     def histogram(self, values: Value, bins: int, mask: Value | None = None) -> Value:
-        """How many elements equal 0, 1, ... ``bins - 1``; others are not counted."""
+        """Count the elements that equal 0, 1, ... ``bins - 1``; others are not counted."""
         operands = (values,) if mask is None else (values, mask)
         return self._one(Code.HISTOGRAM, operands, Tile((bins,), I32), bins=bins)
 
     def dot(self, a: Value, b: Value, c: Value) -> Value:
-        """``a @ b + c``: floats accumulate in c's dtype (at least fp32), integers in i32."""
+        """Compute ``a @ b + c``: floats accumulate in c's dtype (at least fp32), integers in i32."""
         *batch, m, k = a.shape
         *_, n = b.shape
         if b.shape != (*batch, k, n) or c.shape != (*batch, m, n):
@@ -508,15 +521,15 @@ class Builder:
     # ---- order and diagnosis
 
     def barrier(self) -> None:
-        """All memory operations of the program before it are done before those after it."""
+        """Order all memory operations of the program before it before those after it."""
         self.append(Code.BARRIER)
 
     def join_tokens(self, *values: Value) -> Value:
-        """A token that is there when the values are."""
+        """Return a token that is available once the values are."""
         return self._one(Code.JOIN_TOKENS, values, Token())
 
     def after(self, value: Value, token: Value) -> Value:
-        """The value, not before the token."""
+        """Return the value, available no earlier than the token."""
         return self._one(Code.AFTER, (value, token), value.type)
 
     def assert_(self, condition: Value, message: str) -> None:

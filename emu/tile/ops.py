@@ -1,13 +1,45 @@
-"""Every operation of the tile IR: one enum in numbered groups, and the facts that hold of each.
+"""Operations of the tile IR: one enum in numbered groups, and facts about them.
 
-What an operation *means* is said once, by ``emu.tile.reference``; the comments here say its form.
-``T`` is any scalar or tile type; operands of one operation that are tiles have one shape (there is no
-implicit broadcasting: ``splat`` and ``broadcast`` say it).
+``emu.tile.reference`` defines what an operation *means*; the comments here give its form. ``T`` is any scalar or tile
+type. Tile operands of one operation have one shape: there is no implicit broadcasting, only ``splat`` and
+``broadcast``.
 """
 
 from __future__ import annotations
 
 import enum
+
+__all__ = [
+    "ATOMIC",
+    "BINARY",
+    "BITWISE",
+    "CHEAP",
+    "COMMUTATIVE",
+    "COMPARISONS",
+    "CONTROL",
+    "CONVERSIONS",
+    "COSTLY",
+    "EFFECTS",
+    "ELEMENTWISE",
+    "EXACT",
+    "FLOAT_BINARY",
+    "FLOAT_UNARY",
+    "IMPURE",
+    "LEAVES",
+    "MEMORY",
+    "ORDERED_COMPARISONS",
+    "PER_ELEMENT",
+    "PURE",
+    "READS",
+    "SHAPES",
+    "TERMINATORS",
+    "UNARY",
+    "UNIFORM_SHAPES",
+    "VIEWS",
+    "WHOLE_TILE",
+    "Code",
+    "Rmw",
+]
 
 
 class Code(enum.IntEnum):
@@ -98,9 +130,7 @@ class Code(enum.IntEnum):
     )
     LOAD = 501  # pointer[, i1[, T]] -> T               where the mask is false: the other, by default 0
     STORE = 502  # pointer, T[, i1]
-    ATOMIC_RMW = (
-        503  # {kind} pointer, T[, i1] -> T    what was there before; 0 where the mask is false
-    )
+    ATOMIC_RMW = 503  # {kind} pointer, T[, i1] -> T    the old value; 0 where the mask is false
     ATOMIC_CAS = 504  # pointer, T expected, T new -> T
 
     # 600: structured control; every region ends with YIELD
@@ -121,14 +151,14 @@ class Code(enum.IntEnum):
 
     # 900: order and diagnosis
     BARRIER = 900
-    JOIN_TOKENS = 901  # values... -> token             there when all the values are
+    JOIN_TOKENS = 901  # values... -> token             available once all the values are
     AFTER = 902  # T, token -> T                        the same value, not before the token
     ASSERT = 903  # {message} T of i1
     PRINT = 904  # {prefix, hex} values...
 
 
 class Rmw(enum.Enum):
-    """What an atomic read-modify-write does; the attribute ``kind`` is the value."""
+    """Kinds of atomic read-modify-writes; the attribute ``kind`` holds the value."""
 
     ADD = "add"
     MIN = "min"
@@ -139,20 +169,81 @@ class Rmw(enum.Enum):
     EXCHANGE = "xchg"
 
 
+# ---- Facts, in groups. Passes and compilers derive what they need from these.
+
+# 1: by form
 UNARY = frozenset(Code(n) for n in range(Code.NEG, Code.RINT + 1))
 FLOAT_UNARY = frozenset(Code(n) for n in range(Code.EXP, Code.RINT + 1))
 BINARY = frozenset(Code(n) for n in range(Code.ADD, Code.MULHI + 1))
 COMPARISONS = frozenset(Code(n) for n in range(Code.EQ, Code.GE + 1))
+ORDERED_COMPARISONS = frozenset({Code.LT, Code.LE, Code.GT, Code.GE})
 CONVERSIONS = frozenset({Code.CAST, Code.BITCAST})
 FLOAT_BINARY = frozenset({Code.POW, Code.ATAN2})
 BITWISE = frozenset({Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR, Code.MULHI})
+COMMUTATIVE = frozenset(
+    {Code.ADD, Code.MUL, Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.MULHI}
+    | {Code.EQ, Code.NE}
+)
 
+# 2: by what an element of the result depends on
 ELEMENTWISE = UNARY | BINARY | COMPARISONS | CONVERSIONS | {Code.SELECT, Code.FMA, Code.PTR_ADD}
 """Pure, and each element of the result depends on that element of the operands alone."""
 
+LEAVES = frozenset({Code.CONSTANT, Code.ARANGE, Code.SPLAT})
+"""Tiles that are made of no other tile."""
+
+SHAPES = frozenset(Code(n) for n in range(Code.BROADCAST, Code.FLIP + 1))
+"""Each element of the result is an element of an operand, at other coordinates."""
+
+VIEWS = frozenset({Code.BROADCAST, Code.PERMUTE, Code.FLIP, Code.SPLIT})
+"""The part of ``SHAPES`` whose coordinates are known axis by axis."""
+
+UNIFORM_SHAPES = frozenset({Code.SPLAT, Code.BROADCAST, Code.RESHAPE, Code.PERMUTE, Code.FLIP})
+"""Operations of one operand that change nothing but the shape if all its elements are equal."""
+
+PER_ELEMENT = ELEMENTWISE | LEAVES | SHAPES | {Code.AFTER}
+"""Single elements of the result can be computed wherever they are needed."""
+
+WHOLE_TILE = frozenset({Code.SCAN, Code.DOT, Code.HISTOGRAM})
+"""Each element of the result depends on many of the operands."""
+
+# 3: by effect
 MEMORY = frozenset({Code.LOAD, Code.STORE, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
+ATOMIC = frozenset({Code.ATOMIC_RMW, Code.ATOMIC_CAS})
+READS = ATOMIC | {Code.LOAD}
+"""The result comes from memory."""
+
 CONTROL = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.CALL})
 TERMINATORS = frozenset({Code.YIELD, Code.RETURN})
 
 IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT}
-"""What may not be dropped, copied or moved past others freely; a region's contents count besides."""
+"""Operations that may not be dropped, copied or moved past others freely; so are those whose regions hold any."""
+
+EFFECTS = ATOMIC | frozenset(
+    {Code.STORE, Code.WHILE, Code.CALL, Code.RETURN, Code.BARRIER, Code.ASSERT, Code.PRINT}
+)
+"""Operations that are needed although no result of them is; a WHILE may wait for other programs."""
+
+PURE = (
+    ELEMENTWISE | LEAVES | SHAPES | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.HISTOGRAM, Code.DOT}
+)
+"""Equal operands give equal results, so one of two equal operations will do.
+
+AFTER is not one of them (it holds a value back), nor are REDUCE and SCAN (their regions are not compared).
+"""
+
+# 4: by cost and exactness
+COSTLY = FLOAT_UNARY | {Code.DIV, Code.REM, Code.POW, Code.ATAN2}
+"""Element-wise operations that take many instructions."""
+
+CHEAP = ELEMENTWISE - COSTLY - {Code.ABS, Code.MULHI, Code.FMA}
+"""Element-wise operations that take about one instruction of integers and pointers."""
+
+EXACT = ELEMENTWISE - FLOAT_UNARY - FLOAT_BINARY - {Code.PTR_ADD} | {
+    Code.SQRT,
+    Code.FLOOR,
+    Code.CEIL,
+    Code.TRUNC,
+    Code.RINT,
+}
+"""Element-wise operations whose results are defined to the bit."""

@@ -1,4 +1,4 @@
-"""How a launch packs the arguments of a kernel: 8 bytes each, in order."""
+"""Layout of packed kernel arguments: 8 bytes each, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values are printed at run time: one line an element, the same on every compiler."""
+"""Text of values that are printed at run time: one line per element, the same for every compiler."""
 
 from __future__ import annotations
 

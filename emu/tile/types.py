@@ -10,9 +10,41 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+__all__ = [
+    "BF16",
+    "DTYPES",
+    "F8E4M3FN",
+    "F8E5M2",
+    "F16",
+    "F32",
+    "F64",
+    "FROM_NUMPY",
+    "I1",
+    "I8",
+    "I16",
+    "I32",
+    "I64",
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "DType",
+    "Kind",
+    "Pointer",
+    "ScalarType",
+    "Tile",
+    "Token",
+    "Type",
+    "dtype_of",
+    "element_of",
+    "shape_of",
+    "with_element",
+    "with_shape",
+]
+
 
 class Kind(enum.IntEnum):
-    """What an element is; the order is that of promotion."""
+    """Kind of an element; the order is that of promotion."""
 
     BOOL = 0
     INT = 1
@@ -22,10 +54,10 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """Dtype of an element.
+    """Dtype of elements.
 
     Attributes:
-        name: As it is written in the IR: ``i32``, ``u8``, ``bf16``.
+        name: Name in the text of the IR: ``i32``, ``u8``, ``bf16``.
         kind: Boolean, signed, unsigned or floating.
         bits: Width; 1 for ``i1``, whose elements take a byte in memory.
         numpy: The dtype of the same elements in NumPy (ml_dtypes for bf16 and fp8).
@@ -43,17 +75,17 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point dtype."""
+        """Whether the dtype is a floating-point dtype."""
         return self.kind is Kind.FLOAT
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a signed or unsigned integer; ``i1`` is neither."""
+        """Whether the dtype is a signed or unsigned integer; ``i1`` is neither."""
         return self.kind in (Kind.INT, Kind.UINT)
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is a signed integer."""
+        """Whether the dtype is a signed integer."""
         return self.kind is Kind.INT
 
     def __str__(self) -> str:
@@ -92,10 +124,10 @@ FROM_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES.values()}
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Address of elements in memory; in memory itself it takes eight bytes.
+    """Address of elements in memory; stored in memory itself, it takes eight bytes.
 
     Attributes:
-        element: What it points to: a dtype, or another pointer.
+        element: Type of the elements: a dtype, or another pointer.
     """
 
     element: DType | Pointer
@@ -140,7 +172,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What orders operations and holds no data."""
+    """Value that orders operations and holds no data."""
 
     def __str__(self) -> str:
         return "token"
@@ -153,7 +185,7 @@ def element_of(type_: Type) -> ScalarType:
     """Return the type of an element: of a tile's, or the scalar type itself.
 
     Raises:
-        TypeError: It is a token.
+        TypeError: ``type_`` is a token.
     """
     if isinstance(type_, Tile):
         return type_.element
@@ -166,7 +198,7 @@ def dtype_of(type_: Type) -> DType:
     """Return the dtype of a scalar or of a tile's elements.
 
     Raises:
-        TypeError: It is a pointer, a tile of pointers or a token.
+        TypeError: ``type_`` is a pointer, a tile of pointers or a token.
     """
     element = element_of(type_)
     if not isinstance(element, DType):

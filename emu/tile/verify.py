@@ -1,4 +1,4 @@
-"""Checks whole programs of the tile IR against every rule, whoever made them."""
+"""Verification of whole programs of the tile IR against every rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IN_COMBINE = ops.ELEMENTWISE | ops.CONTROL | ops.TERMINATORS | {Code.CONSTANT}
 
 
 class VerifyError(TileError):
-    """A program of the tile IR breaks a rule.
+    """Error for a program of the tile IR that breaks a rule.
 
     Attributes:
         message: Which.
@@ -36,7 +36,7 @@ class VerifyError(TileError):
 
 
 def verify(module: Module) -> None:
-    """Check a module; nothing is changed.
+    """Verify a module without changing it.
 
     Checked are operands, attributes, results and regions of each operation, that each value is defined
     once and only used where it is visible, that regions end as they must, calls and their types, and
@@ -62,9 +62,9 @@ def _excerpt(module: Module, operation: Operation) -> str:
 
 
 class Checker:
-    """Checks one module.
+    """Checker of one module.
 
-    The operation that is being looked at is kept, so that what is broken can be shown at its place.
+    The current operation is kept, so that an error names its location.
     """
 
     def __init__(self, module: Module) -> None:
@@ -115,7 +115,7 @@ class Checker:
             self._whole(operation, visible)
 
     def _form(self, operation: Operation, last: bool, visible: set[Value]) -> None:
-        """Check what must hold before the regions are looked into."""
+        """Check what must hold before the regions are checked."""
         for value in operation.operands:
             if value not in visible:
                 known = (
@@ -190,7 +190,7 @@ class Checker:
                     self._plain(operation.regions[0])
 
     def _plain(self, region: Region) -> None:
-        """Demand that a region computes with scalars and does nothing else."""
+        """Check that a region only computes with scalars."""
         for operation in region.walk():
             code = operation.code
             values = (*operation.operands, *operation.results)

@@ -461,7 +461,7 @@ def test_assertions_say_program_and_place() -> None:
     def build(k: Kernel) -> None:
         b = k.builder
         below = b.compare(Code.LT, b.program_id(0), k.number(2))
-        b.assert_(below, "too far")  # noqa: PT009
+        b.assert_(below, "too far")  # noqa: PT009 - the builder's
 
     error = failing(build, (4, 1, 1))
     assert error.program == (2, 0, 0)

@@ -8,8 +8,8 @@
     kernel.launch(address_of_packed_arguments, grid_x)
 
 How it works, in the order in which a kernel meets it: ``analysis`` finds what may stay symbolic,
-``schedule`` which operations share a loop, ``groups`` emits such a loop over a ``nest`` of indices, in which
-``lanes`` reads values at a point; ``combining``, ``scanning``, ``products``, ``atomic``, ``histogram`` are what
+``schedule`` which operations share a loop, ``groups`` emits such a loop over a ``loop_nest``, in which
+``point_reader`` reads values at a point; ``combining``, ``scanning``, ``products``, ``atomic``, ``histogram`` are what
 is no arithmetic on single elements; ``emitter`` strings all of it together with the control flow, and ``compiling``
 begins and ends it. ``elementwise``, ``conversions`` and ``mathematics`` write the arithmetic itself. ``native`` turns
 LLVM IR into code, ``kernel`` launches it, on the threads of ``pool``. By ``polling`` and ``watching`` a kernel that
@@ -33,14 +33,14 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module for this machine's CPU.
 
     Args:
-        module: Is checked first, and stays as it is.
+        module: Module to compile; it is verified first and not changed.
         options: Default: all defaults.
 
     Returns:
         The kernel, loaded.
 
     Raises:
-        VerifyError: It breaks a rule of the IR.
+        VerifyError: The module breaks a rule of the IR.
         TileError: Something in it cannot be compiled for a CPU.
     """
     # Here, so that a process whose kernels are all on disk does not load the compiler.

@@ -1,4 +1,4 @@
-"""From a module of the tile IR to a kernel: passes, emission, and the entry by which programs are run."""
+"""Compilation of a module to a kernel: passes, emission, and the entry point that runs programs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _POINTER = ir.PointerType()
 _RUN = ir.FunctionType(r.I64, [_POINTER])
 _PROGRAM = ir.FunctionType(r.I64, [_POINTER, *[r.I32] * 6, _POINTER, _POINTER])
 _FIRST_PROGRAMS = 16
-"""After so many programs of a grid the clock is looked at first."""
+"""Number of programs of a grid after which the clock is read first."""
 
 _LEFT = call.PAIRS
-"""Behind what the loop over programs tells: how many are left until it looks at the clock."""
+"""Word behind the poll record of the loop over programs: programs left until it reads the clock."""
 
 
 def compile(module: Module, *, options: Options | None = None) -> Kernel:
-    """Compile the kernel of a module; ``emu.tile.cpu.compile`` says what is promised."""
+    """Compile the kernel of a module; ``emu.tile.cpu.compile`` documents it."""
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"options must be Options, but got {type(options).__name__}")
     with deep():
@@ -61,7 +61,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
 
 
 def _place(kernel: Function) -> str:
-    """Return the file and about the line in which a kernel begins; empty if that is not known."""
+    """Return the file and the approximate line where a kernel begins; empty if unknown."""
     for operation in kernel.body.operations:
         location = operation.location
         while location is not None and location.caller is not None:
@@ -72,7 +72,7 @@ def _place(kernel: Function) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return what tells the code of one LLVM IR on one CPU from all other code."""
+    """Return a digest of the LLVM IR and the CPU that it is compiled for."""
     target = native.host()
     return hashlib.sha256(f"{target.cpu} {target.features} {text}".encode()).hexdigest()[:24]
 
@@ -82,11 +82,14 @@ def _ascii(name: str) -> str:
 
 
 def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis, tuple[Loop, ...]]:
-    """Return the LLVM IR of a kernel: a function for one program, and one for a stretch of the grid."""
+    """Return the LLVM IR of a kernel: a function for one program, and the entry point, which runs a span of the grid."""
     module = ir.Module("kernel")
     function = ir.Function(module, _PROGRAM, "program")
     function.linkage = "internal"
-    for number in (0, 7):  # nothing that a program writes are its arguments, and scratch is its own
+    for number in (
+        0,
+        7,
+    ):  # no program writes its packed arguments, and nothing else points to its scratch
         function.args[number].add_attribute("noalias")
     frame = Frame(function, kernel.body, options)
     frame.scratch_base = function.args[7]
@@ -110,7 +113,7 @@ def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis, tu
 
 
 def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> None:
-    """Emit the entry: it runs the span that it is told, or takes one span after the other."""
+    """Emit the entry point: it runs the span in the call table, or takes one span after the other."""
     span = _emit_span(module, program, tick)
     function = ir.Function(module, _RUN, "emu.run")
     blocks = [function.append_basic_block() for _ in range(6)]
@@ -155,7 +158,7 @@ def _leave(builder: ir.IRBuilder, table: Any, status: Any) -> None:
 
 
 def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir.Function:
-    """Emit what runs programs from a first to before a last, and looks at the clock after some of them."""
+    """Emit the function that runs programs ``first`` to before ``last``, and polls now and then."""
     kind = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, _POINTER])
     function = ir.Function(module, kind, "span")
     function.linkage = "internal"
@@ -219,7 +222,7 @@ def _smaller(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
 def _next_program(
     builder: ir.IRBuilder, number: Any, indices: list[Any], extents: tuple[Any, Any]
 ) -> list[Any]:
-    """Return the number of the next program and its indices x, y, z: a division takes longer."""
+    """Return the number of the next program and its indices x, y, z, without a division."""
     one, zero = r.number(r.I64, 1), r.number(r.I64, 0)
     following, carry = [builder.add(number, one)], one
     for index, extent in zip(indices, extents, strict=False):

@@ -1,7 +1,7 @@
-"""Room for recursion while kernels are compiled: chains of thousands of operations are followed recursively.
+"""Python recursion limit while kernels are compiled: analyses recurse along chains of thousands of operations.
 
-Python's limit belongs to the process. It is raised while at least one thread compiles, and is what it was
-before when the last one has ended.
+The limit belongs to the process, so threads that compile at once must not restore it under each other: it is
+raised by the first and restored by the last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEPTH = 50_000
 
 
 class _Raised:
-    """Who needs the raised limit, and what it was before."""
+    """Count of the compilations that need the raised limit, and the limit before them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -25,7 +25,7 @@ class _Raised:
         self.during = 0
 
     def enter(self) -> None:
-        """Raise the limit for the first."""
+        """Raise the limit for the first compilation."""
         with self.lock:
             if not self.users:
                 self.before = sys.getrecursionlimit()
@@ -34,14 +34,14 @@ class _Raised:
             self.users += 1
 
     def leave(self) -> None:
-        """Put the limit back after the last, unless the program has set another one meanwhile."""
+        """Restore the limit after the last compilation, unless the program has set another one meanwhile."""
         with self.lock:
             self.users -= 1
             if not self.users:
                 self.restore()
 
     def restore(self) -> None:
-        """Put the limit back."""
+        """Restore the limit."""
         if sys.getrecursionlimit() == self.during:
             sys.setrecursionlimit(self.before)
 
@@ -50,7 +50,7 @@ _raised = _Raised()
 
 
 def _after_fork() -> None:
-    """In a child, nobody compiles but perhaps the thread that has forked: the limit is as before."""
+    """Restore the limit in a child: of the threads that compiled, none but the forking one is left."""
     global _raised
     if _raised.users:
         _raised.restore()
@@ -63,7 +63,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def deep() -> Iterator[None]:
-    """Allow for deep recursion, in this thread and, as there is one limit, in others."""
+    """Allow deep recursion inside the block, in this thread and, as there is one limit, in others."""
     mine = _raised
     mine.enter()
     try:

@@ -1,4 +1,4 @@
-"""From LLVM IR to native code in this process, by the LLVM that Numba brings (llvmlite).
+"""Compilation of LLVM IR to native code in this process, by llvmlite.
 
 Numba itself is not needed here, and not loaded: a kernel of the tile IR is typed already, and is
 vectorised by its own compiler, so that what Numba does between Python source and LLVM would only cost
@@ -38,12 +38,12 @@ def host() -> Target:
 
 
 def host_is_x86() -> bool:
-    """Say whether this machine's CPU is an x86."""
+    """Return whether this machine's CPU is an x86."""
     return binding.get_default_triple().split("-", 1)[0] in ("x86_64", "i686")
 
 
 def has_feature(name: str) -> bool:
-    """Say whether this machine's CPU has a feature, by LLVM's name of it."""
+    """Return whether this machine's CPU has a feature, by LLVM's name of it."""
     return f"+{name}" in _features()
 
 
@@ -80,7 +80,7 @@ def to_object(text: str, target: Target | None = None, optimise: bool = True) ->
     Args:
         text: The module. It says itself which operations may be reassociated or contracted.
         target: Default: this machine.
-        optimise: False for code that is to be there soon, and seldom runs.
+        optimise: False for code that must be ready soon and seldom runs.
 
     Returns:
         The object file.
@@ -92,7 +92,7 @@ def to_object(text: str, target: Target | None = None, optimise: bool = True) ->
 
 
 def to_assembly(text: str, target: Target | None = None) -> str:
-    """Do as :func:`to_object`, for a reader."""
+    """Return the assembly of what :func:`to_object` compiles, for readers."""
     with _lock:
         machine = _machine(target or host())
         return str(machine.emit_assembly(_optimised(text, machine)))
@@ -131,11 +131,11 @@ _loading = threading.Lock()
 
 
 def load_once(code: bytes, symbol: str) -> int:
-    """Do as :func:`load`; code that was loaded under the symbol before is not loaded again.
+    """Load as :func:`load` does, unless code was loaded under the symbol before.
 
     Args:
         code: The object file.
-        symbol: A name that says what the code is: of equal names the code must be equal.
+        symbol: A name that identifies the code: equal names mean equal code.
     """
     with _loading:
         address = _loaded.get(symbol)

@@ -1,4 +1,4 @@
-"""How kernels are compiled for CPUs."""
+"""Options of the CPU compiler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a kernel is compiled.
+    """Options of one compilation.
 
     Attributes:
         contract: Let ``a * b + c`` be computed with one rounding, as GPU compilers do by default.
@@ -20,7 +20,7 @@ class Options:
         """Check the values.
 
         Raises:
-            TypeError: ``contract`` is no bool.
+            TypeError: ``contract`` is not a bool.
         """
         if not isinstance(self.contract, bool):
             raise TypeError(f"contract must be a bool, but got {self.contract!r:.80}")

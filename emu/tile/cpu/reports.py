@@ -1,4 +1,4 @@
-"""What compiled programs report to Python, and how: failed asserts and prints.
+"""Reports of compiled programs to Python: failed asserts and prints.
 
 A failed assert ends its program, and the launch: the compiled function returns which assert of which
 program it was. A print calls back into Python with the addresses of its values.
@@ -27,7 +27,7 @@ CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
 @dataclass(frozen=True)
 class Assert:
-    """An ASSERT of a kernel: its text, and where it stands."""
+    """An ASSERT of a kernel: its text and location."""
 
     message: str
     location: str
@@ -35,10 +35,10 @@ class Assert:
 
 @dataclass(frozen=True)
 class Read:
-    """What the condition of a loop depends on.
+    """A value from memory on which the condition of a loop depends.
 
     Attributes:
-        location: Where it is read.
+        location: Location of the read.
         dtype: Its name; empty of a pointer.
         by_address: Whether one address is read; else it is computed from a tile, or in a branch.
     """
@@ -50,7 +50,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Loop:
-    """A WHILE of a kernel: where it stands, and what it reads to find out whether to go on."""
+    """A WHILE of a kernel: its location, and the values from memory that its condition depends on."""
 
     location: str
     reads: tuple[Read, ...]
@@ -71,7 +71,7 @@ class Print:
     values: tuple[tuple[tuple[int, ...], str], ...]
 
     def text(self, address: int) -> str:
-        """Return what is printed of values at the addresses that are found at an address."""
+        """Return the printed text, given the address of the record that :data:`CALLBACK` gets."""
         numbers = (ctypes.c_int64 * (3 + len(self.values))).from_address(address)
         values = []
         for place, (shape, name) in zip(numbers[3:], self.values, strict=True):

@@ -81,7 +81,7 @@ def _intrinsic(recipe: Recipe) -> Any:
 
 
 def _divided(b: Any, dtype: DType, x: Any, y: Any) -> tuple[Any, Any]:
-    """Quotient and remainder as in C; 0 and the dividend where the divisor is 0."""
+    """Emit quotient and remainder as in C; 0 and the dividend where the divisor is 0."""
     kind = x.type
     zero = b.icmp_unsigned("==", y, kind(0))
     if dtype.kind is Kind.UINT:
@@ -256,7 +256,7 @@ def _store(dtype: DType) -> Any:
 
 
 def _instruction_of(b: Any, code: str, constraints: str, *args: Any) -> Any:
-    """One instruction without effects on memory."""
+    """Emit one instruction without effects on memory."""
     kind = ir.FunctionType(args[0].type, [a.type for a in args])
     return b.call(ir.InlineAsm(kind, code, constraints), args)
 
@@ -282,7 +282,7 @@ def _swapped(b: Any, address: Any, expected: Any, new: Any) -> Any:
 
 
 def _instruction(kind: str, dtype: DType) -> tuple[str, str] | None:
-    """The one instruction that does it, and the constraint of its registers."""
+    """Return the one instruction for it, and the constraint of its registers."""
     letter = {32: "r", 64: "l"}.get(dtype.bits, "")
     if dtype.is_float:
         if kind != "add" or dtype.bits < 32:
@@ -314,7 +314,7 @@ def _changed(b: Any, kind: str, dtype: DType, old: Any, value: Any) -> Any:
 def _update_loop(
     b: Any, dtype: DType, address: Any, change: Callable[[Any], tuple[Any, Any]]
 ) -> Any:
-    """Compare and swap the word around an element until nobody interferes.
+    """Compare and swap the word around an element until no other thread has interfered.
 
     ``change`` gives, of the old bits, the new ones and whether to write at all.
     """
@@ -403,7 +403,7 @@ def _whole(name: str) -> Any:
 
 
 def _integer_to_odd(b: Any, source: DType, x: Any) -> Any:
-    """64 bits to fp64 so that rounding once more gives what rounding at once would give."""
+    """Convert 64-bit integers to fp64, rounding to odd, so that a second rounding is exact."""
     negative = b.icmp_signed("<", x, _I64(0)) if source.is_signed else _I1(0)
     magnitude = b.select(negative, b.neg(x), x)
     lost = b.icmp_unsigned("!=", b.and_(magnitude, _I64(0x7FF)), _I64(0))
@@ -425,7 +425,7 @@ def make(name: str) -> Any:
 
 
 def definition(name: str) -> Any:
-    """Return how a function is made: a recipe, or libdevice's function.
+    """Return the definition of a function: a recipe, or libdevice's function.
 
     Raises:
         AttributeError: There is none of that name.

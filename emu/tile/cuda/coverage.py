@@ -1,13 +1,13 @@
-"""What the compiler covers, checked before anything is generated."""
+"""Operations that the CUDA compiler covers."""
 
 from __future__ import annotations
 
-from emu.tile.cuda.plan import PURE
+from emu.tile import ops
 from emu.tile.ir import Function, Operation, TileError
 from emu.tile.ops import CONTROL, MEMORY, TERMINATORS, Code
 
 COVERED = (
-    PURE
+    ops.PER_ELEMENT
     | MEMORY
     | TERMINATORS
     | (CONTROL - {Code.CALL})  # inlined before
@@ -19,7 +19,7 @@ COVERED = (
 
 
 class NotCoveredError(TileError):
-    """An operation, or one of its forms, is not covered by the compiler for CUDA."""
+    """Error for an operation, or a form of it, that the CUDA compiler does not cover."""
 
 
 def _refuse(operation: Operation, why: str) -> None:
@@ -36,7 +36,7 @@ def check(kernel: Function) -> None:
     """Check that all of a verified kernel without calls is covered.
 
     Raises:
-        NotCoveredError: Something is not; the message names the operation, its place and its types.
+        NotCoveredError: An operation is not covered; the message names the operation, its place and its types.
     """
     for operation in kernel.body.walk():
         if operation.code not in COVERED:

@@ -1,4 +1,4 @@
-"""Writes a kernel's Python: lines, loops over the elements of tiles, elements wherever they are needed."""
+"""Emitter of a kernel's Python: lines, loops over the elements of tiles, elements where they are needed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from emu.tile import ops
 from emu.tile.cuda.expressions import expression, literal, numpy_name
 from emu.tile.cuda.memory import BlockMemory, Buffer, Hazards, Registers
-from emu.tile.cuda.plan import SHAPES, Plan, is_tile, keeps_order, size_of
+from emu.tile.cuda.plan import Plan, is_tile, keeps_order, size_of
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import ELEMENTWISE, Code
 from emu.tile.types import ScalarType, element_of
@@ -47,13 +48,13 @@ class _Open(NamedTuple):
 
 
 class Emitter:
-    """Writes one kernel.
+    """Emitter of one kernel.
 
     Attributes:
-        plan: What is held, and where.
+        plan: Plan of the materialized tiles.
         threads: Threads of a block.
         names: Scalar values by what they are called in the text.
-        places: Held tiles by where they are.
+        places: Materialized tiles by their place.
         memory: Memory of the block.
         hazards: What was done since the last barrier.
         messages: Of assertions; a kernel reports the number of one, from 1.
@@ -166,7 +167,7 @@ class Emitter:
 
     @contextlib.contextmanager
     def own(self, element: str, slot: str) -> Iterator[None]:
-        """Say which index is a thread's own, in loops that are written by hand."""
+        """Register a thread's own index, in loops that are written by hand."""
         before, self._lane = self._lane, (element, slot)
         yield
         self._lane = before
@@ -174,7 +175,7 @@ class Emitter:
     # ---- places
 
     def place(self, value: Value) -> Registers | Buffer:
-        """Return where a held tile is; it is given a place when first asked for."""
+        """Return the place of a materialized tile; allocate it at the first call."""
         home = self.plan.home_of(value)
         if home not in self.places:
             element, size = element_of(home.type), size_of(home)
@@ -187,14 +188,14 @@ class Emitter:
         return self.places[home]
 
     def free(self, operation: Operation) -> None:
-        """Free the places that nobody needs after an operation."""
+        """Free the places that are not needed after an operation."""
         for home in self.plan.dies.get(operation, ()):
             place = self.places.get(home)
             if isinstance(place, Buffer):
                 self.memory.give(place)
 
     def put(self, value: Value, index: Index, text: str, keep: bool = True) -> None:
-        """Write a thread's own element of a held tile."""
+        """Write a thread's own element of a materialized tile."""
         place = self.place(value)
         if isinstance(place, Registers):
             assert index.text == self._lane[0]
@@ -255,7 +256,7 @@ class Emitter:
 
     @contextlib.contextmanager
     def temporary(self, element: ScalarType, size: int) -> Iterator[Buffer]:
-        """A buffer for the time being."""
+        """Provide a buffer inside the block."""
         buffer = self.memory.take(element, size)
         yield buffer
         self.memory.give(buffer)
@@ -263,14 +264,14 @@ class Emitter:
     # ---- elements
 
     def at(self, value: Value, index: Index) -> str:
-        """Return the name of an element of a tile, or of a scalar; writes what computes it."""
+        """Return the name of an element of a tile, or of a scalar; emit the code that computes it."""
         if not is_tile(value):
             return self.names[value]
         key = (value, index.text)
         found = self._known(key)
         if found is not None:
             return found
-        if value in self.plan.held:
+        if value in self.plan.materialized:
             text = self._held(value, index)
         else:
             assert value.owner is not None
@@ -305,7 +306,7 @@ class Emitter:
             return self.at(operands[0], index)
         if code in ELEMENTWISE:
             return expression(operation, [self.at(v, index) for v in operands])
-        if code in SHAPES and keeps_order(operation):
+        if code in ops.SHAPES and keeps_order(operation):
             return self.at(operands[0], index)
         if code in (Code.JOIN, Code.CAT):
             return self._either(value, operation, index)
@@ -366,7 +367,7 @@ class Emitter:
         return self.flat(parts, size_of(operation.operands[0]))
 
     def _either(self, value: Value, operation: Operation, index: Index) -> str:
-        """An element of one of two tiles."""
+        """Return an element of one of two tiles."""
         first, second = operation.operands
         shape = value.shape
         if operation.code is Code.JOIN:

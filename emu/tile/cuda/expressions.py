@@ -33,7 +33,7 @@ _NUMPY = {
 
 
 def register(element: ScalarType) -> DType:
-    """Return the dtype in which an element is held: fp32 for narrower floats, i64 for pointers."""
+    """Return the dtype of the register of an element: fp32 for narrower floats, i64 for pointers."""
     if isinstance(element, Pointer):
         return I64
     return F32 if element.is_float and element.bits < 32 else element
@@ -45,12 +45,12 @@ def numpy_name(element: ScalarType) -> str:
 
 
 def is_narrow(element: ScalarType) -> bool:
-    """Whether it is a float that is held in fp32."""
+    """Return whether it is a float that is kept in fp32."""
     return isinstance(element, DType) and element.is_float and element.bits < 32
 
 
 def memory_name(element: ScalarType) -> str:
-    """Return the name of what lies in memory: a dtype's, or ``ptr``."""
+    """Return the name of an element in memory: a dtype's, or ``ptr``."""
     return "ptr" if isinstance(element, Pointer) else element.name
 
 

@@ -35,7 +35,7 @@ FORMATS = {
 
 
 class Floats:
-    """Builds code on floats held in registers of 32 or 64 bits."""
+    """Builder of code on floats held in registers of 32 or 64 bits."""
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
@@ -57,17 +57,17 @@ class Floats:
         return b.bitcast(b.or_(b.bitcast(magnitude, self.word), sign), self.kind)
 
     def extreme(self, b: Any, relation: str, x: Any, y: Any) -> Any:
-        """The smaller (``<``) or larger (``>``) of two; NaN where one is NaN."""
+        """Emit the smaller (``<``) or larger (``>``) of two; NaN where one is NaN."""
         chosen = b.select(b.fcmp_ordered(relation, x, y), x, y)
         return b.select(b.fcmp_unordered("uno", x, x), x, chosen)
 
     def extreme_number(self, b: Any, relation: str, x: Any, y: Any) -> Any:
-        """The smaller or larger of two; the number where one is NaN."""
+        """Emit the smaller or larger of two; the number where one is NaN."""
         first = b.or_(b.fcmp_ordered(relation, x, y), b.fcmp_unordered("uno", y, y))
         return b.select(first, x, y)
 
     def to_integer(self, b: Any, x: Any, kind: Any, signed: bool) -> Any:
-        """Toward zero; the nearest integer of the dtype where it does not fit, 0 for NaN."""
+        """Convert toward zero; give the nearest integer of the dtype where it does not fit, 0 for NaN."""
         width = kind.width
         low, high = (
             (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
@@ -80,7 +80,7 @@ class Floats:
         return b.select(above, kind(high), b.select(below, kind(low), value))
 
     def to_odd(self, b: Any, x: Any) -> Any:
-        """Narrow fp64 to fp32 so that rounding once more gives what rounding at once would give."""
+        """Narrow fp64 to fp32 rounding to odd, so that a second rounding is exact."""
         near = b.fptrunc(x, _F32)
         back = b.fpext(near, _F64)
         bits = b.bitcast(near, _I32)
@@ -93,7 +93,7 @@ class Floats:
     # ---- narrower formats, of a value in fp32
 
     def rounded(self, b: Any, name: str, x: Any) -> Any:
-        """To the nearest number of a format, ties to even."""
+        """Round to the nearest number of a format, ties to even."""
         if name == "f16":
             return b.fpext(b.fptrunc(x, _F16), _F32)
         form = FORMATS[name]
@@ -114,7 +114,7 @@ class Floats:
         return b.select(b.fcmp_unordered("uno", x, x), x, normal)
 
     def truncated(self, b: Any, name: str, x: Any) -> Any:
-        """To the next number of a format toward zero; finite numbers stay finite."""
+        """Round to the next number of a format toward zero; finite numbers stay finite."""
         form = FORMATS[name]
         bits = b.bitcast(x, _I32)
         normal = b.bitcast(b.and_(bits, _I32(-(1 << (23 - form.mantissa)))), _F32)
@@ -133,7 +133,7 @@ class Floats:
         return b.select(b.fcmp_unordered("uno", x, x), x, normal)
 
     def pattern(self, b: Any, name: str, x: Any) -> Any:
-        """The bits of a number that the format can represent."""
+        """Emit the bits of a number that the format can represent."""
         if name in ("f32", "f64"):
             return b.bitcast(x, self.word)
         if name == "bf16":
@@ -150,7 +150,7 @@ class Floats:
         return b.or_(b.and_(low, _I8(0x7F)), b.and_(sign, _I8(-128)))
 
     def value(self, b: Any, name: str, bits: Any) -> Any:
-        """The number of a pattern; exact."""
+        """Emit the number of a bit pattern, exactly."""
         if name in ("f32", "f64"):
             return b.bitcast(bits, self.kind)
         if name == "bf16":

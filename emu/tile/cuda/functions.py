@@ -1,6 +1,6 @@
 """The functions that generated kernels call, by name: ``add_i32``, ``load_bf16``, ``round_f16`` ...
 
-An element is held in a register of its own dtype, except that floats narrower than 32 bits are held as
+An element has a register of its own dtype, except that floats narrower than 32 bits are kept as
 fp32 numbers that their dtype can represent, and pointers as ``int64`` addresses. The functions of a name
 mean one thing in two forms: :mod:`emu.tile.cuda.compiled` for a device, :mod:`emu.tile.cuda.simulated`
 for Numba's CUDA simulator. Each is made when it is first asked for.

@@ -1,4 +1,4 @@
-"""From a module of the tile IR to the text of a kernel."""
+"""Generation of the Python text of a kernel from a module."""
 
 from __future__ import annotations
 

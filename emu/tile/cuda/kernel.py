@@ -42,7 +42,7 @@ class CudaKernel:
 
     @property
     def function(self) -> Any:
-        """The Numba kernel; made when first asked for."""
+        """The Numba kernel, compiled at the first access."""
         if self._function is None:
             file = f"<tile kernel {self.name} {id(self):#x}>"
             linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
@@ -194,7 +194,7 @@ def _dtype(array: Any) -> np.dtype[Any] | None:
 
 @contextlib.contextmanager
 def _address(array: Any, windows: list[tuple[int, int]]) -> Iterator[int]:
-    """Give an array's address in memory that kernels reach; what they wrote is there afterwards."""
+    """Provide an array's address in memory that kernels reach, and copy back what they wrote."""
     from emu.kernels.cuda.device import SIMULATED
 
     if isinstance(array, int | np.integer):
@@ -222,7 +222,7 @@ def _address(array: Any, windows: list[tuple[int, int]]) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _room(nbytes: int, windows: list[tuple[int, int]]) -> Iterator[int]:
-    """Give the address of memory with any contents; 0 for no bytes."""
+    """Provide the address of uninitialised memory; 0 for no bytes."""
     from emu.kernels.cuda.device import SIMULATED
 
     if not nbytes:

@@ -1,4 +1,4 @@
-"""Operations in which elements meet others: reductions, scans, histograms, products."""
+"""Operations that combine elements: reductions, scans, histograms, products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emu.tile.types import dtype_of, element_of
 
 
 def _combined(k: Emitter, region: Region, left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """Write a combine function's body; return what it gives."""
+    """Emit the body of a combine region; return its results."""
     for argument, name in zip(region.arguments, [*left, *right], strict=True):
         k.names[argument] = name
     k.body(region)
@@ -39,7 +39,7 @@ def _buffers(
 
 
 def reduce(k: Emitter, operation: Operation) -> None:
-    """Each thread combines some elements, then the threads combine theirs, two by two."""
+    """Reduce: each thread combines some elements, then the threads combine theirs, two by two."""
     rows = reduced_rows(operation)
     extent = operation.operands[0].shape[operation.attributes["axis"]]
     if rows == 1:
@@ -127,7 +127,7 @@ def _results(k: Emitter, operation: Operation, buffers: list[Buffer], group: int
 
 
 def _reduce_alone(k: Emitter, operation: Operation, rows: int, extent: int) -> None:
-    """One thread a result."""
+    """Reduce with one thread per result."""
     stride = _stride(operation)
     k.access(operation, writes=[k.place(r) for r in operation.results])
     with k.lanes(rows) as row:
@@ -142,7 +142,7 @@ def _reduce_alone(k: Emitter, operation: Operation, rows: int, extent: int) -> N
 
 
 def _reduce_together(k: Emitter, operation: Operation, rows: int, extent: int, group: int) -> None:
-    """Several threads a result."""
+    """Reduce with several threads per result."""
     stride, active = _stride(operation), rows * group
     with contextlib.ExitStack() as stack:
         buffers = _buffers(k, stack, operation, active)
@@ -164,7 +164,7 @@ def _reduce_together(k: Emitter, operation: Operation, rows: int, extent: int, g
 
 
 def scan(k: Emitter, operation: Operation) -> None:
-    """In steps: each element takes in the one 1, 2, 4 ... before it."""
+    """Scan in steps: each element is combined with the one 1, 2, 4 ... before it."""
     size = size_of(operation.operands[0])
     extent = operation.operands[0].shape[operation.attributes["axis"]]
     with contextlib.ExitStack() as stack:
@@ -234,7 +234,7 @@ def histogram(k: Emitter, operation: Operation) -> None:
 
 
 def dot(k: Emitter, operation: Operation) -> None:
-    """One chain of fused multiply-adds for each element, with k increasing."""
+    """Multiply: one chain of fused multiply-adds per element, with k increasing."""
     a, b, c = operation.operands
     (result,) = operation.results
     kind = register(element_of(c.type))

@@ -104,7 +104,7 @@ class _Arena:
 
 @dataclass
 class Hazards:
-    """What was done to memory since the threads last waited for each other.
+    """Accesses to memory since the threads last waited for each other.
 
     A reader or writer is a buffer (or ``None``: any), with whether threads touched others' elements. A
     load or store is known by its tile of pointers (the thread that touches an address is then the
@@ -121,33 +121,33 @@ class Hazards:
         return Hazards(set(self.reads), set(self.writes), set(self.loads), set(self.stores))
 
     def join(self, other: Hazards) -> None:
-        """Add what was done on another path."""
+        """Add the accesses of another path."""
         self.reads |= other.reads
         self.writes |= other.writes
         self.loads |= other.loads
         self.stores |= other.stores
 
     def clear(self) -> None:
-        """Forget all: the threads waited."""
+        """Forget all accesses: the threads have waited."""
         for done in (self.reads, self.writes, self.loads, self.stores):
             done.clear()
 
     def read_conflict(self, buffer: Buffer, cross: bool) -> bool:
-        """Whether a read must wait."""
+        """Return whether a read must wait."""
         return cross and any(_overlap(w, buffer) for w in self.writes)
 
     def write_conflict(self, buffer: Buffer) -> bool:
-        """Whether a write by each thread to its own elements must wait."""
+        """Return whether a write by each thread to its own elements must wait."""
         if any(w is not buffer and _overlap(w, buffer) for w in self.writes):
             return True
         return any(_overlap(r, buffer) and (cross or r is not buffer) for r, cross in self.reads)
 
     def load_conflict(self, pointers: object) -> bool:
-        """Whether a load must wait."""
+        """Return whether a load must wait."""
         return _differs(self.stores, pointers)
 
     def store_conflict(self, pointers: object) -> bool:
-        """Whether a store must wait."""
+        """Return whether a store must wait."""
         return _differs(self.loads | self.stores, pointers)
 
 
@@ -164,7 +164,7 @@ def _overlap(first: Buffer | None, second: Buffer) -> bool:
 
 
 class BlockMemory:
-    """Gives buffers in shared memory, or in global memory where they do not fit."""
+    """Allocator of buffers in shared memory, or in global memory if they do not fit."""
 
     def __init__(self) -> None:
         self._shared, self._scratch = _Arena(SHARED_BYTES), _Arena(float("inf"))
@@ -194,5 +194,5 @@ class BlockMemory:
         return buffer
 
     def give(self, buffer: Buffer) -> None:
-        """Let others use a buffer's memory."""
+        """Free a buffer."""
         (self._shared if buffer.shared else self._scratch).give(buffer.start)

@@ -1,8 +1,8 @@
-"""Decides, before anything is generated, which tiles are held in memory and which are computed where used.
+"""Plan of a kernel: the tiles that are materialized, and their lifetimes.
 
-A tile is *inline* if its elements are computed wherever they are needed; else it is *held*: in the
-registers of the threads, each of which holds the elements t, t + T, t + 2T ..., or, where threads need
-elements of others, in memory of the block.
+A tile is *inline* if its elements are computed wherever they are needed; else it is *materialized*: in the
+registers of the threads, each of which has the elements t, t + T, t + 2T ..., or, if threads need elements of
+others, in memory of the block.
 """
 
 from __future__ import annotations
@@ -11,45 +11,31 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from emu.tile import ops
 from emu.tile.ir import Function, Operation, Region, Value
-from emu.tile.ops import ELEMENTWISE, FLOAT_UNARY, Code
+from emu.tile.ops import Code
 from emu.tile.types import Tile
 
-LEAVES = frozenset((Code.CONSTANT, Code.ARANGE, Code.SPLAT))
-SHAPES = frozenset(
-    (
-        Code.BROADCAST,
-        Code.RESHAPE,
-        Code.PERMUTE,
-        Code.JOIN,
-        Code.SPLIT,
-        Code.CAT,
-        Code.GATHER,
-        Code.FLIP,
-    )
-)
-PURE = LEAVES | SHAPES | ELEMENTWISE | {Code.AFTER}
-_COSTLY = FLOAT_UNARY | {Code.DIV, Code.REM, Code.POW, Code.ATAN2}
-_WEIGHT = 8  # of a costly operation, in plain ones
-_CHEAP = 4  # what is computed again rather than held
+_WEIGHT = 8  # cost of a costly operation, in plain ones
+_CHEAP = 4  # greatest cost of a tile that is computed again rather than materialized
 
-# Who evaluates a value: nobody, one loop at one index, or several.
+# The loop that evaluates a value at one index, or several loops or indices.
 _Context = tuple[object, ...]
 _SEVERAL: _Context = ("several",)
 
 
 def is_tile(value: Value) -> bool:
-    """Whether a value is a tile."""
+    """Return whether a value is a tile."""
     return isinstance(value.type, Tile)
 
 
 def size_of(value: Value) -> int:
-    """Number of elements of a tile; 1 of a scalar."""
+    """Return the number of elements of a tile; 1 for a scalar."""
     return math.prod(value.shape)
 
 
 def keeps_order(operation: Operation) -> bool:
-    """Whether an element of a shape operation's result has the index of the operand's element."""
+    """Return whether an element of a shape operation's result has the index of the operand's element."""
     source, result = operation.operands[0], operation.results[0]
     if operation.code is Code.RESHAPE:
         return True
@@ -62,7 +48,7 @@ def keeps_order(operation: Operation) -> bool:
 
 
 def reduced_rows(operation: Operation) -> int:
-    """How many results a reduction has."""
+    """Return the number of results of a reduction."""
     shape = operation.operands[0].shape
     axis: int = operation.attributes["axis"]
     return math.prod(shape[:axis] + shape[axis + 1 :])
@@ -70,18 +56,18 @@ def reduced_rows(operation: Operation) -> int:
 
 @dataclass
 class Plan:
-    """What :func:`plan` decides.
+    """Result of :func:`plan`.
 
     Attributes:
-        held: The tiles that are held.
+        materialized: Tiles that are materialized.
         home: For arguments and results of control flow that share a place: the value whose place it is.
         block: Homes that lie in memory of the block.
-        reads: For each operation the held tiles that it reads; true where a thread reads others' elements.
+        reads: For each operation the materialized tiles that it reads; true where a thread reads others' elements.
         dies: For each operation the homes whose place is free after it.
         spinning: Operations inside a WHILE.
     """
 
-    held: set[Value] = field(default_factory=set)
+    materialized: set[Value] = field(default_factory=set)
     home: dict[Value, Value] = field(default_factory=dict)
     block: set[Value] = field(default_factory=set)
     reads: dict[Operation, dict[Value, bool]] = field(default_factory=dict)
@@ -89,7 +75,7 @@ class Plan:
     spinning: set[Operation] = field(default_factory=set)
 
     def home_of(self, value: Value) -> Value:
-        """Return the value in whose place a held tile lies."""
+        """Return the value in whose place a materialized tile lies."""
         return self.home.get(value, value)
 
 
@@ -126,7 +112,7 @@ class _Planner:
                 )
 
     def places(self, operation: Operation, region: Region) -> None:
-        """Note which values of an operation share a place, and where each is born."""
+        """Record which values of an operation share a place, and where each is defined."""
         groups: list[tuple[Value, Value]] = []
         if operation.code is Code.FOR:
             groups = list(zip(operation.results, operation.regions[0].arguments[1:], strict=True))
@@ -134,26 +120,26 @@ class _Planner:
             groups = list(zip(operation.results, operation.regions[1].arguments, strict=True))
             for argument in operation.regions[0].arguments:
                 if is_tile(argument):
-                    self.hold(argument, region, operation)
+                    self.materialize(argument, region, operation)
         for home, other in groups:
             if is_tile(home):
                 self.plan.home[other] = home
-                self.plan.held.add(other)
+                self.plan.materialized.add(other)
         for result in operation.results:
-            if is_tile(result) and operation.code not in PURE:
-                self.hold(result, region, operation)
+            if is_tile(result) and operation.code not in ops.PER_ELEMENT:
+                self.materialize(result, region, operation)
 
-    def hold(self, value: Value, region: Region, operation: Operation) -> None:
-        self.plan.held.add(value)
+    def materialize(self, value: Value, region: Region, operation: Operation) -> None:
+        self.plan.materialized.add(value)
         self.birth[value] = (region, operation)
 
-    # ---- which pure tiles are held
+    # ---- which of the tiles that could be inline are materialized
 
     def decide(self) -> None:
         costs = self.costs()
         contexts: dict[Value, _Context | None] = {}
         for operation in reversed(self.operations):
-            if operation.code not in PURE:
+            if operation.code not in ops.PER_ELEMENT:
                 continue
             for result in operation.results:
                 if not is_tile(result):
@@ -161,16 +147,16 @@ class _Planner:
                 context = self.context(result, operation, contexts)
                 contexts[result] = context
                 cheap = context is None or context != _SEVERAL or costs[result] <= _CHEAP
-                if operation.code in LEAVES or (cheap and not self.must_hold(result)):
+                if operation.code in ops.LEAVES or (cheap and not self.must_materialize(result)):
                     continue
-                self.hold(result, self.region[operation], operation)
+                self.materialize(result, self.region[operation], operation)
 
     def costs(self) -> dict[Value, int]:
         costs: dict[Value, int] = defaultdict(int)
         for operation in self.operations:
-            if operation.code not in PURE or operation.code in LEAVES:
+            if operation.code not in ops.PER_ELEMENT or operation.code in ops.LEAVES:
                 continue
-            total = _WEIGHT if operation.code in _COSTLY else 1
+            total = _WEIGHT if operation.code in ops.COSTLY else 1
             for operand in operation.operands:
                 cost = costs[operand]
                 several = len(self.users[operand]) > 1
@@ -179,8 +165,12 @@ class _Planner:
                 costs[result] = total
         return costs
 
-    def must_hold(self, value: Value) -> bool:
-        """What ends a region is copied while its sources may change; those must be at the same index."""
+    def must_materialize(self, value: Value) -> bool:
+        """Return whether a tile that a region yields must be materialized.
+
+        Yielded tiles are copied element by element while their sources may change: an inline one may only read
+        its sources at the same index.
+        """
         if not any(user.code is Code.YIELD for user, _ in self.users[value]):
             return False
         return not self.is_elementwise(value)
@@ -190,12 +180,12 @@ class _Planner:
         while stack:
             value = stack.pop()
             operation = value.owner
-            if value in seen or operation is None or value in self.plan.held:
+            if value in seen or operation is None or value in self.plan.materialized:
                 continue
             seen.add(value)
-            if operation.code in SHAPES and not keeps_order(operation):
+            if operation.code in ops.SHAPES and not keeps_order(operation):
                 return False
-            if operation.code in PURE:
+            if operation.code in ops.PER_ELEMENT:
                 stack += [v for v in operation.operands if is_tile(v)]
         return True
 
@@ -215,19 +205,26 @@ class _Planner:
     def one_context(
         self, user: Operation, position: int, contexts: dict[Value, _Context | None]
     ) -> _Context | None:
-        tiles = [r for r in user.results if is_tile(r)]
-        if user.code in PURE and tiles and not any(r in self.plan.held for r in tiles):
-            whole: set[_Context | None] = {contexts[r] for r in tiles} - {None}
-            if not whole:
-                return None
-            if len(whole) > 1 or _SEVERAL in whole or user.code in (Code.BROADCAST, Code.GATHER):
-                return _SEVERAL if user.code is not Code.GATHER or position == 0 else whole.pop()
-            (only,) = whole
-            assert only is not None
-            return (*only, user, position) if user.code in SHAPES else only
+        """Return the context in which a user evaluates one of its operands; ``None``: nothing does."""
         if user.code is Code.DOT and position < 2:
+            return _SEVERAL  # each factor is read once per row or column of the result
+        tiles = [r for r in user.results if is_tile(r)]
+        is_inline = tiles and not any(r in self.plan.materialized for r in tiles)
+        if user.code not in ops.PER_ELEMENT or not is_inline:
+            return (user,)  # evaluated in the user's own loop, each element once
+        # An inline user evaluates its operand wherever its own results are evaluated.
+        found = {context for context in (contexts[r] for r in tiles) if context is not None}
+        if not found:
+            return None
+        if len(found) > 1:
             return _SEVERAL
-        return (user,)
+        (context,) = found
+        if user.code is Code.GATHER and position == 1:
+            return context  # the index of a gather is read at the index of its result
+        if context == _SEVERAL or user.code in (Code.BROADCAST, Code.GATHER):
+            return _SEVERAL  # one element of the operand may serve many of the result
+        # Through another change of shape the loop would evaluate the tile at another index.
+        return (*context, user, position) if user.code in ops.SHAPES else context
 
     # ---- who reads what, and until when
 
@@ -253,7 +250,7 @@ class _Planner:
             self.plan.dies[final].append(home)
 
     def outermost(self, operation: Operation, region: Region) -> Operation:
-        """The operation of a region in which another one lies."""
+        """Return the operation of a region in which another one lies."""
         while self.region[operation] is not region:
             owner = self.owner[id(self.region[operation])]
             assert owner is not None
@@ -261,13 +258,13 @@ class _Planner:
         return operation
 
     def roots(self, operation: Operation) -> list[tuple[Value, bool]]:
-        """The tiles that an operation evaluates; true where each thread evaluates its own elements."""
+        """Return the tiles that an operation evaluates; true if each thread evaluates its own elements."""
         code = operation.code
         tiles = [v for v in operation.operands if is_tile(v)]
-        if code in PURE:
+        if code in ops.PER_ELEMENT:
             if code is Code.SPLIT and not is_tile(operation.results[0]):
                 return [(tiles[0], False)]
-            if not any(r in self.plan.held for r in operation.results):
+            if not any(r in self.plan.materialized for r in operation.results):
                 return []
             return [(v, self.own(operation, n)) for n, v in enumerate(tiles)]
         if code is Code.REDUCE:
@@ -280,8 +277,8 @@ class _Planner:
 
     @staticmethod
     def own(operation: Operation, position: int) -> bool:
-        """Whether a pure operation takes of an operand the element with the result's index."""
-        if operation.code in SHAPES:
+        """Return whether an operation reads an operand at the index of the result."""
+        if operation.code in ops.SHAPES:
             return keeps_order(operation) or (operation.code is Code.GATHER and position == 1)
         return True
 
@@ -291,7 +288,7 @@ class _Planner:
         if (value, own) in seen or not is_tile(value):
             return
         seen.add((value, own))
-        if value in self.plan.held:
+        if value in self.plan.materialized:
             reads[value] = reads.get(value, False) or not own
             return
         operation = value.owner

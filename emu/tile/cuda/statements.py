@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from emu.tile import ops
 from emu.tile.cuda import lanes
 from emu.tile.cuda.emitter import Emitter, Index
 from emu.tile.cuda.expressions import expression, literal, memory_name, numpy_name, zero
-from emu.tile.cuda.plan import PURE, is_tile, size_of
+from emu.tile.cuda.plan import is_tile, size_of
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import ELEMENTWISE, Code
 from emu.tile.types import element_of
@@ -23,7 +24,7 @@ def emit_region(k: Emitter, region: Region) -> None:
 def emit(k: Emitter, operation: Operation) -> None:
     """Write an operation."""
     code = operation.code
-    if code in PURE:
+    if code in ops.PER_ELEMENT:
         _pure(k, operation)
     else:
         _STATEMENTS[code](k, operation)
@@ -33,7 +34,7 @@ def _pure(k: Emitter, operation: Operation) -> None:
     for number, result in enumerate(operation.results):
         if not is_tile(result):
             k.names[result] = _scalar(k, operation, number)
-        elif result in k.plan.held:
+        elif result in k.plan.materialized:
             place = k.place(result)
             k.access(operation, writes=[place])
             with k.lanes(size_of(result)) as index:
@@ -200,9 +201,9 @@ def _named(k: Emitter, values: Sequence[Value]) -> None:
 
 
 def _enter_loop(k: Emitter, operation: Operation) -> None:
-    """What any iteration may have done before counts as done."""
+    """Assume all accesses of the loop's body: an earlier iteration may have done them."""
     inside = [o.code for region in operation.regions for o in region.walk()]
-    atomic = any(c in (Code.ATOMIC_RMW, Code.ATOMIC_CAS) for c in inside)
+    atomic = any(c in ops.ATOMIC for c in inside)
     if Code.LOAD in inside or atomic:
         k.hazards.loads.add(None)
     if Code.STORE in inside or atomic:

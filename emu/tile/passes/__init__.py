@@ -1,4 +1,4 @@
-"""Passes: each a frozen dataclass whose ``apply`` makes a new module that does the same.
+"""Passes: frozen dataclasses whose ``apply`` returns an equivalent new module.
 
 The module that is given stays as it is (but for ``CarryOffsets``, which changes it). What the kernel computes does not change by a bit; only what
 nobody can see may vanish: unused loads, the payloads of NaN.

@@ -1,4 +1,4 @@
-"""CarryOffsets: loops carry how far a tile of pointers has moved, not the tile.
+"""CarryOffsets: loops carry the offset of a tile of pointers instead of the tile.
 
 ``a_ptrs += BLOCK_K * stride`` in a loop carries a tile of pointers of which each element moves by one
 amount. Carried as it stands it would be memory that is read and written each time, and nobody would see any
@@ -17,7 +17,7 @@ from emu.tile.types import I64, DType, Kind, Pointer, Tile, element_of
 
 @dataclass(frozen=True)
 class CarryOffsets:
-    """Rewrites FOR and WHILE loops whose carried tiles of pointers or integers move evenly."""
+    """Rewrite FOR and WHILE loops whose carried tiles of pointers or integers move evenly."""
 
     def apply(self, module: Module) -> None:
         """Rewrite all functions of a module in place."""
@@ -39,7 +39,7 @@ def _region(region: Region) -> None:
 
 
 def _uniform(value: Value) -> Value | None:
-    """Return the scalar of which a tile consists, if it is a SPLAT or a CONSTANT of one."""
+    """Return the scalar that a tile repeats, if it is a SPLAT or a CONSTANT."""
     owner = value.owner
     while owner is not None and owner.code is Code.BROADCAST:
         owner = owner.operands[0].owner
@@ -59,7 +59,7 @@ def _constant(value: Value) -> int | None:
 
 
 def _movement(yielded: Value, carried: Value) -> Value | int | None:
-    """Return by what one round moves a carried tile: a scalar, a number, or ``None``: unevenly."""
+    """Return the step of a carried tile per round: a scalar, a number, or ``None`` if it is uneven."""
     owner = yielded.owner
     if owner is None or owner.code not in (Code.PTR_ADD, Code.ADD, Code.SUB):
         return None
@@ -118,7 +118,7 @@ def _rewrite(loop: Operation) -> tuple[list[Operation], list[Operation]]:
 
 
 def _define(builder: Builder, value: Value, initial: Value, offset: Value) -> None:
-    """Make a value what it is: the tile at first, plus how far it has moved."""
+    """Define a carried tile as its initial value plus its offset."""
     row = builder.splat(offset, initial.shape)
     code = Code.PTR_ADD if isinstance(element_of(value.type), Pointer) else Code.ADD
     operation = builder.append(code, (initial, row))

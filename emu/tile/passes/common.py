@@ -1,4 +1,4 @@
-"""Computes equal expressions once."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -9,40 +9,14 @@ from typing import Any
 
 from emu.tile import ops
 from emu.tile.ir import Function, Module, Operation, Region, Value
-from emu.tile.ops import Code
 from emu.tile.passes.rewriter import Rewriter
-
-PURE = ops.ELEMENTWISE | {
-    Code.CONSTANT,
-    Code.PROGRAM_ID,
-    Code.NUM_PROGRAMS,
-    Code.ARANGE,
-    Code.SPLAT,
-    Code.BROADCAST,
-    Code.RESHAPE,
-    Code.PERMUTE,
-    Code.JOIN,
-    Code.SPLIT,
-    Code.CAT,
-    Code.GATHER,
-    Code.FLIP,
-    Code.HISTOGRAM,
-    Code.DOT,
-}
-"""What gives the same whenever its operands are the same."""
-
-COMMUTATIVE = frozenset(
-    {Code.ADD, Code.MUL, Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.MULHI}
-    | {Code.EQ, Code.NE}
-)
 
 
 @dataclass(frozen=True)
 class CommonSubexpressions:
-    """Uses the first of several operations with the same operands and attributes for all of them.
+    """Replace operations by an earlier one with the same operands and attributes.
 
-    An expression of a region is known in what is nested there, not outside. Memory is not looked at: two
-    loads remain two.
+    An expression is known in its region and in nested ones, not outside. Loads are not merged.
     """
 
     def apply(self, module: Module) -> Module:
@@ -51,7 +25,7 @@ class CommonSubexpressions:
 
 
 def _exact(value: Any) -> Hashable:
-    """Return what tells attributes apart: 1, 1.0 and True, 0.0 and -0.0."""
+    """Return a key that distinguishes attributes: 1, 1.0 and True; 0.0 and -0.0."""
     if isinstance(value, float):
         return struct.pack("<d", value)
     return (type(value), value)
@@ -73,7 +47,7 @@ class _Merger(Rewriter):
         return copy
 
     def operation(self, operation: Operation) -> None:
-        if operation.code not in PURE:
+        if operation.code not in ops.PURE:
             super().operation(operation)
             return
         operands = self.mapped(operation.operands)
@@ -86,7 +60,7 @@ class _Merger(Rewriter):
 
     def _key(self, operation: Operation, operands: list[Value]) -> Hashable:
         numbers = [id(v) for v in operands]
-        if operation.code in COMMUTATIVE:
+        if operation.code in ops.COMMUTATIVE:
             numbers.sort()
         attributes = tuple((k, _exact(v)) for k, v in sorted(operation.attributes.items()))
         types = tuple(v.type for v in operation.results)

@@ -1,38 +1,24 @@
-"""Drops what has no effect and whose results nobody uses."""
+"""Dead code elimination."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emu.tile import ops
 from emu.tile.ir import Module, Operation, Region, Value
 from emu.tile.ops import Code
 from emu.tile.passes.rewriter import Rewriter
 
-EFFECTS = frozenset(
-    {
-        Code.STORE,
-        Code.ATOMIC_RMW,
-        Code.ATOMIC_CAS,
-        Code.WHILE,
-        Code.CALL,
-        Code.RETURN,
-        Code.BARRIER,
-        Code.ASSERT,
-        Code.PRINT,
-    }
-)
-"""What is kept though no result of it is used; a WHILE may wait for other programs."""
-
 
 @dataclass(frozen=True)
 class DeadCode:
-    """Drops operations, carried values of loops and results of IF that nothing depends on.
+    """Drop operations, carried values of loops and results of IF that nothing depends on.
 
     Functions that the kernel does not reach are dropped, too.
     """
 
     def apply(self, module: Module) -> Module:
-        """Return a module of what is needed."""
+        """Return the module without dead code."""
         reached: dict[str, None] = {}
         _reach(module, module.kernel.name, reached)
         kept = Module({n: f for n, f in module.functions.items() if n in reached})
@@ -48,7 +34,7 @@ def _reach(module: Module, name: str, reached: dict[str, None]) -> None:
 
 
 class _Needed:
-    """Finds what is needed, from effects backwards.
+    """Finder of what is needed, from effects backwards.
 
     Attributes:
         operations: Those that are needed.
@@ -64,7 +50,7 @@ class _Needed:
         for function in module.functions.values():
             self._index(function.body, None)
         for operation in self._parents:
-            if operation.code in EFFECTS:
+            if operation.code in ops.EFFECTS:
                 self._need(operation)
         while self._values:
             self._follow(self._values.pop())
@@ -84,7 +70,7 @@ class _Needed:
                 self._values.append(value)
 
     def _need(self, operation: Operation | None) -> None:
-        """Take an operation, what surrounds it, and the operands that it cannot do without."""
+        """Mark an operation, those around it, and the operands that it needs in any case."""
         while operation is not None and operation not in self.operations:
             self.operations.add(operation)
             if operation.code is Code.FOR:
@@ -97,7 +83,7 @@ class _Needed:
             operation = self._parents[operation]
 
     def _follow(self, value: Value) -> None:
-        """Take what a value that is used comes from."""
+        """Mark what a used value comes from."""
         owner, number = value.owner, -1
         if owner is not None:
             number = next(i for i, r in enumerate(owner.results) if r is value)
@@ -116,7 +102,7 @@ class _Needed:
 
 
 class _Sweeper(Rewriter):
-    """Copies what is needed."""
+    """Rewriter that copies what is needed."""
 
     def __init__(self, needed: _Needed) -> None:
         super().__init__()
@@ -143,7 +129,7 @@ class _Sweeper(Rewriter):
         self.append(operation, self.mapped(operands), ())
 
     def _some(self, operation: Operation) -> None:
-        """Copy a FOR or an IF with the results that are needed."""
+        """Copy a FOR or an IF with only the results that are needed."""
         results = operation.results
         kept = [i for i, r in enumerate(results) if r in self._needed.values]
         self._kept.append(kept)

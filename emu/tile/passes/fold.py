@@ -1,4 +1,4 @@
-"""Computes what is constant, and leaves out what changes nothing."""
+"""Constant folding and identities."""
 
 from __future__ import annotations
 
@@ -16,22 +16,10 @@ from emu.tile.passes.rewriter import Rewriter
 from emu.tile.reference.elementwise import ELEMENTWISE, constant
 from emu.tile.types import I1, DType, element_of
 
-EXACT = ops.ELEMENTWISE - ops.FLOAT_UNARY - ops.FLOAT_BINARY - {Code.PTR_ADD} | {
-    Code.SQRT,
-    Code.FLOOR,
-    Code.CEIL,
-    Code.TRUNC,
-    Code.RINT,
-}
-"""Element-by-element operations whose results are laid down to the bit."""
-
-UNIFORM = frozenset({Code.SPLAT, Code.BROADCAST, Code.RESHAPE, Code.PERMUTE, Code.FLIP})
-"""Operations of one operand that leave a tile of equal elements as it is but for its shape."""
-
 
 @dataclass(frozen=True)
 class FoldConstants:
-    """Replaces constant expressions, and operations that give an operand back.
+    """Replace constant expressions, and operations that return an operand.
 
     Floats are folded where every right implementation gives the same bits; results that are NaN stay
     computed. Neutral elements are left out of integer expressions alone. An IF with a constant condition
@@ -74,7 +62,7 @@ class _Folder(Rewriter):
         self.values.update(zip(operation.results, given, strict=True))
 
     def _computed(self, operation: Operation, operands: Sequence[Value]) -> None:
-        """Append the operation, or a constant in its place."""
+        """Append the operation, or the constant that it folds to."""
         number = _folded(operation, operands)
         if number is None:
             self.copy(operation, operands)
@@ -87,13 +75,13 @@ class _Folder(Rewriter):
 
 
 def _folded(operation: Operation, operands: Sequence[Value]) -> bool | float | None:
-    if operation.code not in EXACT and operation.code not in UNIFORM:
+    if operation.code not in ops.EXACT and operation.code not in ops.UNIFORM_SHAPES:
         return None
     numbers = [value_of(v) for v in operands]
     if any(n is None for n in numbers):
         return None
-    if operation.code in UNIFORM:
-        return numbers[0]  # type: ignore[no-any-return]
+    if operation.code in ops.UNIFORM_SHAPES:
+        return numbers[0]  # type: ignore[no-any-return]  # of an attribute
     if not all(isinstance(element_of(v.type), DType) for v in (*operands, operation.result)):
         return None
     arrays = [constant(v.owner) for v in operands if v.owner is not None]
@@ -124,7 +112,7 @@ _NEUTRAL_FIRST = {Code.ADD: 0, Code.MUL: 1, Code.OR: 0, Code.XOR: 0}
 
 
 def _same(operation: Operation, operands: Sequence[Value]) -> Value | None:
-    """Return the operand that an operation gives back, if it does."""
+    """Return the operand to which an operation simplifies, if it does."""
     code = operation.code
     if code in (Code.RESHAPE, Code.BROADCAST, Code.CAST, Code.BITCAST):
         return operands[0] if operands[0].type == operation.result.type else None
@@ -167,7 +155,7 @@ def _neutral(code: Code, dtype: DType, operands: Sequence[Value]) -> Value | Non
 
 
 def _masked(dtype: DType, operands: Sequence[Value], numbers: tuple[Any, Any]) -> Value | None:
-    """AND with all bits, or with none."""
+    """Simplify AND with all bits, or with none."""
     all_bits = -1 if dtype.is_signed else 2**dtype.bits - 1
     for this, other, number in zip(operands, reversed(operands), numbers, strict=True):
         if number == all_bits:

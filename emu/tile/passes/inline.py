@@ -1,4 +1,4 @@
-"""Puts the bodies of called functions into the kernel."""
+"""Inlining of called functions into the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emu.tile.passes.rewriter import Rewriter
 
 @dataclass(frozen=True)
 class Inline:
-    """Replaces all calls, so that the kernel is the only function.
+    """Replace all calls, so that the kernel is the only function.
 
     Locations of what came from a function get the call's location as their ``caller``.
     """
@@ -37,7 +37,7 @@ class _Inliner(Rewriter):
         return self._within(operation.location, self._call)
 
     def _within(self, place: Location | None, call: Location | None) -> Location | None:
-        """Return a place as seen from the call that leads there."""
+        """Return a location with the call that leads there as its caller."""
         if place is None or call is None:
             return call if place is None else place
         if (place, call) not in self._known:

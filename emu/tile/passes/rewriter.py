@@ -1,4 +1,4 @@
-"""Copies modules operation by operation; passes override what becomes of an operation."""
+"""Base class of passes: copies modules operation by operation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from emu.tile.ir import Function, Location, Module, Operation, Region, Value
 
 
 class Pass(Protocol):
-    """A frozen dataclass that makes a new module of a module."""
+    """Pass: a frozen dataclass that returns a new module."""
 
     def apply(self, module: Module) -> Module:
         """Return a new module that does the same."""
 
 
 class Rewriter:
-    """Copies a module.
+    """Copier of modules; passes override ``operation``.
 
     Attributes:
         values: For each value of the old module that is visible, the one in the new module.
@@ -45,7 +45,7 @@ class Rewriter:
         return copy
 
     def operations(self, region: Region) -> None:
-        """Copy the operations of a region to where the last ones went."""
+        """Copy the operations of a region to the end of the current one."""
         for operation in region.operations:
             self.operation(operation)
 
@@ -63,7 +63,7 @@ class Rewriter:
         return operation.location
 
     def operation(self, operation: Operation) -> None:
-        """Copy one operation, or whatever the pass does instead; results must be in ``values``."""
+        """Copy one operation; an override must bind its results in ``values``."""
         self.copy(operation, self.mapped(operation.operands))
 
     def copy(self, operation: Operation, operands: Sequence[Value]) -> Operation:

@@ -1,4 +1,4 @@
-"""The reference interpreter: what every operation of the tile IR means, in NumPy, slowly.
+"""The reference interpreter, which defines every operation of the tile IR in NumPy, slowly.
 
 Compilers of the IR are tested against it. Where a result is not laid down, it does this: reductions
 combine in the order of the axis, a division by zero gives 0 and its remainder the dividend, atomics go

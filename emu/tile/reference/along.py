@@ -1,4 +1,4 @@
-"""Reductions and scans: a region that says how two elements become one, applied along an axis."""
+"""Reductions and scans: a combine region, applied along an axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Combine = Callable[[Sequence[Array]], Sequence[Array]]
 
 
 def vectorisable(region: Region) -> bool:
-    """Tell whether a region can be evaluated for many elements at once."""
+    """Return whether a region can be evaluated for many elements at once."""
     plain = ops.ELEMENTWISE | {Code.CONSTANT, Code.YIELD}
     return all(operation.code in plain for operation in region.operations)
 
@@ -36,7 +36,7 @@ def _lane_by_lane(combine: Combine) -> Combine:
 
 
 def _prefixes(operation: Operation, tiles: Sequence[Array], combine: Combine) -> list[list[Array]]:
-    """Return, for each step along the axis, what all elements up to there combine to."""
+    """Return the combination of all elements up to each step along the axis."""
     axis = operation.attributes["axis"]
     if not vectorisable(operation.regions[0]):
         combine = _lane_by_lane(combine)
@@ -54,12 +54,12 @@ def _prefixes(operation: Operation, tiles: Sequence[Array], combine: Combine) ->
 
 
 def reduce(operation: Operation, tiles: Sequence[Array], combine: Combine) -> tuple[Array, ...]:
-    """REDUCE: in the order of the axis."""
+    """Apply REDUCE, in the order of the axis."""
     return tuple(_prefixes(operation, tiles, combine)[-1])
 
 
 def scan(operation: Operation, tiles: Sequence[Array], combine: Combine) -> tuple[Array, ...]:
-    """SCAN."""
+    """Apply SCAN."""
     found = _prefixes(operation, tiles, combine)
     if operation.attributes.get("reverse", False):
         found.reverse()

@@ -1,4 +1,4 @@
-"""What the element-by-element operations mean.
+"""Definition of the element-wise operations.
 
 Each function takes the operation and one array per operand and returns the result's array; shapes may
 be broadcast, so that the body of a reduction can be evaluated for many elements at once.
@@ -42,12 +42,12 @@ def _dtype(operation: Operation) -> DType:
 
 
 def _numeric(dtype: DType, x: Array) -> Array:
-    """Return what to compute with: i1 as u8, narrow floats as f32."""
+    """Return the operand in the dtype of the computation: i1 as u8, narrow floats as f32."""
     return np.asarray(x.astype(np.uint8)) if dtype == I1 else computing(x)
 
 
 def _finish(dtype: DType, x: Any) -> Array:
-    """Round, or wrap, what was computed to its dtype."""
+    """Round or wrap a result to its dtype."""
     x = np.asarray(x)
     if dtype == I1:
         return np.asarray(x & 1 != 0)
@@ -113,7 +113,7 @@ def _float_binary(function: Callable[[Any, Any], Any]) -> Pure:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """Integers: towards zero; 0 where the divisor is 0; the smallest by -1 wraps."""
+    """Divide; integers towards zero: 0 where the divisor is 0; the smallest by -1 wraps."""
     if a.dtype.kind == "f":
         return np.asarray(a / b)
     zero = a.dtype.type(0)
@@ -124,7 +124,7 @@ def _divide(a: Array, b: Array) -> Array:
 
 
 def _remainder(a: Array, b: Array) -> Array:
-    """The sign is the dividend's; integers: the dividend where the divisor is 0."""
+    """Return the remainder, with the dividend's sign; integers: the dividend where the divisor is 0."""
     if a.dtype.kind == "f":
         return np.asarray(np.fmod(a, b))
     minus = (b == -1) if a.dtype.kind == "i" else np.zeros(np.shape(b), np.bool_)
@@ -160,7 +160,7 @@ def _shift_left(operation: Operation, a: Array, b: Array) -> Array:
 
 
 def _shift_right(operation: Operation, a: Array, b: Array) -> Array:
-    """A count of the width or more (or a negative one) leaves 0, of negative numbers -1."""
+    """Shift right; a count of the width or more (or a negative one) leaves 0, of negative numbers -1."""
     dtype = _dtype(operation)
     if dtype == I1:
         return np.asarray(a & ~b)

@@ -1,4 +1,4 @@
-"""Runs modules of the tile IR, operation by operation."""
+"""Interpreter of modules, operation by operation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Frame: TypeAlias = dict[Value, Array]
 
 
 class ExecutionError(TileError):
-    """A program did what it must not do, or an assertion of its did not hold.
+    """Error of a program: a forbidden operation, or a failed assertion.
 
     Attributes:
         message: What is wrong.
@@ -100,7 +100,7 @@ def _extents(grid: Sequence[int]) -> Triple:
         raise TypeError(f"grid must be up to three integers, but got {grid!r:.80}") from None
     if len(found) > 3 or any(not 0 <= extent < 1 << 31 for extent in found):
         raise ValueError(f"grid must be up to three extents in [0, 2**31), but got {grid!r:.80}")
-    return (*found, 1, 1, 1)[:3]  # type: ignore[return-value]
+    return (*found, 1, 1, 1)[:3]  # type: ignore[return-value]  # mypy: of any length
 
 
 def argument(value: Any, type_: Type) -> Array:
@@ -129,7 +129,7 @@ def argument(value: Any, type_: Type) -> Array:
 
 @dataclass(frozen=True)
 class Program:
-    """One program of a grid: what its operations may ask for besides their operands."""
+    """One program of a grid: the state of its operations besides their operands."""
 
     module: Module
     number: Triple
@@ -137,7 +137,7 @@ class Program:
     write: Callable[[str], object]
 
     def call(self, function: Function, arguments: Sequence[Array]) -> list[Array]:
-        """Run a function with its own values."""
+        """Run a function in a scope of its own."""
         return self.region(function.body, arguments, {})
 
     def region(self, region: Region, arguments: Sequence[Array], frame: Frame) -> list[Array]:
@@ -154,7 +154,7 @@ class Program:
     def operation(
         self, operation: Operation, operands: list[Array], frame: Frame
     ) -> Sequence[Array]:
-        """Run one operation; what goes wrong is told with the program and the place."""
+        """Run one operation; errors name the program and the location."""
         try:
             function = ONE_RESULT.get(operation.code)
             if function is not None:
@@ -198,7 +198,7 @@ def _store(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Res
 
 
 def _for(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
-    """The index counts without wrapping: as often as the numbers say, even near the dtype's limit."""
+    """Run a FOR; the index counts without wrapping, even near the limit of its dtype."""
     start, end, step = (int(x) for x in operands[:3])
     if step == 0:
         raise ValueError("the step of a loop must not be 0")

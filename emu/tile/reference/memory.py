@@ -1,7 +1,7 @@
-"""Memory as programs see it: addresses of this process, element by element.
+"""Memory of programs: addresses of this process, element by element.
 
 An access touches the bytes of the lanes whose mask is true and no others. Lanes are taken in row-major
-order, so that of several stores to one address the last is kept, and atomics see those before them.
+order, so that of several stores to one address the last wins, and atomics see those before them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _active(pointer: Array, mask: Array | None) -> Array:
 def load(
     operation: Operation, pointer: Array, mask: Array | None = None, other: Array | None = None
 ) -> Array:
-    """LOAD."""
+    """Apply LOAD."""
     dtype = _target(operation)
     result = np.zeros(pointer.shape, dtype) if other is None else other.copy()
     active = _active(pointer, mask)
@@ -74,7 +74,7 @@ def load(
 
 
 def store(operation: Operation, pointer: Array, value: Array, mask: Array | None = None) -> None:
-    """STORE."""
+    """Apply STORE."""
     active = _active(pointer, mask)
     if active.any():
         _write(pointer[active], value[active])
@@ -83,7 +83,7 @@ def store(operation: Operation, pointer: Array, value: Array, mask: Array | None
 def atomic_rmw(
     operation: Operation, pointer: Array, value: Array, mask: Array | None = None
 ) -> Array:
-    """ATOMIC_RMW, lane by lane."""
+    """Apply ATOMIC_RMW, lane by lane."""
     kind = Rmw(operation.attributes["kind"])
     combining = None
     if kind is not Rmw.EXCHANGE:
@@ -103,7 +103,7 @@ def atomic_rmw(
 
 
 def atomic_cas(operation: Operation, pointer: Array, expected: Array, new: Array) -> Array:
-    """ATOMIC_CAS, lane by lane; what is there is compared bit by bit, floats too."""
+    """Apply ATOMIC_CAS, lane by lane; values are compared bit by bit, floats too."""
     result = np.zeros(pointer.shape, new.dtype)
     for lane in np.ndindex(pointer.shape):
         address = np.asarray([pointer[lane]])

@@ -28,7 +28,7 @@ def bits_of(x: Array) -> Array:
 
 
 def _to_odd(nearest: Array, error: Array) -> Array:
-    """Return values rounded to odd, from those rounded to nearest and what these lack."""
+    """Return values rounded to odd, given those rounded to nearest and their errors."""
     even = bits_of(nearest) & 1 == 0
     inexact = np.isfinite(nearest) & np.isfinite(error) & (error != 0)
     towards = np.copysign(np.inf, error).astype(nearest.dtype)
@@ -102,7 +102,7 @@ def to_integer(x: Array, dtype: DType) -> Array:
 
 
 def computing(x: Array) -> Array:
-    """Return narrow floats as f32, in which they are computed with; others as they are."""
+    """Return narrow floats as f32, in which they are computed; others as they are."""
     return np.asarray(x.astype(np.float32)) if x.dtype in [d.numpy for d in NARROW] else x
 
 
@@ -116,7 +116,7 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma32(a: Array, b: Array, c: Array) -> Array:
-    """The product is exact in f64; the sum is rounded to odd there, and then to f32."""
+    """Multiply exactly in f64, round the sum to odd there, and then to f32."""
     product = np.asarray(a.astype(np.float64) * b.astype(np.float64))
     addend = c.astype(np.float64)
     total = np.asarray(product + addend)

@@ -1,4 +1,4 @@
-"""What the operations that move elements, count them or multiply matrices mean."""
+"""Definition of the operations that move or count elements, or multiply matrices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _cat(operation: Operation, a: Array, b: Array) -> Array:
 
 
 def _gather(operation: Operation, x: Array, index: Array) -> Array:
-    """An index outside the axis is an error here; compiled programs may give anything."""
+    """Gather; an index outside the axis is an error here, and undefined in compiled programs."""
     axis = operation.attributes["axis"]
     extent = x.shape[axis]
     if (index < 0).any() or (index >= extent).any():
@@ -71,7 +71,7 @@ def _histogram(operation: Operation, x: Array, mask: Array | None = None) -> Arr
 
 
 def _dot(operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    """One chain per element: from c on, the products are added in the order of k."""
+    """Multiply; each element is one chain: from c on, the products are added in the order of k."""
     dtype = operation.results[0].dtype
     if dtype.is_float:
         wide = F64 if dtype == F64 else F32

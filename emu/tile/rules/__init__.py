@@ -1,4 +1,4 @@
-"""What each operation of the tile IR must look like: operands, attributes, results, regions.
+"""Rules for each operation of the tile IR: operands, attributes, results, regions.
 
 ``RULES`` has one function for each code; it raises ``Broken`` where its operation breaks a rule that can
 be seen from the operation alone. ``emu.tile.verify`` calls them and checks the rest.
@@ -80,7 +80,7 @@ WITH_REGIONS = {Code.FOR: 1, Code.WHILE: 2, Code.IF: 2, Code.REDUCE: 1, Code.SCA
 
 
 def check_type(type_: Type) -> None:
-    """Demand that tiles have axes with elements."""
+    """Check that tiles have axes with elements."""
     if not isinstance(type_, Tile):
         return
     if not type_.shape or not all(whole(n) and n >= 1 for n in type_.shape):

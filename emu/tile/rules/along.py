@@ -1,4 +1,4 @@
-"""Rules of what works along an axis: reductions, scans, histograms, products."""
+"""Rules of operations along an axis: reductions, scans, histograms, products."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def _along(o: Operation) -> tuple[list[Tile], int]:
 
 
 def reduce(o: Operation) -> None:
-    """Rules of REDUCE."""
+    """Check the rules of REDUCE."""
     tiles, axis = _along(o)
     shape = tiles[0].shape[:axis] + tiles[0].shape[axis + 1 :]
     types_are("its results", o.results, [with_shape(shape, t.element) for t in tiles])
 
 
 def scan(o: Operation) -> None:
-    """Rules of SCAN."""
+    """Check the rules of SCAN."""
     tiles, _ = _along(o)
     types_are("its results", o.results, tiles)
 
 
 def histogram(o: Operation) -> None:
-    """Rules of HISTOGRAM."""
+    """Check the rules of HISTOGRAM."""
     count_operands(o, 1, 2)
     tile = tile_of(o.operands[0])
     dtype_in(o.operands[0], is_integer, "integers")
@@ -68,7 +68,7 @@ def histogram(o: Operation) -> None:
 
 
 def dot(o: Operation) -> None:
-    """Rules of DOT."""
+    """Check the rules of DOT."""
     count_operands(o, 3)
     a, b, c = (tile_of(v) for v in o.operands)
     fits = min(a.rank, b.rank) >= 2 and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]

@@ -1,4 +1,4 @@
-"""Which attributes each operation has."""
+"""Attributes of each operation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OPTIONAL: dict[Code, Tests] = {
 
 
 def check_attributes(o: Operation) -> None:
-    """Demand the attributes that the code has, and no others."""
+    """Check that an operation has the attributes of its code, and no others."""
     required, optional = REQUIRED.get(o.code, {}), OPTIONAL.get(o.code, {})
     for name, (test, what) in {**required, **optional}.items():
         if name not in o.attributes:

@@ -1,4 +1,4 @@
-"""What rules are made of: demands, which raise ``Broken`` where they are not met."""
+"""Checks that rules are made of; each raises ``Broken`` if it fails."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from emu.tile.types import (
 
 
 class Broken(Exception):
-    """An operation breaks a rule; the text says which."""
+    """Error for an operation that breaks a rule."""
 
 
 def need(holds: bool, message: str) -> None:
-    """Raise ``Broken`` unless something holds."""
+    """Raise ``Broken`` unless a condition holds."""
     if not holds:
         raise Broken(message)
 
 
 def types_are(what: str, found: Sequence[Value], wanted: Sequence[Type]) -> None:
-    """Demand the types of a list of values."""
+    """Check the types of a list of values."""
     types = [v.type for v in found]
     if types != list(wanted):
         raise Broken(f"{what} must be {_listed(wanted)}, but got {_listed(types)}")
@@ -39,7 +39,7 @@ def _listed(types: Sequence[Type]) -> str:
 
 
 def count_operands(o: Operation, least: int, most: int | None = None) -> None:
-    """Demand so many operands, by default exactly ``least``."""
+    """Check the number of operands, by default exactly ``least``."""
     most = least if most is None else most
     if not least <= len(o.operands) <= most:
         counts = str(least) if least == most else f"{least} to {most}"
@@ -47,7 +47,7 @@ def count_operands(o: Operation, least: int, most: int | None = None) -> None:
 
 
 def result_is(o: Operation, type_: Type) -> None:
-    """Demand one result of a type."""
+    """Check that there is one result, of a type."""
     types_are("its results", o.results, [type_])
 
 
@@ -73,34 +73,34 @@ def dtype_in(value: Value, allowed: Callable[[DType], bool], what: str) -> DType
 
 
 def is_integer(dtype: DType) -> bool:
-    """Say whether a dtype is an integer other than i1."""
+    """Return whether a dtype is an integer other than i1."""
     return dtype.is_integer
 
 
 def is_float(dtype: DType) -> bool:
-    """Say whether a dtype is floating."""
+    """Return whether a dtype is floating."""
     return dtype.is_float
 
 
 def is_number(dtype: DType) -> bool:
-    """Say whether a dtype is other than i1."""
+    """Return whether a dtype is other than i1."""
     return dtype != I1
 
 
 def axis_in(o: Operation, rank: int) -> int:
-    """Return the axis that an operation names, which must be one of so many."""
+    """Return the axis that an operation names, which must be below the rank."""
     axis = int(o.attributes["axis"])
     need(0 <= axis < rank, f"axis must be 0 to {rank - 1}, but got {axis}")
     return axis
 
 
 def whole(value: Any) -> bool:
-    """Say whether an attribute is an int."""
+    """Return whether an attribute is an int."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def yields(region: Region) -> Sequence[Value]:
-    """Return what a region's terminator gives."""
+    """Return the operands of a region's terminator."""
     last = region.operations[-1] if region.operations else None
     if last is None or last.code is not Code.YIELD:
         raise Broken("its region must end with yield")
@@ -108,7 +108,7 @@ def yields(region: Region) -> Sequence[Value]:
 
 
 def count_regions(o: Operation, count: int) -> None:
-    """Demand so many regions."""
+    """Check the number of regions."""
     need(
         len(o.regions) == count,
         f"the number of its regions must be {count}, but got {len(o.regions)}",

@@ -1,4 +1,4 @@
-"""Rules of what acts: memory, control, order and diagnosis."""
+"""Rules of operations with effects: memory, control, order and diagnosis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from emu.tile.types import (
 
 
 def _pointer(value: Value) -> Type:
-    """Demand a pointer or a tile of them, and return the type of what lies there."""
+    """Check for a pointer or a tile of them, and return the type of the elements."""
     element = element_of(data_of(value))
     if not isinstance(element, Pointer):
         raise Broken(f"its first operand must be a pointer, but got {value.type}")
@@ -38,7 +38,7 @@ def _pointer(value: Value) -> Type:
 
 
 def pointer_add(o: Operation) -> None:
-    """Rules of PTR_ADD."""
+    """Check the rules of PTR_ADD."""
     count_operands(o, 2)
     _pointer(o.operands[0])
     dtype = dtype_in(o.operands[1], is_integer, "integers as offsets")
@@ -49,7 +49,7 @@ def pointer_add(o: Operation) -> None:
 
 
 def load(o: Operation) -> None:
-    """Rules of LOAD."""
+    """Check the rules of LOAD."""
     count_operands(o, 1, 3)
     there = _pointer(o.operands[0])
     wanted = [o.operands[0].type, with_element(there, I1), there]
@@ -58,7 +58,7 @@ def load(o: Operation) -> None:
 
 
 def store(o: Operation) -> None:
-    """Rules of STORE."""
+    """Check the rules of STORE."""
     count_operands(o, 2, 3)
     there = _pointer(o.operands[0])
     wanted = [o.operands[0].type, there, with_element(there, I1)]
@@ -74,7 +74,7 @@ def _atomic(o: Operation) -> DType:
 
 
 def atomic_rmw(o: Operation) -> None:
-    """Rules of ATOMIC_RMW."""
+    """Check the rules of ATOMIC_RMW."""
     count_operands(o, 2, 3)
     kind = o.attributes["kind"]
     need(kind in [k.value for k in Rmw], f"there is no kind {kind!r}")
@@ -90,7 +90,7 @@ def atomic_rmw(o: Operation) -> None:
 
 
 def atomic_cas(o: Operation) -> None:
-    """Rules of ATOMIC_CAS."""
+    """Check the rules of ATOMIC_CAS."""
     count_operands(o, 3)
     _atomic(o)
     there = _pointer(o.operands[0])
@@ -106,7 +106,7 @@ def _scalar_truth(what: str, value: Value) -> None:
 
 
 def for_(o: Operation) -> None:
-    """Rules of FOR."""
+    """Check the rules of FOR."""
     need(len(o.operands) >= 3, f"it must have 3 operands or more, but got {len(o.operands)}")
     count_regions(o, 1)
     index, carried = o.operands[0].type, [v.type for v in o.operands[3:]]
@@ -118,7 +118,7 @@ def for_(o: Operation) -> None:
 
 
 def while_(o: Operation) -> None:
-    """Rules of WHILE."""
+    """Check the rules of WHILE."""
     count_regions(o, 2)
     before, after = o.regions
     carried = [v.type for v in o.operands]
@@ -133,7 +133,7 @@ def while_(o: Operation) -> None:
 
 
 def if_(o: Operation) -> None:
-    """Rules of IF."""
+    """Check the rules of IF."""
     count_operands(o, 1)
     count_regions(o, 2)
     _scalar_truth("the condition", o.operands[0])
@@ -143,44 +143,44 @@ def if_(o: Operation) -> None:
 
 
 def terminator(o: Operation) -> None:
-    """Rules of YIELD, RETURN."""
+    """Check the rules of YIELD, RETURN."""
     types_are("its results", o.results, [])
 
 
 def call(o: Operation) -> None:
-    """Types are those of the callee, which ``verify`` knows."""
+    """Check the rules of CALL; ``verify`` compares the types with those of the callee."""
 
 
 # ---- order and diagnosis
 
 
 def barrier(o: Operation) -> None:
-    """Rules of BARRIER."""
+    """Check the rules of BARRIER."""
     count_operands(o, 0)
     types_are("its results", o.results, [])
 
 
 def join_tokens(o: Operation) -> None:
-    """Rules of JOIN_TOKENS."""
+    """Check the rules of JOIN_TOKENS."""
     result_is(o, Token())
 
 
 def after(o: Operation) -> None:
-    """Rules of AFTER."""
+    """Check the rules of AFTER."""
     count_operands(o, 2)
     types_are("its operands", o.operands, [data_of(o.operands[0]), Token()])
     result_is(o, o.operands[0].type)
 
 
 def assert_(o: Operation) -> None:
-    """Rules of ASSERT."""
+    """Check the rules of ASSERT."""
     count_operands(o, 1)
     dtype_in(o.operands[0], lambda d: d == I1, "i1")
     types_are("its results", o.results, [])
 
 
 def print_(o: Operation) -> None:
-    """Rules of PRINT."""
+    """Check the rules of PRINT."""
     for operand in o.operands:
         data_of(operand)
     types_are("its results", o.results, [])

@@ -1,4 +1,4 @@
-"""Rules of what computes: values from nothing, shapes, arithmetic."""
+"""Rules of operations that compute: values from nothing, shapes, arithmetic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from emu.tile.types import (
 
 
 def constant(o: Operation) -> None:
-    """Rules of CONSTANT."""
+    """Check the rules of CONSTANT."""
     count_operands(o, 0)
     need(len(o.results) == 1, "it must have 1 result")
     element, value = element_of(data_of(o.result)), o.attributes["value"]
@@ -56,14 +56,14 @@ def constant(o: Operation) -> None:
 
 
 def program(o: Operation) -> None:
-    """Rules of PROGRAM_ID, NUM_PROGRAMS."""
+    """Check the rules of PROGRAM_ID, NUM_PROGRAMS."""
     count_operands(o, 0)
     axis_in(o, 3)
     result_is(o, I32)
 
 
 def arange(o: Operation) -> None:
-    """Rules of ARANGE."""
+    """Check the rules of ARANGE."""
     count_operands(o, 0)
     start, end = o.attributes["start"], o.attributes["end"]
     need(start < end, f"start must be less than end, but got {start} and {end}")
@@ -75,7 +75,7 @@ def arange(o: Operation) -> None:
 
 
 def splat(o: Operation) -> None:
-    """Rules of SPLAT."""
+    """Check the rules of SPLAT."""
     count_operands(o, 1)
     type_ = data_of(o.operands[0])
     need(not isinstance(type_, Tile), f"its operand must be a scalar, but got {type_}")
@@ -92,7 +92,7 @@ def _reshaped(o: Operation) -> tuple[Tile, Tile]:
 
 
 def broadcast(o: Operation) -> None:
-    """Rules of BROADCAST."""
+    """Check the rules of BROADCAST."""
     source, target = _reshaped(o)
     fits = source.rank == target.rank and all(
         s in (1, t) for s, t in zip(source.shape, target.shape, strict=True)
@@ -101,13 +101,13 @@ def broadcast(o: Operation) -> None:
 
 
 def reshape(o: Operation) -> None:
-    """Rules of RESHAPE."""
+    """Check the rules of RESHAPE."""
     source, target = _reshaped(o)
     need(source.size == target.size, f"{source} cannot be reshaped to {target}")
 
 
 def permute(o: Operation) -> None:
-    """Rules of PERMUTE."""
+    """Check the rules of PERMUTE."""
     count_operands(o, 1)
     source, order = tile_of(o.operands[0]), o.attributes["order"]
     permutes = sorted(order) == list(range(source.rank))
@@ -116,7 +116,7 @@ def permute(o: Operation) -> None:
 
 
 def join(o: Operation) -> None:
-    """Rules of JOIN."""
+    """Check the rules of JOIN."""
     count_operands(o, 2)
     first = data_of(o.operands[0])
     types_are("its operands", o.operands, [first] * 2)
@@ -124,7 +124,7 @@ def join(o: Operation) -> None:
 
 
 def split(o: Operation) -> None:
-    """Rules of SPLIT."""
+    """Check the rules of SPLIT."""
     count_operands(o, 1)
     source = tile_of(o.operands[0])
     need(source.shape[-1] == 2, f"the last axis must have extent 2, but got {source}")
@@ -132,7 +132,7 @@ def split(o: Operation) -> None:
 
 
 def cat(o: Operation) -> None:
-    """Rules of CAT."""
+    """Check the rules of CAT."""
     count_operands(o, 2)
     first, second = (tile_of(v) for v in o.operands)
     axis = axis_in(o, first.rank)
@@ -146,7 +146,7 @@ def cat(o: Operation) -> None:
 
 
 def gather(o: Operation) -> None:
-    """Rules of GATHER."""
+    """Check the rules of GATHER."""
     count_operands(o, 2)
     source, index = (tile_of(v) for v in o.operands)
     dtype_in(o.operands[1], is_integer, "integers as indices")
@@ -159,7 +159,7 @@ def gather(o: Operation) -> None:
 
 
 def flip(o: Operation) -> None:
-    """Rules of FLIP."""
+    """Check the rules of FLIP."""
     count_operands(o, 1)
     axis_in(o, tile_of(o.operands[0]).rank)
     result_is(o, o.operands[0].type)
@@ -169,7 +169,7 @@ def flip(o: Operation) -> None:
 
 
 def unary(o: Operation) -> None:
-    """Rules of UNARY operations."""
+    """Check the rules of UNARY operations."""
     count_operands(o, 1)
     if o.code in ops.FLOAT_UNARY:
         dtype_in(o.operands[0], is_float, "floating-point values")
@@ -184,7 +184,7 @@ _ALSO_OF_I1 = {Code.ADD, Code.SUB, Code.MUL, Code.MIN, Code.MAX, Code.AND, Code.
 
 
 def binary(o: Operation) -> None:
-    """Rules of BINARY operations."""
+    """Check the rules of BINARY operations."""
     count_operands(o, 2)
     types_are("its operands", o.operands, [data_of(o.operands[0])] * 2)
     if o.code in ops.FLOAT_BINARY:
@@ -198,7 +198,7 @@ def binary(o: Operation) -> None:
 
 
 def compare(o: Operation) -> None:
-    """Rules of COMPARISONS operations."""
+    """Check the rules of COMPARISONS operations."""
     count_operands(o, 2)
     type_ = data_of(o.operands[0])
     types_are("its operands", o.operands, [type_] * 2)
@@ -206,7 +206,7 @@ def compare(o: Operation) -> None:
 
 
 def select(o: Operation) -> None:
-    """Rules of SELECT."""
+    """Check the rules of SELECT."""
     count_operands(o, 3)
     type_ = data_of(o.operands[1])
     types_are("its operands", o.operands, [with_element(type_, I1), type_, type_])
@@ -214,7 +214,7 @@ def select(o: Operation) -> None:
 
 
 def fma(o: Operation) -> None:
-    """Rules of FMA."""
+    """Check the rules of FMA."""
     count_operands(o, 3)
     dtype_in(o.operands[0], is_float, "floating-point values")
     types_are("its operands", o.operands, [o.operands[0].type] * 3)
@@ -230,7 +230,7 @@ def _converted(o: Operation) -> tuple[DType | Pointer, DType | Pointer]:
 
 
 def cast(o: Operation) -> None:
-    """Rules of CAST."""
+    """Check the rules of CAST."""
     source, target = _converted(o)
     if isinstance(source, Pointer):
         need(isinstance(target, Pointer) or target in (I64, U64), f"no cast {source} to {target}")
@@ -239,7 +239,7 @@ def cast(o: Operation) -> None:
 
 
 def bitcast(o: Operation) -> None:
-    """Rules of BITCAST."""
+    """Check the rules of BITCAST."""
     source, target = _converted(o)
     widths = [64 if isinstance(e, Pointer) else e.bits for e in (source, target)]
     need(widths[0] == widths[1], f"widths must be equal, but got {source} and {target}")

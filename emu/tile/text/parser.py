@@ -1,4 +1,4 @@
-"""Reads modules of the tile IR from text."""
+"""Parser of the text of modules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CODES = {code.name.lower(): code for code in Code}
 
 
 class ParseError(TileError):
-    """A text is no module of the tile IR.
+    """Error for a text that is no module of the tile IR.
 
     Attributes:
         line: Where, from 1.
@@ -74,7 +74,7 @@ def _unquoted(text: str) -> str:
 
 
 class Parser:
-    """Reads one text, item by item."""
+    """Parser of one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -126,7 +126,7 @@ class Parser:
             raise self._error(f"expected {text}, but got {self._item.text}", self._item.start)
 
     def _list(self, read: Callable[[], T], end: str) -> list[T]:
-        """Read what commas separate, to a closing sign."""
+        """Read a comma-separated list up to a closing sign."""
         found: list[T] = []
         while not self._accept(end):
             if found:
@@ -142,7 +142,7 @@ class Parser:
     # ---- modules and functions
 
     def module(self) -> Module:
-        """Read all."""
+        """Read the whole module."""
         module = Module()
         while self._item.kind != "end":
             if self._item.kind == "place":
@@ -223,7 +223,7 @@ class Parser:
         return found
 
     def _begins_operation(self) -> bool:
-        """Tell whether the value here is a result: commas and values, then an equals sign."""
+        """Return whether the value here is a result: commas and values, then an equals sign."""
         at = self._next
         while self._items[at].kind == "value":
             at += 1

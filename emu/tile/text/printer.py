@@ -1,4 +1,4 @@
-"""Writes modules of the tile IR."""
+"""Printer of modules as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def print_module(module: Module) -> str:
-    """Return a module as text, from which ``parse_module`` makes the same module again.
+    """Return a module as text, which ``parse_module`` reads back.
 
     Raises:
         TypeError: An attribute is neither a truth value, number or string nor a tuple of these.
@@ -28,7 +28,7 @@ def print_module(module: Module) -> str:
 
 
 class Printer:
-    """Collects lines.
+    """Printer of one module.
 
     Attributes:
         lines: Of text, so far.
@@ -93,7 +93,7 @@ class Printer:
         return "{" + ", ".join(pairs) + "}"
 
     def name(self, value: Value) -> str:
-        """Return what a value is called, with its percent sign."""
+        """Return the name of a value, with its percent sign."""
         if value not in self._names:
             count = self._used.get(value.name, 0)
             self._used[value.name] = count + 1

@@ -1,10 +1,7 @@
 """Loops that apply one element-wise operation to whole arrays, compiled as the CPU compiler would."""
 
 import ctypes
-import importlib.util
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,15 +11,6 @@ from emu.tile.cpu import native
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.ops import COMPARISONS, Code
 from emu.tile.types import I1, Pointer, ScalarType
-
-_specification = importlib.util.spec_from_file_location(
-    "cpu_runner", Path(__file__).with_name("runner.py")
-)
-assert _specification is not None
-assert _specification.loader is not None
-_runner = importlib.util.module_from_spec(_specification)
-sys.modules["cpu_runner"] = _runner
-_specification.loader.exec_module(_runner)
 
 I64, POINTER = ir.IntType(64), ir.PointerType()
 

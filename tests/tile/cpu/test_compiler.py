@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cpu_runner import run
 from hypothesis import given, settings
 from tile_cases import CASES
+from tile_cpu_runner import run
 from tile_harness import Kernel, Program
 from tile_programs import programs
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from cpu_runner import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tile_cpu_runner import run
 from tile_harness import Kernel, values
 
 from emu.tile.ir import Value

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from cpu_runner import pack
+from tile_cpu_runner import pack
 from tile_harness import Kernel
 
 from emu.tile import cpu
@@ -99,7 +99,7 @@ def test_a_failed_assert_names_the_program(threads):
     k = Kernel()
     b = k.builder
     good = b.compare(Code.NE, b.program_id(1), k.number(2))
-    b.assert_(b.splat(good, (4,)), "row 2 must not run")  # noqa: PT009
+    b.assert_(b.splat(good, (4,)), "row 2 must not run")  # noqa: PT009 - the builder's
     b.return_()
     kernel = cpu.compile(k.module)
     with pytest.raises(cpu.ProgramAssertionError, match="row 2 must not run") as caught:

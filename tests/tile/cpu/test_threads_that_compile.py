@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from cpu_runner import pack
+from tile_cpu_runner import pack
 from tile_harness import Kernel
 
 from emu.tile import cpu

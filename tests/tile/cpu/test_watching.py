@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -9,12 +10,13 @@ import time
 
 import numpy as np
 import pytest
-from cpu_runner import pack
+from tile_cpu_runner import pack
 from tile_harness import Kernel
 
 from emu.tile import cpu
+from emu.tile.cpu import call
 from emu.tile.cpu.run import pool, watching
-from emu.tile.cpu.run.thread import memory
+from emu.tile.cpu.run.thread import thread_state
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import I32
 
@@ -91,6 +93,21 @@ def test_what_a_signals_handler_raises_ends_a_kernel_that_spins(in_a_moment, cod
     assert launch(kernel, flags) == 1  # the thread's memory is as good as new
 
 
+def test_a_new_thread_needs_no_python_before_it_asks_whether_to_go_on():
+    """What a handler raises in any other code of a callback would be lost."""
+    words = []
+
+    def look():
+        table = thread_state.buffers[1]
+        words.extend((ctypes.c_int64 * (call.WATCH + 1)).from_address(table)[call.GUARD :])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert len(words) == 2
+    assert all(words)
+
+
 def test_an_interrupt_without_text_is_given_one(in_a_moment):
     def interrupt(number, frame):
         raise KeyboardInterrupt
@@ -129,7 +146,7 @@ def test_a_handler_that_raises_nothing_lets_the_kernel_go_on_and_may_launch_anot
     in_a_moment(handler)
     assert launch(kernel, flags) == 1
     assert seen == [8, 8, 8]
-    assert memory.all is memory.mine
+    assert thread_state.buffers is thread_state.own_buffers
 
 
 def test_a_launch_of_many_programs_can_be_ended(in_a_moment):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from numba import cuda
 from tile_cases import CASES
+from tile_kernels import KERNELS
 
 from emu.tile.cuda import CudaKernel, compile_kernel
 
@@ -28,7 +29,6 @@ def load(name: str, path: Path) -> Any:
 
 
 HERE = Path(__file__).parent
-KERNELS = load("tile_kernels", HERE / "kernels.py").KERNELS
 of_kernels = load("cuda_test_compile", HERE.parents[1] / "kernels" / "cuda" / "test_compile.py")
 SM_80, SM_90 = (8, 0), (9, 0)
 

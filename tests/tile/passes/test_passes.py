@@ -228,7 +228,7 @@ def test_branches_and_loops_that_are_decided_vanish() -> None:
     with b.for_(k.number(3), k.number(3), k.number(1), [result]) as loop:
         b.yield_(b.unary(Code.ABS, loop.carried[0]))
     k.result(loop.results[0])
-    b.assert_(k.number(1, I1), "holds")  # noqa: PT009
+    b.assert_(k.number(1, I1), "holds")  # noqa: PT009 - the builder's
     left = operations(k, FoldConstants())
     gone = (Code.IF, Code.NEG, Code.FOR, Code.ABS, Code.ASSERT)
     assert [left[code] for code in gone] == [0] * 5

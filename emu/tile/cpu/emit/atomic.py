@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.point_reader import Lanes, Point
+from emu.tile.cpu.emit.point_reader import Point, PointReader
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
@@ -36,18 +36,18 @@ _COMBINE = {
 }
 
 
-def emit_atomic(frame: Frame, lanes: Lanes, operation: Operation, point: Point) -> None:
-    """Emit an atomic operation on the element at a point without a run, and keep what was there."""
+def emit_atomic(frame: Frame, reader: PointReader, operation: Operation, point: Point) -> None:
+    """Emit an atomic operation on the element at a point without a run, and keep the old value."""
     result = operation.result
-    values = [lanes.read(operand, point) for operand in operation.operands]
-    builder = lanes.builders[-1]
+    values = [reader.read(operand, point) for operand in operation.operands]
+    builder = reader.builders[-1]
     old = emit_one(frame, builder, operation, values)
     if isinstance(result.type, Tile):
-        lanes.store_to(frame.memories[result], point, element_of(result.type), old)
+        reader.store_to(frame.memories[result], point, element_of(result.type), old)
 
 
 def emit_one(frame: Frame, builder: ir.IRBuilder, operation: Operation, values: list[Any]) -> Any:
-    """Emit an atomic operation on registers of one element; returns what was there, 0 if masked off."""
+    """Emit an atomic operation on registers of one element; return the old value, 0 if masked off."""
     element = element_of(operation.result.type)
     if operation.code is Code.ATOMIC_CAS:
         address, expected, new = values
@@ -106,7 +106,7 @@ def _modify(
 def _loop(
     frame: Frame, builder: ir.IRBuilder, kind: Rmw, element: ScalarType, pointer: Any, value: Any
 ) -> Any:
-    """Compare and swap until nobody came between."""
+    """Compare and swap until no other thread has interfered."""
     type_ = _bits(element)
     first = builder.load(pointer, typ=type_)
     first.align = element.bytes

@@ -1,9 +1,9 @@
-"""Where a bound mask ends a loop.
+"""Bounds beyond which all lanes of a loop are the same, so that one is computed for all.
 
-Rows of 781 columns are worked on in tiles of 1024: a quarter of the lanes is masked off, and what is computed
-for them is the same in each, because each is given the same ``other``. So beyond the bound one lane is
-computed for all. Its value goes into the accumulators of reductions as often as there were lanes, and into
-the memory of values that later loops read, so that nothing is different from what it would be.
+Rows of 781 columns are processed in tiles of 1024: a quarter of the lanes is masked off, and all of them compute
+the same, because each gets the same ``other``. So one lane beyond the bound is computed for all. Its value enters
+the accumulators of reductions once per lane and is written to the memory of values that later loops read, so that
+results do not change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from emu.tile import ops
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN
-from emu.tile.cpu.emit.point_reader import ZERO, Lanes
+from emu.tile.cpu.emit.point_reader import ZERO, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import is_view, source_axis
 from emu.tile.ir import Operation, Value
@@ -31,8 +31,8 @@ class Bound:
     """A comparison that is false in all lanes from some index on.
 
     Attributes:
-        comparison: Of a range with step 1 along one axis with a scalar.
-        axis: Of the comparison's shape.
+        comparison: Comparison of a range, with step 1 along one axis, with a scalar.
+        axis: Axis of the comparison's shape.
     """
 
     comparison: Operation
@@ -40,7 +40,7 @@ class Bound:
 
 
 def bound_of(frame: Frame, comparison: Operation) -> Bound | None:
-    """Return the bound that a comparison is; ``None`` if it is none."""
+    """Return a comparison as a bound; ``None`` if it is none."""
     left, right = sides(comparison)
     element = element_of(left.type)
     if not isinstance(element, DType) or not element.is_signed:
@@ -56,13 +56,13 @@ def bound_of(frame: Frame, comparison: Operation) -> Bound | None:
 
 
 def sides(comparison: Operation) -> tuple[Value, Value]:
-    """Return the smaller and the greater side that an ordered comparison asks for."""
+    """Return the smaller and the greater side of an ordered comparison."""
     left, right = comparison.operands
     return (left, right) if comparison.code in _LESS else (right, left)
 
 
-class Beyond:
-    """Says what is the same in all lanes beyond a bound.
+class TailAnalysis:
+    """Analysis of what is the same in all lanes beyond a bound.
 
     Args:
         frame: The function.
@@ -77,14 +77,14 @@ class Beyond:
         self._known: dict[tuple[Value, int], bool] = {}
 
     def is_uniform(self, value: Value, axis: int) -> bool:
-        """Say whether a value is the same in all lanes beyond the bound, along an axis of its shape."""
+        """Return whether a value is the same in all lanes beyond the bound, along an axis of its shape."""
         key = (value, axis)
         if key not in self._known:
             self._known[key] = self._look(value, axis)
         return self._known[key]
 
     def is_off(self, mask: Value, axis: int) -> bool:
-        """Say whether a mask is false beyond the bound."""
+        """Return whether a mask is false beyond the bound."""
         operation = mask.owner
         if operation is None:
             return False
@@ -123,19 +123,19 @@ class Beyond:
 
 
 def emit_end(frame: Frame, bound: Bound, extent: int) -> Any:
-    """Emit where full runs end that have a lane within the bound; at least the first run does.
+    """Emit the end of the full runs that have a lane within the bound; the first run counts in any case.
 
     Returns:
         i64: a multiple of 32, from 32 to the extent.
     """
     builder = frame.builder
-    lanes = Lanes(frame, [builder])
+    reader = PointReader(frame, [builder])
     left, right = sides(bound.comparison)
     element = element_of(left.type)
     assert isinstance(element, DType)
     origin = (ZERO,) * len(left.shape)
-    start = frame.convert(builder, element, _I64, lanes.read_short(left, origin))
-    most = frame.convert(builder, element, _I64, lanes.read_short(right, origin))
+    start = frame.convert(builder, element, _I64, reader.read_short(left, origin))
+    most = frame.convert(builder, element, _I64, reader.read_short(right, origin))
     if bound.comparison.code in (Code.LE, Code.GE):
         most = builder.add(most, r.number(r.I64, 1))
     all_lanes = r.number(r.I64, extent)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from emu.tile import ops
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN
-from emu.tile.cpu.emit.point_reader import Lanes, Point
+from emu.tile.cpu.emit.point_reader import Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code
@@ -20,7 +20,7 @@ Registers = list[Any]
 
 
 class Combiner:
-    """Emits a combine region.
+    """Emitter of a combine region.
 
     Args:
         frame: The function.
@@ -79,7 +79,7 @@ class Combiner:
             )
 
     def horizontal(self, builder: ir.IRBuilder, registers: Registers) -> Registers:
-        """Combine the lanes of vectors to scalars: the halves, then the halves of what that gives."""
+        """Combine the lanes of vectors to scalars: halve the vectors until one lane is left."""
         lanes = r.lanes_of(registers[0].type)
         if lanes is None:
             return registers
@@ -97,7 +97,7 @@ class Combiner:
         return scalars
 
     def identity(self, types: Sequence[Any]) -> list[Any] | None:
-        """Return what changes nothing when it is combined, if that is known."""
+        """Return the neutral element of the region, if it is known."""
         operations = self._region.operations
         if self.count != 1 or len(operations) != 2:
             return None
@@ -145,7 +145,7 @@ def _shuffle(builder: ir.IRBuilder, a: Any, b: Any, order: Sequence[int]) -> Any
 
 
 class Reduction:
-    """One REDUCE inside of a loop nest.
+    """One REDUCE in a loop nest.
 
     Args:
         frame: The function.
@@ -172,41 +172,41 @@ class Reduction:
         if not operation.results[0].shape:
             self._scalars = [frame.variable(r.register_type(e)) for e in self._elements]
 
-    def begin(self, lanes: Lanes, point: Point) -> None:
-        """Emit what stands before a walk along the vector axis."""
+    def begin(self, reader: PointReader, point: Point) -> None:
+        """Emit the code before a walk along the vector axis."""
         self._done = []
         if self._running and self._identity is not None:
             for variable, element, value in zip(
                 self._running, self._elements, self._identity, strict=True
             ):
-                lanes.builders[-1].store(r.constant(element, value, RUN), variable)
+                reader.builders[-1].store(r.constant(element, value, RUN), variable)
 
-    def at(self, lanes: Lanes, point: Point, count: int | None) -> None:
-        """Emit the combination of what is at a point."""
-        values = [lanes.read(v, point) for v in self.operation.operands]
+    def at(self, reader: PointReader, point: Point, count: int | None) -> None:
+        """Emit the combination of the operands at a point."""
+        values = [reader.read(v, point) for v in self.operation.operands]
         if not self._along:
-            self._into_memory(lanes, point, values)
+            self._into_memory(reader, point, values)
         elif count == RUN and self._running:
-            self._into_running(lanes, point, values)
+            self._into_running(reader, point, values)
         else:
-            self._rest(lanes, values)
+            self._rest(reader, values)
 
     @property
     def in_registers(self) -> bool:
         """Whether full runs are combined lane by lane: what ``repeat`` needs."""
         return bool(self._running)
 
-    def uniform(self, lanes: Lanes, point: Point) -> Registers:
+    def uniform(self, reader: PointReader, point: Point) -> Registers:
         """Return the operands at a point without a run, repeated for a full run."""
-        values = [lanes.read_short(v, point) for v in self.operation.operands]
-        return [r.splat(lanes.builders[-1], v, RUN) for v in values]
+        values = [reader.read_short(v, point) for v in self.operation.operands]
+        return [r.splat(reader.builders[-1], v, RUN) for v in values]
 
-    def repeat(self, lanes: Lanes, point: Point, values: Registers) -> None:
+    def repeat(self, reader: PointReader, point: Point, values: Registers) -> None:
         """Emit the combination of values that do not depend on the point."""
-        self._into_running(lanes, point, values)
+        self._into_running(reader, point, values)
 
-    def _into_running(self, lanes: Lanes, point: Point, values: Registers) -> None:
-        builder = lanes.builders[-1]
+    def _into_running(self, reader: PointReader, point: Point, values: Registers) -> None:
+        builder = reader.builders[-1]
         mixed = self._combiner.emit(builder, self._accumulated(builder), values)
         if self._identity is None:
             first = builder.icmp_signed("==", point[self._axis].start, r.number(r.I64, 0))
@@ -218,9 +218,9 @@ class Reduction:
         types = [r.register_type(e, RUN) for e in self._elements]
         return [builder.load(v, typ=t) for v, t in zip(self._running, types, strict=True)]
 
-    def _rest(self, lanes: Lanes, values: Registers) -> None:
-        """Combine what is left over of the vector axis with the first of the 32 accumulators."""
-        builder = lanes.builders[-1]
+    def _rest(self, reader: PointReader, values: Registers) -> None:
+        """Combine the rest of the vector axis with the first of the 32 accumulators."""
+        builder = reader.builders[-1]
         if not self._running:
             self._done = values
             return
@@ -234,44 +234,44 @@ class Reduction:
             order = [RUN + n if n < count else n for n in range(RUN)]
             builder.store(_shuffle(builder, total, spread, order), variable)
 
-    def end(self, lanes: Lanes, point: Point) -> None:
-        """Emit what stands after a walk along the vector axis."""
+    def end(self, reader: PointReader, point: Point) -> None:
+        """Emit the code after a walk along the vector axis."""
         if not self._along:
             return
-        builder = lanes.builders[-1]
+        builder = reader.builders[-1]
         values = self._done
         if self._running:
             values = self._accumulated(builder)
         values = self._combiner.horizontal(builder, values)
-        self._write(lanes, point, values)
+        self._write(reader, point, values)
 
-    def _write(self, lanes: Lanes, point: Point, values: Registers) -> None:
+    def _write(self, reader: PointReader, point: Point, values: Registers) -> None:
         if self._scalars:
             for variable, value in zip(self._scalars, values, strict=True):
-                lanes.builders[-1].store(value, variable)
+                reader.builders[-1].store(value, variable)
             return
         there = (*point[: self._axis], *point[self._axis + 1 :])
         for result, element, value in zip(
             self.operation.results, self._elements, values, strict=True
         ):
-            lanes.store_to(self._frame.memories[result], there, element, value)
+            reader.store_to(self._frame.memories[result], there, element, value)
 
-    def _into_memory(self, lanes: Lanes, point: Point, values: Registers) -> None:
-        """Combine with what is in the result's memory: the reduced axis is an outer loop."""
-        builder = lanes.builder(point)
+    def _into_memory(self, reader: PointReader, point: Point, values: Registers) -> None:
+        """Combine with the result's memory: the reduced axis is an outer loop."""
+        builder = reader.builder(point)
         there = (*point[: self._axis], *point[self._axis + 1 :])
         results = self.operation.results
         old = [
-            lanes.load_from(self._frame.memories[v], there, e)
+            reader.load_from(self._frame.memories[v], there, e)
             for v, e in zip(results, self._elements, strict=True)
         ]
         first = builder.icmp_signed("==", point[self._axis].start, r.number(r.I64, 0))
         mixed = self._combiner.emit(builder, old, values)
         values = [builder.select(first, v, m) for v, m in zip(values, mixed, strict=True)]
-        self._write(lanes, point, values)
+        self._write(reader, point, values)
 
     def finish(self) -> None:
-        """Emit, after the nest, what gives scalar results their registers."""
+        """Load scalar results into registers, after the nest."""
         if not self._scalars:
             return
         for variable, result, element in zip(

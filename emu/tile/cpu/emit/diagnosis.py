@@ -1,4 +1,4 @@
-"""ASSERT and PRINT in the code that is emitted; ``reports`` has the other end."""
+"""Emission of ASSERT and PRINT; ``reports`` is their Python side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from emu.tile.types import DType, element_of
 
 
 class Diagnosis:
-    """Collects the asserts and prints of a kernel while it is emitted.
+    """Collector of the asserts and prints of a kernel while it is emitted.
 
     Args:
         programs: Registers (i32) of the program's numbers x, y, z.
@@ -31,7 +31,7 @@ class Diagnosis:
         self._table = table
 
     def stop_if(self, frame: Frame, operation: Operation, failed: Any) -> None:
-        """Emit the end of the program for when an assert failed (i1)."""
+        """Emit a return that ends the program if an assert failed (i1)."""
         message = str(operation.attributes["message"])
         self.asserts.append(Assert(message, str(operation.location or "unknown place")))
         stop, after = frame.block("failed"), frame.block("after")

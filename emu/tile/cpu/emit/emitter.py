@@ -1,8 +1,8 @@
 """The body of a kernel: stretches of operations between control flow, and the control flow.
 
 Scalars are LLVM registers; what a loop carries lies in local variables, which LLVM turns into registers.
-Tiles that a loop carries have memory for as long as the loop runs, their *slot*. What a body yields is
-written into the slot straight away where nobody reads the old value any more.
+Tiles that a loop carries have memory for as long as the loop runs, their *slot*. The value that a body yields is
+written straight into the slot if nothing reads the old value any more (``plan.reuse``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from emu.tile.cpu.emit.frame import Frame, is_tile
 from emu.tile.cpu.emit.groups import GroupEmitter, copy_bytes, copy_tile
 from emu.tile.cpu.emit.histogram import emit_histogram
 from emu.tile.cpu.emit.memory import Memory
-from emu.tile.cpu.emit.point_reader import Coordinate, Lanes, Point
+from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
 from emu.tile.cpu.emit.products import emit_dot
 from emu.tile.cpu.emit.scanning import emit_scan
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.reuse import may_overwrite
 from emu.tile.cpu.plan.schedule import Schedule
 from emu.tile.ir import Operation, Region, TileError, Value
 from emu.tile.ops import Code
@@ -38,7 +39,7 @@ def _element(index: int) -> Point:
 
 
 class Slot:
-    """Where a carried value, or a result of an IF, lies.
+    """Memory or variable of a loop-carried value, or of a result of an IF.
 
     Attributes:
         value: Its value inside of the region; ``None`` for a result.
@@ -58,7 +59,7 @@ class Slot:
 
 
 class Emitter:
-    """Emits regions into a frame.
+    """Emitter of regions.
 
     Args:
         frame: The function.
@@ -76,7 +77,7 @@ class Emitter:
         self._polls = polls
 
     def region(self, region: Region, slots: Sequence[Slot] = ()) -> None:
-        """Emit a region; what its terminator yields is left in the slots."""
+        """Emit a region; leave what its terminator yields in the slots."""
         stretch: list[Operation] = []
         for operation in region.operations[:-1]:
             if operation.code in _BORDERS:
@@ -110,7 +111,7 @@ class Emitter:
                     flag = self._frame.builder.load(failed, typ=r.BIT)
                     self._diagnosis.stop_if(self._frame, operation, flag)
         self._fill_slots([pair for pair in yielded if pair[1] not in forwarded])
-        for value in schedule.demands:  # written here, which other paths may not pass
+        for value in schedule.materialized_inline:  # written on this path of the control flow only
             self._frame.forget(value)
         self._release(operations, region)
 
@@ -120,13 +121,15 @@ class Emitter:
         yielded: Sequence[tuple[Value, Slot]],
         terminator: Operation | None,
     ) -> list[Slot]:
-        """Have tiles that are yielded written into their slots at once, where that is safe."""
+        """Let yielded tiles be computed into their slots where that is safe; return those slots."""
         done: list[Slot] = []
         values = [value for value, _ in yielded]
         for value, slot in yielded:
             if slot.memory is None or values.count(value) > 1 or value in self._frame.memories:
                 continue
-            if terminator is not None and schedule.may_overwrite(value, slot.value, terminator):
+            if terminator is not None and may_overwrite(
+                self._frame.analysis, schedule, value, slot.value, terminator
+            ):
                 self._frame.memories[value] = slot.memory
                 done.append(slot)
         return done
@@ -154,7 +157,7 @@ class Emitter:
             frame.release_copy(value)
 
     def _release(self, operations: Sequence[Operation], region: Region) -> None:
-        """Give back the memory of values of this region that nobody later needs."""
+        """Release the memory of values of this region that no later operation needs."""
         frame, order = self._frame, {op: n for n, op in enumerate(region.operations)}
         if not operations:
             return
@@ -203,7 +206,7 @@ class Emitter:
             pointer, *rest = (frame.scalar(v) for v in operation.operands)
             mask, other = [*rest, None, None][:2]
             register = memory.load_one(builder, element_of(result.type), pointer, mask, other)
-        elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+        elif code in ops.ATOMIC:
             values = [frame.scalar(v) for v in operation.operands]
             register = emit_one(frame, builder, operation, values)
         elif code is Code.AFTER:
@@ -218,16 +221,16 @@ class Emitter:
     def _join_pair(self, operation: Operation) -> None:
         """Write two scalars to the memory of a tile of shape (2,)."""
         stored, element = self._frame.remember(operation.result), element_of(operation.result.type)
-        lanes = Lanes(self._frame, [self._frame.builder])
+        reader = PointReader(self._frame, [self._frame.builder])
         for which, operand in enumerate(operation.operands):
-            lanes.store_to(stored, _element(which), element, self._frame.scalar(operand))
+            reader.store_to(stored, _element(which), element, self._frame.scalar(operand))
 
     def _split_pair(self, operation: Operation) -> None:
-        """Give the two elements of a tile of shape (2,) their registers."""
-        lanes = Lanes(self._frame, [self._frame.builder])
+        """Load the two elements of a tile of shape (2,) into registers."""
+        reader = PointReader(self._frame, [self._frame.builder])
         for which, result in enumerate(operation.results):
             point = _element(which)
-            self._frame.set_scalar(result, lanes.read_short(operation.operands[0], point))
+            self._frame.set_scalar(result, reader.read_short(operation.operands[0], point))
 
     # ---- control flow
 
@@ -258,7 +261,7 @@ class Emitter:
                 self._frame.set_scalar(slot.value, register)
 
     def _take_results(self, results: Sequence[Value], slots: Sequence[Slot]) -> None:
-        """Give the results of a control operation what is in the slots."""
+        """Bind the results of a control operation to the slots."""
         for result, slot in zip(results, slots, strict=True):
             if slot.memory is not None:
                 self._frame.memories[result] = slot.memory
@@ -309,7 +312,7 @@ class Emitter:
         head, inside, done = frame.block("head"), frame.block("body"), frame.block("after")
         frame.builder.branch(head)
         frame.start_block(head)
-        # For the compiler alone: what a loop waits for is loaded anew in each round.
+        # A compiler fence: LLVM must load what a loop waits for anew in each round.
         frame.builder.fence("seq_cst", targetscope="singlethread")
         self._load_scalars(slots)
         self.region(before, [condition, *passed])

@@ -1,4 +1,4 @@
-"""The LLVM function of a kernel under construction: its registers, its scratch, its place to write."""
+"""The LLVM function of a kernel under construction: registers, scratch, builder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from emu.tile.types import ScalarType, Tile, element_of
 
 
 class Frame:
-    """What the emitters of one kernel share.
+    """State that the emitters of one kernel share.
 
     Attributes:
         builder: Where code that stands in no loop of its own goes.
@@ -52,7 +52,7 @@ class Frame:
         return self._scalars[value]
 
     def set_scalar(self, value: Value, register: Any) -> None:
-        """Say which register a scalar is in."""
+        """Bind a scalar to a register."""
         self._scalars[value] = register
 
     def variable(self, type_: Any) -> Any:
@@ -88,7 +88,7 @@ class Frame:
 
     @contextmanager
     def when(self, condition: Any) -> Iterator[None]:
-        """Emit what is in the ``with`` so that it runs if the condition (i1) is true."""
+        """Run the code that is emitted in the ``with`` block only if the condition (i1) is true."""
         then, after = self.block("then"), self.block("after")
         self.builder.cbranch(condition, then, after)
         self.builder = ir.IRBuilder(then)
@@ -97,7 +97,7 @@ class Frame:
         self.builder = ir.IRBuilder(after)
 
     def start_block(self, block: ir.Block) -> None:
-        """Go on in another block."""
+        """Continue in another block."""
         self.builder = ir.IRBuilder(block)
 
     # ---- memory
@@ -105,7 +105,7 @@ class Frame:
     def new_memory(
         self, shape: tuple[int, ...], element: ScalarType, value: Value | None = None
     ) -> Memory:
-        """Return scratch for a tile; that of a value can be given back by :meth:`release`."""
+        """Return scratch for a tile; :meth:`release` frees that of a value."""
         place, stored = self._take(shape, element)
         if value is not None:
             self._places[value] = place
@@ -118,7 +118,7 @@ class Frame:
         return place, Memory(base, element, dense_strides(shape))
 
     def remember(self, value: Value, element: ScalarType | None = None) -> Memory:
-        """Return the memory of a value; make it if it has none."""
+        """Return the memory of a value; allocate it if it has none."""
         if value not in self.memories:
             wanted = element or element_of(value.type)
             self.memories[value] = self.new_memory(value.shape, wanted, value)
@@ -131,23 +131,23 @@ class Frame:
         return stored
 
     def release_copy(self, value: Value) -> None:
-        """Give the scratch of a value's copies back."""
+        """Free the scratch of a value's copies."""
         for place in self._copies.pop(value, []):
             self.scratch.give_back(*place)
 
     def forget(self, value: Value) -> None:
-        """Give back the memory of a value that can be computed again."""
+        """Free the memory of a value that can be computed again."""
         if self.memories.pop(value, None) is not None:
             self.release(value)
 
     def release(self, value: Value) -> None:
-        """Give back what a value lay in."""
+        """Free the memory of a value."""
         place = self._places.pop(value, None)
         if place is not None:
             self.scratch.give_back(*place)
 
     def hand_over(self, value: Value, other: Value) -> None:
-        """Let the memory of one value be that of another, which it dies with."""
+        """Hand the memory of one value over to another, with which it dies."""
         place = self._places.pop(value, None)
         if place is not None:
             self._places[other] = place
@@ -181,5 +181,5 @@ class Frame:
 
 
 def is_tile(value: Value) -> bool:
-    """Say whether a value is a tile."""
+    """Return whether a value is a tile."""
     return isinstance(value.type, Tile)

@@ -1,13 +1,12 @@
 """One fused loop: loads, arithmetic, stores and reductions over tiles of one shape.
 
-A loop whose masks are bounds (``offsets < n``) is emitted twice. When the kernel runs, a few scalar
-instructions see whether the block lies wholly inside; then the version runs that has no masks, and in which
-a remainder like ``offsets % n``, which changes nothing inside the bound, is known to change nothing, so
-that its loads are contiguous.
+A loop whose masks are bounds (``offsets < n``) is emitted twice. At run time, a few scalar instructions test
+whether the block lies wholly inside. If so, the version without masks runs; in it, a remainder like
+``offsets % n`` is known to change nothing, so that its loads are contiguous.
 
-A store may overlap what a load of the same loop has still to read, as in ``store(p + 1, load(p))``: loads
-come first, then. That cannot be known before the pointers are; so it is asked when the kernel runs, and
-where it is so, the load's tile is copied first and read from the copy.
+A store may overlap what a load of the same loop has still to read, as in ``store(p + 1, load(p))``. Aliasing depends
+on runtime pointers, so it is checked at run time; if they overlap, the load's tile is copied first and read from the
+copy.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from typing import Any
 
 from llvmlite import ir
 
+from emu.tile import ops
 from emu.tile.cpu.emit.atomic import emit_atomic
-from emu.tile.cpu.emit.bounds import Beyond, Bound, candidates, emit_end
+from emu.tile.cpu.emit.bounds import Bound, TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.loop_nest import RUN, Nest, vector_axis
+from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
 from emu.tile.cpu.emit.memory import Memory
-from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, Lanes, Point, run_axis
+from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, Point, PointReader, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import is_view
 from emu.tile.cpu.plan.schedule import Group
@@ -31,19 +31,18 @@ from emu.tile.ir import Operation, Value
 from emu.tile.ops import Code
 from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
 
-_ORDERED = frozenset({Code.LT, Code.LE, Code.GT, Code.GE})
 _NARROW = frozenset({F16, BF16})
 _I64 = DTYPES["i64"]
 _SIGNED = {bits: DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64)}
 
 
 class GroupEmitter:
-    """Emits one group at the frame's builder."""
+    """Emitter of one group."""
 
     def __init__(self, frame: Frame, group: Group) -> None:
         self._frame = frame
         self._group = group
-        kept = [v.owner for v in group.kept if v.owner is not None]
+        kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
         self._reductions: list[Reduction] = []
@@ -51,7 +50,7 @@ class GroupEmitter:
         self._copies: dict[Operation, tuple[Any, Memory]] = {}
 
     def emit(self) -> None:
-        """Emit the loop, or its two versions."""
+        """Emit the loop, in two versions if it has assumptions."""
         self._make_memory()
         self._find_overlaps()
         masks, remainders = self._assumptions()
@@ -81,11 +80,11 @@ class GroupEmitter:
 
     def _make_memory(self) -> None:
         frame = self._frame
-        for value in self._group.kept:
+        for value in self._group.materialized:
             frame.remember(value, self._stored_element(value))
         for operation in self._group.operations:
             code = operation.code
-            if code in (Code.REDUCE, Code.JOIN, Code.ATOMIC_RMW, Code.ATOMIC_CAS):
+            if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
                 for result in operation.results:
                     if isinstance(result.type, Tile):
                         frame.remember(result)
@@ -96,7 +95,7 @@ class GroupEmitter:
                 frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
 
     def _stored_element(self, value: Value) -> ScalarType:
-        """Return what a value is kept as: operands of products only are widened once."""
+        """Return the dtype of a value in memory: operands of products alone are widened once."""
         element = element_of(value.type)
         if element not in _NARROW:
             return element
@@ -113,7 +112,7 @@ class GroupEmitter:
         """Return the comparisons that may hold everywhere, and the remainders that may change nothing."""
         masks: dict[Operation, None] = {}
         remainders: dict[Operation, None] = {}
-        if self._group.single:
+        if self._group.is_serial:
             return [], []
         for operation in self._group.operations:
             if operation.code is Code.LOAD:
@@ -138,7 +137,7 @@ class GroupEmitter:
                 waiting += [v for v in reversed(operation.operands) if v not in seen]
                 seen.update(operation.operands)
             elif (
-                operation.code in _ORDERED
+                operation.code in ops.ORDERED_COMPARISONS
                 and isinstance(mask.type, Tile)
                 and self._is_bounded(operation)
                 and all(map(analysis.is_regular, operation.operands))
@@ -168,29 +167,29 @@ class GroupEmitter:
                 waiting += [v for v in reversed(operation.operands) if v not in seen]
                 seen.update(operation.operands)
 
-    # ---- what is asked when the kernel runs
+    # ---- conditions that are checked at run time
 
     def _holds(self, masks: Sequence[Operation], remainders: Sequence[Operation]) -> Any:
         """Return an i1 that says whether all assumptions hold; ``None`` if there are none."""
         if not masks and not remainders:
             return None
         builder = self._frame.builder
-        lanes = Lanes(self._frame, [builder], self._own)
+        reader = PointReader(self._frame, [builder], self._own)
         conditions = []
         for operation in masks:
             left, right = operation.operands
             if operation.code in (Code.GT, Code.GE):
                 left, right = right, left
             (_, most, safe), (least, _, safe_too) = (
-                self._range(lanes, left),
-                self._range(lanes, right),
+                self._range(reader, left),
+                self._range(reader, right),
             )
             word = "<" if operation.code in (Code.LT, Code.GT) else "<="
             conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
         for operation in remainders:
             left, right = operation.operands
-            least, most, safe = self._range(lanes, left)
-            bound, _, safe_too = self._range(lanes, right)
+            least, most, safe = self._range(reader, left)
+            bound, _, safe_too = self._range(reader, right)
             zero = r.number(r.I64, 0)
             conditions += [
                 builder.icmp_signed(">=", least, zero),
@@ -203,16 +202,16 @@ class GroupEmitter:
             holds = builder.and_(holds, condition)
         return holds
 
-    def _range(self, lanes: Lanes, value: Value) -> tuple[Any, Any, list[Any]]:
+    def _range(self, reader: PointReader, value: Value) -> tuple[Any, Any, list[Any]]:
         """Return the least and the greatest element of a regular tile as i64.
 
         The last item lists conditions under which they are right: that no lane wraps.
         """
-        builder, element = lanes.builders[0], element_of(value.type)
-        start = lanes.read_short(value, (ZERO,) * len(value.shape))
+        builder, element = reader.builders[0], element_of(value.type)
+        start = reader.read_short(value, (ZERO,) * len(value.shape))
         assert isinstance(element, DType)
         least = most = self._frame.convert(builder, element, _I64, start)
-        steps = self._steps(lanes, value, element)
+        steps = self._steps(reader, value, element)
         least, most = _extended(builder, (least, most), steps)
         if not steps or element.bits == 64:
             return least, most, []
@@ -227,16 +226,18 @@ class GroupEmitter:
             ],
         )
 
-    def _steps(self, lanes: Lanes, value: Value, element: ScalarType) -> list[tuple[Any, int]]:
+    def _steps(
+        self, reader: PointReader, value: Value, element: ScalarType
+    ) -> list[tuple[Any, int]]:
         """Return the steps of a regular tile as i64 and the extents, of the axes along which it moves."""
-        builder, found = lanes.builders[0], []
+        builder, found = reader.builders[0], []
         for axis, extent in enumerate(value.shape):
             if self._frame.analysis.step(value, axis) == 0:
                 continue
             point: Point = tuple(
                 ORIGIN_RUN if other == axis else ZERO for other in range(len(value.shape))
             )
-            _, step = lanes.linear(value, point, axis)
+            _, step = reader.linear(value, point, axis)
             if isinstance(step, int):
                 step = r.number(r.I64, step)
             elif isinstance(element, DType):
@@ -249,7 +250,7 @@ class GroupEmitter:
 
     def _find_overlaps(self) -> None:
         frame, seen = self._frame, []
-        lanes: Lanes | None = None
+        reader: PointReader | None = None
         overlaps: dict[Operation, Any] = {}
         for operation in self._group.operations:
             if operation.code is Code.LOAD:
@@ -259,8 +260,8 @@ class GroupEmitter:
             for load in seen:
                 if load.operands[0] is operation.operands[0]:
                     continue
-                lanes = lanes or Lanes(frame, [frame.builder], self._own)
-                clash = self._clash(lanes, load, operation)
+                reader = reader or PointReader(frame, [frame.builder], self._own)
+                clash = self._clash(reader, load, operation)
                 known = overlaps.get(load)
                 overlaps[load] = clash if known is None else frame.builder.or_(known, clash)
         for load, clash in overlaps.items():
@@ -269,16 +270,16 @@ class GroupEmitter:
                 self._copy(load, copy)
             self._copies[load] = (clash, copy)
 
-    def _clash(self, lanes: Lanes, load: Operation, store: Operation) -> Any:
-        builder = lanes.builders[0]
+    def _clash(self, reader: PointReader, load: Operation, store: Operation) -> Any:
+        builder = reader.builders[0]
         spans, shapes = [], []
         for operation in (load, store):
             pointer = operation.operands[0]
             element = element_of(pointer.type)
             assert isinstance(element, Pointer)
-            start = lanes.read_short(pointer, (ZERO,) * len(pointer.shape))
+            start = reader.read_short(pointer, (ZERO,) * len(pointer.shape))
             end = builder.add(start, r.number(r.I64, element.element.bytes))
-            steps = self._steps(lanes, pointer, element)
+            steps = self._steps(reader, pointer, element)
             spans.append(_extended(builder, (start, end), steps))
             shapes.append((start, [step for step, _ in steps], element.element.bytes))
         (a, b), (c, d) = spans
@@ -292,34 +293,34 @@ class GroupEmitter:
         return builder.and_(overlap, builder.not_(same))
 
     def _copy(self, load: Operation, copy: Memory) -> None:
-        lanes = Lanes(self._frame, [], self._own)
+        reader = PointReader(self._frame, [], self._own)
         element = element_of(load.result.type)
 
-        def body(lanes: Lanes, point: Point, count: int | None) -> None:
-            lanes.store_to(copy, point, element, lanes.read(load.result, point))
+        def body(reader: PointReader, point: Point, count: int | None) -> None:
+            reader.store_to(copy, point, element, reader.read(load.result, point))
 
-        Nest(self._frame, self._group.shape, lanes).emit(body)
+        LoopNest(self._frame, self._group.shape, reader).emit(body)
 
     # ---- bounds
 
     def _find_bound(self, masks: Sequence[Operation]) -> Bound | None:
-        """Return a bound beyond which one lane can be computed for all."""
+        """Return a bound beyond which one lane can be computed for all; ``None`` if there is none."""
         group, extent = self._group, self._group.shape[self._axis]
-        if group.single or extent % RUN or extent < 2 * RUN:
+        if group.is_serial or extent % RUN or extent < 2 * RUN:
             return None
         read = [operand for operation in group.operations for operand in operation.operands]
         for bound in candidates(self._frame, masks, read):
-            beyond = Beyond(self._frame, bound, self._own)
+            beyond = TailAnalysis(self._frame, bound, self._own)
             if all(self._ends_with(beyond, operation) for operation in group.operations) and all(
-                beyond.is_uniform(value, self._axis) for value in group.kept
+                beyond.is_uniform(value, self._axis) for value in group.materialized
             ):
-                for value in group.kept:
+                for value in group.materialized:
                     self._frame.beyond.setdefault(value, set()).add(bound)
                 return bound
         return None
 
-    def _ends_with(self, beyond: Beyond, operation: Operation) -> bool:
-        """Say whether an operation does nothing of its own in a lane beyond a bound."""
+    def _ends_with(self, beyond: TailAnalysis, operation: Operation) -> bool:
+        """Return whether an operation does nothing of its own in a lane beyond a bound."""
         code = operation.code
         if code is Code.STORE:
             mask = operation.operands[2:]
@@ -333,18 +334,21 @@ class GroupEmitter:
 
     # ---- the loop
 
-    def _beyond(self, lanes: Lanes, last: Point) -> Callable[[Lanes, Point], None]:
-        """Emit what the lanes beyond the bound have in common; return what emits the work on a run of them."""
-        builder = lanes.builders[-1]
-        reduced = [reduction.uniform(lanes, last) for reduction in self._reductions]
-        kept = [r.splat(builder, lanes.read_short(value, last), RUN) for value in self._group.kept]
+    def _beyond(self, reader: PointReader, last: Point) -> Callable[[PointReader, Point], None]:
+        """Emit the value that the lanes beyond the bound share; return a function that emits the work on a run of them."""
+        builder = reader.builders[-1]
+        reduced = [reduction.uniform(reader, last) for reduction in self._reductions]
+        kept = [
+            r.splat(builder, reader.read_short(value, last), RUN)
+            for value in self._group.materialized
+        ]
 
-        def work(lanes: Lanes, point: Point) -> None:
+        def work(reader: PointReader, point: Point) -> None:
             for reduction, values in zip(self._reductions, reduced, strict=True):
-                reduction.repeat(lanes, point, values)
-            for value, register in zip(self._group.kept, kept, strict=True):
+                reduction.repeat(reader, point, values)
+            for value, register in zip(self._group.materialized, kept, strict=True):
                 stored = self._frame.memories[value]
-                lanes.store_to(stored, point, element_of(value.type), register)
+                reader.store_to(stored, point, element_of(value.type), register)
 
         return work
 
@@ -355,55 +359,55 @@ class GroupEmitter:
         bound: Bound | None,
     ) -> None:
         group = self._group
-        lanes = Lanes(self._frame, [], self._own, masks, remainders)
-        lanes.copies = self._copies
+        reader = PointReader(self._frame, [], self._own, masks, remainders)
+        reader.copies = self._copies
 
-        def begin(lanes: Lanes, point: Point) -> None:
+        def begin(reader: PointReader, point: Point) -> None:
             for reduction in self._reductions:
-                reduction.begin(lanes, point)
+                reduction.begin(reader, point)
 
-        def end(lanes: Lanes, point: Point) -> None:
+        def end(reader: PointReader, point: Point) -> None:
             for reduction in self._reductions:
-                reduction.end(lanes, point)
+                reduction.end(reader, point)
 
         stop = None
         if bound is not None:
             stop = emit_end(self._frame, bound, group.shape[self._axis])
-        nest = Nest(self._frame, group.shape, lanes, group.single, stop)
+        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop)
         nest.emit(self._body, begin, end, self._beyond)
 
-    def _body(self, lanes: Lanes, point: Point, count: int | None) -> None:
+    def _body(self, reader: PointReader, point: Point, count: int | None) -> None:
         reductions = iter(self._reductions)
         for operation in self._group.operations:
             code = operation.code
             if code is Code.STORE:
-                lanes.store(operation, point)
+                reader.store(operation, point)
             elif code is Code.REDUCE:
-                next(reductions).at(lanes, point, count)
+                next(reductions).at(reader, point, count)
             elif code is Code.JOIN:
-                self._join(lanes, operation, point)
+                self._join(reader, operation, point)
             elif code is Code.ASSERT:
-                self._assert(lanes, operation, point)
-            elif code in (Code.ATOMIC_RMW, Code.ATOMIC_CAS):
-                emit_atomic(self._frame, lanes, operation, point)
-            else:  # in order, rather than when it is needed: a long chain is no deep recursion
-                lanes.read_short(operation.result, point)
-        for value in self._group.kept:
-            register = lanes.read(value, point)
-            lanes.store_to(self._frame.memories[value], point, element_of(value.type), register)
+                self._assert(reader, operation, point)
+            elif code in ops.ATOMIC:
+                emit_atomic(self._frame, reader, operation, point)
+            else:  # in program order, so that a long chain is no deep recursion
+                reader.read_short(operation.result, point)
+        for value in self._group.materialized:
+            register = reader.read(value, point)
+            reader.store_to(self._frame.memories[value], point, element_of(value.type), register)
 
-    def _join(self, lanes: Lanes, operation: Operation, point: Point) -> None:
+    def _join(self, reader: PointReader, operation: Operation, point: Point) -> None:
         stored = self._frame.memories[operation.result]
         element = element_of(operation.result.type)
         for which, operand in enumerate(operation.operands):
             offset = r.number(r.I64, which * stored.element.bytes)
             base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
             half = Memory(base, stored.element, stored.strides[:-1])
-            lanes.store_to(half, point, element, lanes.read(operand, point))
+            reader.store_to(half, point, element, reader.read(operand, point))
 
-    def _assert(self, lanes: Lanes, operation: Operation, point: Point) -> None:
-        builder = lanes.builders[-1]
-        register = lanes.read(operation.operands[0], point)
+    def _assert(self, reader: PointReader, operation: Operation, point: Point) -> None:
+        builder = reader.builders[-1]
+        register = reader.read(operation.operands[0], point)
         if run_axis(point) is not None:
             name = f"llvm.vector.reduce.and.{r.mangle(register.type)}"
             function = r.declare(builder, name, r.BIT, [register.type])
@@ -416,7 +420,7 @@ class GroupEmitter:
 def _extended(
     builder: ir.IRBuilder, span: tuple[Any, Any], steps: Sequence[tuple[Any, int]]
 ) -> tuple[Any, Any]:
-    """Return a span of i64 that also reaches where steps (i64) lead that are repeated over extents."""
+    """Return a span of i64, extended by steps (i64) that are repeated over extents."""
     low, high = span
     for step, extent in steps:
         zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
@@ -429,10 +433,10 @@ def _extended(
 def copy_tile(frame: Frame, value: Value, target: Memory) -> None:
     """Write a value to memory, wherever it comes from."""
 
-    def body(lanes: Lanes, point: Point, count: int | None) -> None:
-        lanes.store_to(target, point, element_of(value.type), lanes.read(value, point))
+    def body(reader: PointReader, point: Point, count: int | None) -> None:
+        reader.store_to(target, point, element_of(value.type), reader.read(value, point))
 
-    Nest(frame, value.shape, Lanes(frame, [])).emit(body)
+    LoopNest(frame, value.shape, PointReader(frame, [])).emit(body)
 
 
 def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 from llvmlite import ir
 
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Lanes, Point
+from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
 
 RUN = 32
-"""Lanes of a full run."""
+"""PointReader of a full run."""
 
 
 def vector_axis(shape: tuple[int, ...]) -> int:
@@ -36,21 +36,21 @@ class _Loop:
     step: int
 
 
-Body = Callable[[Lanes, Point, int | None], None]
-Hook = Callable[[Lanes, Point], None]
+Body = Callable[[PointReader, Point, int | None], None]
+Hook = Callable[[PointReader, Point], None]
 
 
-def _nothing(lanes: Lanes, point: Point) -> None:
+def _nothing(reader: PointReader, point: Point) -> None:
     pass
 
 
-class Nest:
-    """Emits one loop nest at the frame's builder, and leaves the builder behind it.
+class LoopNest:
+    """Emitter of one loop nest at the frame's builder, which it leaves behind the nest.
 
     Args:
         frame: The function.
         shape: What to loop over.
-        lanes: Reads values; its builders are set here.
+        reader: Reads values; its builders are set here.
         single: One element at a time, no runs.
         end: Where full runs with lanes within a bound end (i64, see ``bounds``). Default: they all are.
     """
@@ -59,14 +59,14 @@ class Nest:
         self,
         frame: Frame,
         shape: tuple[int, ...],
-        lanes: Lanes,
+        reader: PointReader,
         single: bool = False,
         end: Any = None,
     ) -> None:
         self._end = end
         self._frame = frame
         self._shape = shape
-        self._lanes = lanes
+        self._reader = reader
         self._axis = len(shape) if single else vector_axis(shape)
 
     def emit(
@@ -74,7 +74,7 @@ class Nest:
         body: Body,
         begin: Hook = _nothing,
         end: Hook = _nothing,
-        beyond: Callable[[Lanes, Point], Hook] | None = None,
+        beyond: Callable[[PointReader, Point], Hook] | None = None,
     ) -> None:
         """Emit the nest.
 
@@ -86,8 +86,8 @@ class Nest:
             beyond: Emits, given the point of the last lane, what all lanes beyond the bound have in common,
                 and returns what emits the work on a run of them.
         """
-        lanes, shape = self._lanes, self._shape
-        lanes.builders[:] = [self._frame.builder]
+        reader, shape = self._reader, self._shape
+        reader.builders[:] = [self._frame.builder]
         loops: list[_Loop] = []
         point: list[Coordinate] = [ZERO] * len(shape)
         for axis, extent in enumerate(shape):
@@ -95,27 +95,27 @@ class Nest:
                 loops.append(self._open(r.number(r.I64, 0), r.number(r.I64, extent), 1))
                 point[axis] = Coordinate(loops[-1].index, 0, len(loops))
         if self._axis < len(shape):
-            begin(lanes, tuple(point))
+            begin(reader, tuple(point))
             if self._end is not None and beyond is not None:
                 self._walk_to_bound(body, point, len(loops), beyond)
             else:
                 self._walk(body, point, len(loops))
-            end(lanes, tuple(point))
+            end(reader, tuple(point))
         else:
-            body(lanes, tuple(point), None)
+            body(reader, tuple(point), None)
         for loop in reversed(loops):
             self._close(loop)
-        self._frame.builder = lanes.builders[0]
+        self._frame.builder = reader.builders[0]
 
     def _walk(self, body: Body, point: list[Coordinate], depth: int) -> None:
-        """Walk along the vector axis: full runs in a loop, and what is left over."""
-        lanes, extent = self._lanes, self._shape[self._axis]
+        """Walk along the vector axis: full runs in a loop, then the rest."""
+        reader, extent = self._reader, self._shape[self._axis]
         runs, rest = divmod(extent, RUN)
         if runs > 1:
             loop = self._open(r.number(r.I64, 0), r.number(r.I64, runs * RUN), RUN)
             point[self._axis] = Coordinate(loop.index, 1, depth + 1)
-            lanes.count = RUN
-            body(lanes, tuple(point), RUN)
+            reader.count = RUN
+            body(reader, tuple(point), RUN)
             self._close(loop)
         elif runs == 1:
             self._run_at(body, point, 0, RUN, depth)
@@ -128,26 +128,26 @@ class Nest:
         body: Body,
         point: list[Coordinate],
         depth: int,
-        beyond: Callable[[Lanes, Point], Hook],
+        beyond: Callable[[PointReader, Point], Hook],
     ) -> None:
         """Walk in full runs as far as the bound, and then over the runs beyond it."""
-        lanes, axis = self._lanes, self._axis
+        reader, axis = self._reader, self._axis
         extent = r.number(r.I64, self._shape[axis])
-        lanes.count = RUN
+        reader.count = RUN
         loop = self._open(r.number(r.I64, 0), self._end, RUN)
         point[axis] = Coordinate(loop.index, 1, depth + 1)
-        body(lanes, tuple(point), RUN)
+        body(reader, tuple(point), RUN)
         self._close(loop)
         last = Coordinate(r.number(r.I64, self._shape[axis] - 1), 0, depth)
         point[axis] = last
-        work = beyond(lanes, tuple(point))
-        before = lanes.builders[-1]
+        work = beyond(reader, tuple(point))
+        before = reader.builders[-1]
         inside, after = self._frame.block("beyond"), self._frame.block("after")
         before.cbranch(before.icmp_signed("<", self._end, extent), inside, after)
         before.position_at_end(inside)
         loop = self._open(self._end, extent, RUN)
         point[axis] = Coordinate(loop.index, 1, depth + 1)
-        work(lanes, tuple(point))
+        work(reader, tuple(point))
         self._close(loop)
         before.branch(after)
         before.position_at_end(after)
@@ -159,12 +159,12 @@ class Nest:
         alone = self._shape[self._axis] == 1
         begin = r.number(r.I64, start)
         point[self._axis] = ZERO if alone else Coordinate(begin, int(count > 1), depth)
-        self._lanes.count = count
-        body(self._lanes, tuple(point), None if count == 1 else count)
+        self._reader.count = count
+        body(self._reader, tuple(point), None if count == 1 else count)
 
     def _open(self, start: Any, end: Any, step: int) -> _Loop:
-        """Begin a loop from ``start`` to before ``end`` (i64), which is beyond it."""
-        builders = self._lanes.builders
+        """Begin a loop from ``start`` to before ``end`` (i64); ``end`` must be greater."""
+        builders = self._reader.builders
         before = builders[-1]
         block = self._frame.block("loop")
         builder = ir.IRBuilder(block)
@@ -173,8 +173,8 @@ class Nest:
         return _Loop(index, block, before, start, end, step)
 
     def _close(self, loop: _Loop) -> None:
-        """End a loop; only now is it entered, so that what it does not change stands before it."""
-        builders = self._lanes.builders
+        """End a loop; enter it only now, so that loop-invariant code can be emitted before it."""
+        builders = self._reader.builders
         builder = builders.pop()
         after = self._frame.block("after")
         following = builder.add(loop.index, r.number(r.I64, loop.step))

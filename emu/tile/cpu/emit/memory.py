@@ -1,4 +1,4 @@
-"""Memory of a program's own, and access to any memory: vectors where elements lie side by side.
+"""Scratch memory of a program, and loads and stores of any memory: vectors if elements are contiguous.
 
 A value that is needed beyond its loop lies in *scratch*: a stretch of bytes that each thread has for the
 programs that it runs, whose layout is decided when the kernel is compiled. Accesses to scratch and to what
@@ -44,7 +44,7 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Scratch:
-    """Gives out scratch, and takes it back: what is not alive at once may share its place.
+    """Allocator of scratch: values that are not alive at once may share memory.
 
     Attributes:
         size: Bytes that have been in use at the most.
@@ -55,7 +55,7 @@ class Scratch:
         self._free: list[tuple[int, int]] = []  # offset, bytes; by offset
 
     def take(self, count: int) -> tuple[int, int]:
-        """Return the offset and bytes of a place for so many bytes."""
+        """Allocate ``count`` bytes; return the offset and the bytes reserved."""
         count = -(-count // _LINE) * _LINE
         fitting = [place for place in self._free if place[1] >= count]
         if fitting:
@@ -69,7 +69,7 @@ class Scratch:
         return offset, count
 
     def give_back(self, offset: int, count: int) -> None:
-        """Take a place back."""
+        """Free an allocation."""
         self._free.append((offset, count))
         self._free.sort()
         merged: list[tuple[int, int]] = []

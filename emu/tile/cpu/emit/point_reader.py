@@ -1,9 +1,9 @@
-"""The value of a tile at some of its coordinates, as LLVM registers: what all loops are made of.
+"""Values of tiles at some of their coordinates, as LLVM registers: what all loops are made of.
 
-A *point* gives each axis of a tile a coordinate: one index, or, on at most one axis, a run of indices, one a
-lane. Reading a value at a point emits just what is needed for it: an inline value is computed from its
-operands at the same point, a view reads its operand at another point, what has memory is loaded. What does
-not depend on an inner loop is emitted outside of it.
+A *point* gives each axis of a tile a coordinate: one index or, on at most one axis, a run of indices, one per lane.
+Reading a value at a point emits just what is needed for it: an inline value is computed from its operands at the
+same point, a view reads its operand at another point, a materialized value is loaded. Code that does not depend on
+an inner loop is emitted outside of it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coordinate:
-    """Where on an axis.
+    """Coordinate of a point on one axis.
 
     Attributes:
         start: Index of the (first) lane, an LLVM i64.
-        step: From lane to lane; 0: one index.
-        depth: How many loops it stands in.
+        step: Difference from lane to lane; 0: one index.
+        depth: Number of loops around the code that computes it.
     """
 
     start: Any
@@ -60,12 +60,12 @@ def moved_to(point: Point, axis: int, coordinate: Coordinate) -> Point:
     return (*point[:axis], coordinate, *point[axis + 1 :])
 
 
-class Lanes:
-    """Reads values inside of one loop nest.
+class PointReader:
+    """Reader of values in one loop nest.
 
     Args:
         frame: The function.
-        builders: One a depth: where code for that depth goes.
+        builders: One per depth: where code for that depth goes.
         own: Operations of the loop, whose results are computed here, not read from memory.
         known_true: Comparisons that hold in every lane.
         unchanged: Remainders that leave every lane as it is.
@@ -92,7 +92,7 @@ class Lanes:
     # ---- values
 
     def read(self, value: Value, point: Point) -> Any:
-        """Return a value at a point: a vector if the point has a run, and the value varies or not."""
+        """Return a value at a point; a vector if the point has a run, even of a uniform value."""
         register = self.read_short(value, point)
         if run_axis(point) is not None and r.lanes_of(register.type) is None:
             axis = run_axis(point)
@@ -101,7 +101,7 @@ class Lanes:
         return register
 
     def read_short(self, value: Value, point: Point) -> Any:
-        """Return a value at a point, as a scalar where it is the same in every lane as far as is known."""
+        """Return a value at a point, as a scalar if it is known to be the same in every lane."""
         if not isinstance(value.type, Tile):
             return self.frame.scalar(value)
         point = self._normal(value, point)
@@ -112,7 +112,7 @@ class Lanes:
         return self._memo[key]
 
     def keep(self, value: Value, point: Point, register: Any) -> None:
-        """Say what a value is at a point."""
+        """Record the register of a value at a point."""
         point = self._normal(value, point)
         self._alive.append(point)
         self._memo[value, *((id(c.start), c.step) for c in point), self.count] = register
@@ -127,7 +127,7 @@ class Lanes:
         return point
 
     def builder(self, point: Point) -> ir.IRBuilder:
-        """Return where code goes that depends on a point."""
+        """Return the builder of the outermost loop in which a point is known."""
         return self.builders[max((c.depth for c in point), default=0)]
 
     def _compute(self, value: Value, point: Point) -> Any:
@@ -176,7 +176,7 @@ class Lanes:
         return builder.add(row, offsets) if coordinate.step == 1 else builder.sub(row, offsets)
 
     def _source(self, operation: Operation, value: Value, point: Point) -> Point:
-        """Return where a view reads its operand."""
+        """Return the point at which a view reads its operand."""
         code, operand = operation.code, operation.operands[0]
         if code is Code.BROADCAST:
             return tuple(ZERO if n == 1 else c for n, c in zip(operand.shape, point, strict=True))
@@ -210,7 +210,7 @@ class Lanes:
         return address
 
     def load_from(self, stored: Memory, point: Point, element: ScalarType) -> Any:
-        """Return what lies in scratch at a point, as registers of a dtype."""
+        """Load from scratch at a point, as registers of a dtype."""
         builder, axis = self.builder(point), run_axis(point)
         address = self.address(stored, point)
         stride = 0 if axis is None else stored.strides[axis] * point[axis].step
@@ -247,7 +247,7 @@ class Lanes:
         return builder.add(row, builder.mul(offsets, r.splat(builder, step, self.count)))
 
     def load(self, operation: Operation, point: Point) -> Any:
-        """Return what a LOAD reads at a point."""
+        """Emit a LOAD at a point; return its registers."""
         pointer, *rest = operation.operands
         element = element_of(operation.result.type)
         builder, axis = self.builder(point), run_axis(point)
@@ -294,7 +294,7 @@ class Lanes:
         return self.frame.analysis.step(value, axis) == 0
 
     def _redirected(self, operation: Operation, point: Point, address: Any) -> Any:
-        """Return the address from which to load: of the copy, where the original will be overwritten."""
+        """Return the address from which to load: of the copy, if a store overwrites the original."""
         if operation not in self.copies:
             return address
         overlaps, copy = self.copies[operation]
@@ -367,7 +367,7 @@ class Lanes:
         return self.frame.convert(builder, stored.element, element_of(operation.result.type), value)
 
     def _linear_index(self, shape: Sequence[int], point: Point) -> Any:
-        """Return the place of a point in row-major order, a vector if it has a run."""
+        """Return the row-major index of a point; a vector if it has a run."""
         builder, run = self.builder(point), run_axis(point)
         total, steps = r.number(r.I64, 0), memory.dense_strides(tuple(shape))
         for c, stride in zip(point, steps, strict=True):
@@ -377,7 +377,7 @@ class Lanes:
         return self.spread(builder, total, steps[run] * point[run].step)
 
     def _pick(self, stored: Memory, shape: Sequence[int], index: Any, point: Point) -> Any:
-        """Return the elements whose places in row-major order are given, one a lane or one in all."""
+        """Return the elements at row-major indices, one per lane or one in all."""
         builder = self.builder(point)
         address, offset = builder.ptrtoint(stored.base, r.I64), r.number(index.type, 0)
         size = stored.element.bytes
@@ -478,6 +478,10 @@ class Lanes:
     def _combine(
         self, builder: ir.IRBuilder, operation: Operation, parts: list[tuple[Any, Any]]
     ) -> tuple[Any, Any]:
+        """Return the first lane and the step of an operation, given those of its operands.
+
+        ``Analysis.step`` decides which operations have a step; the cases here are those of ``_step_of``.
+        """
         starts, steps = [p[0] for p in parts], [p[1] for p in parts]
         start = self.frame.apply(builder, operation, starts)
         code = operation.code
@@ -502,14 +506,15 @@ class Lanes:
             moved = self._widened(builder, offset, steps[1])
             return start, _add(builder, steps[0], _times(builder, moved, element.element.bytes))
         if code is Code.CAST:
-            source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
-            if isinstance(steps[0], int):
-                return start, steps[0]
-            if isinstance(source, DType) and isinstance(target, DType):
-                signed = _as_signed(source)
-                return start, self.frame.convert(builder, signed, target, steps[0])
-            return start, steps[0]
+            return start, self._cast_step(builder, operation, steps[0])
         return start, steps[0]
+
+    def _cast_step(self, builder: ir.IRBuilder, operation: Operation, step: Any) -> Any:
+        """Return the step of a CAST; steps are signed, whatever the values are."""
+        source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
+        if isinstance(step, int) or not isinstance(source, DType) or not isinstance(target, DType):
+            return step
+        return self.frame.convert(builder, _as_signed(source), target, step)
 
     def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Any) -> Any:
         """Return a step as i64; steps are signed, whatever the offsets are."""

@@ -1,11 +1,11 @@
-"""Code by which long loops let Python in: signals, time-outs and the stop of a world reach a running kernel.
+"""Polling code of long loops, through which signals, timeouts and the stop of a world reach a running kernel.
 
-A ``while`` loop, and the loop over the programs of a grid, count their rounds down. When the count is up they
-look at the clock, and where 20 ms have passed they ask Python whether to go on. A round costs a decrement and
-a branch; the count adapts so that the clock is read every few milliseconds.
+``while`` loops and the loop over the programs of a grid count their rounds down. At zero they read the clock and,
+if 20 ms have passed, ask Python whether to go on. A round costs a decrement and a branch; the count adapts so that
+the clock is read every few milliseconds.
 
-A loop whose condition depends on what it reads from memory waits, as long as it reads the same: it also says
-what it read, and where.
+A loop whose condition depends on memory waits as long as it reads the same values: it also reports what it read, and
+where.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from emu.tile import ops
 from emu.tile.cpu import call
 from emu.tile.cpu.emit.atomic import to_integer
 from emu.tile.cpu.emit.frame import Frame, is_tile
@@ -24,7 +25,6 @@ from emu.tile.ops import Code
 from emu.tile.types import DType, Pointer, element_of
 
 _POINTER = ir.PointerType()
-_MEMORY = frozenset({Code.LOAD, Code.ATOMIC_RMW, Code.ATOMIC_CAS})
 _TICK = ir.FunctionType(r.I64, [_POINTER, _POINTER])
 _ASK_NS = 20_000_000
 _SHORT_NS, _LONG_NS = 2_500_000, 10_000_000
@@ -52,7 +52,7 @@ def write(builder: ir.IRBuilder, base: Any, number: int, value: Any) -> None:
 
 
 def emit_tick(module: ir.Module) -> ir.Function:
-    """Emit what a loop calls when its count is up: gives the next count, or 0 where it shall stop."""
+    """Emit the function that a loop calls at count zero; it returns the next count, or 0 if the loop must stop."""
     function = ir.Function(module, _TICK, "tick")
     function.linkage = "internal"
     function.attributes.add("noinline")
@@ -100,7 +100,7 @@ def _clock(module: ir.Module, builder: ir.IRBuilder) -> Any:
 
 
 def _adapted(builder: ir.IRBuilder, budget: Any, spent: Any) -> Any:
-    """Return how many rounds to count next, of how many took how long."""
+    """Return the number of rounds until the next read of the clock, given how long the last ones took."""
     few, many = r.number(r.I64, 1), r.number(r.I64, _MOST_ROUNDS)
     more = builder.shl(budget, few)
     more = builder.select(builder.icmp_signed(">", more, many), many, more)
@@ -112,20 +112,13 @@ def _adapted(builder: ir.IRBuilder, budget: Any, spent: Any) -> Any:
 
 
 def _emit_question(function: ir.Function, builder: ir.IRBuilder, table: Any, told: Any) -> None:
-    """Ask Python; the first time a thread does, it is given what it asks by."""
+    """Ask Python whether to go on, where the thread's launches ask at all."""
     nobody = ir.Constant(_POINTER, None)
-    prepare, ready, question, no_answer = (function.append_basic_block() for _ in range(4))
-    watch = read(builder, table, call.WATCH, _POINTER)
-    builder.cbranch(builder.icmp_unsigned("==", watch, nobody), prepare, ready)
-    builder.position_at_end(prepare)
-    facts = read(builder, table, call.FACTS, _POINTER)
-    kind = ir.FunctionType(ir.VoidType(), [])
-    builder.call(r.Callee(read(builder, facts, call.PREPARE, _POINTER), kind), [])
-    builder.branch(ready)
-    builder.position_at_end(ready)
+    question, no_answer = (function.append_basic_block() for _ in range(2))
     watch = read(builder, table, call.WATCH, _POINTER)
     builder.cbranch(builder.icmp_unsigned("==", watch, nobody), no_answer, question)
     builder.position_at_end(question)
+    kind = ir.FunctionType(ir.VoidType(), [])
     builder.call(r.Callee(read(builder, table, call.GUARD, _POINTER), kind), [])
     asking = ir.FunctionType(r.I64, [r.I64])
     answer = builder.call(r.Callee(watch, asking), [builder.ptrtoint(told, r.I64)])
@@ -137,10 +130,10 @@ def _emit_question(function: ir.Function, builder: ir.IRBuilder, table: Any, tol
 
 
 class Polls:
-    """Collects the ``while`` loops of a kernel while they are emitted.
+    """Collector of the ``while`` loops of a kernel while they are emitted.
 
     Args:
-        table: Register: address of what the entry was told.
+        table: Register with the address of the call table.
         tick: The function of :func:`emit_tick`.
     """
 
@@ -150,7 +143,7 @@ class Polls:
         self._tick = tick
 
     def begin(self, frame: Frame, operation: Operation) -> LoopPoll:
-        """Emit what stands before a loop."""
+        """Emit the code before a loop."""
         waits = _waited_for(operation)
         told = frame.entry.alloca(r.I64, call.PAIRS + 2 * len(waits))
         poll = LoopPoll(frame, operation, self._table, self._tick, told, waits)
@@ -160,7 +153,7 @@ class Polls:
 
 
 class LoopPoll:
-    """One ``while`` loop."""
+    """Polling code of one ``while`` loop."""
 
     def __init__(
         self,
@@ -183,7 +176,7 @@ class LoopPoll:
         frame.builder.store(r.number(r.BIT, 0), self._late)
 
     def repeat(self, head: ir.Block) -> None:
-        """Emit the way back to the head of the loop."""
+        """Emit the jump back to the head of the loop."""
         frame = self._frame
         builder = frame.builder
         left = builder.sub(builder.load(self._left, typ=r.I64), r.number(r.I64, 1))
@@ -211,7 +204,7 @@ class LoopPoll:
         frame.builder.branch(head)
 
     def end(self) -> None:
-        """Emit what stands behind the loop: who waited says that it no longer does."""
+        """Emit the code after the loop: report the end of a wait that was reported."""
         frame = self._frame
         late, said, after = frame.block("late"), frame.block("said"), frame.block("after")
         frame.builder.cbranch(frame.builder.load(self._late, typ=r.BIT), late, after)
@@ -242,14 +235,14 @@ class LoopPoll:
         bits = to_integer(builder, element_of(value.type), frame.scalar(value))
         if bits.type.width < 64:
             bits = builder.zext(bits, r.I64)
-        if operation.code not in _MEMORY:
+        if operation.code not in ops.READS:
             return 0, bits
         return frame.scalar(operation.operands[0]), bits
 
 
 def _read_of(operation: Operation) -> Read:
     element = element_of(operation.results[0].type)
-    by_address = operation.code in _MEMORY
+    by_address = operation.code in ops.READS
     name = "" if isinstance(element, Pointer) else element.name
     return Read(str(operation.location or "unknown place"), name, by_address)
 
@@ -264,7 +257,7 @@ def _operations(region: Region) -> list[Operation]:
 
 
 def _is_heavy(operation: Operation) -> bool:
-    """Say whether a round may take long: it has tiles, or loops."""
+    """Return whether a round may take long: it has tiles, or loops."""
     return any(
         inner.code in (Code.WHILE, Code.FOR)
         or any(is_tile(v) for v in (*inner.operands, *inner.results))
@@ -274,7 +267,7 @@ def _is_heavy(operation: Operation) -> bool:
 
 
 def _waited_for(operation: Operation) -> list[Operation]:
-    """Return the operations of a loop that bring what its condition depends on from memory, as scalars."""
+    """Return the operations of a loop whose scalar results come from memory and decide its condition."""
     before, after = operation.regions
     own = {id(o): o for region in (before, after) for o in region.operations}
     around: dict[int, Operation] = {}
@@ -304,10 +297,10 @@ def _waited_for(operation: Operation) -> list[Operation]:
 
 
 def _brings(operation: Operation) -> bool:
-    """Say whether an operation has one scalar result, which comes from memory or from a tile."""
+    """Return whether an operation has one scalar result, which comes from memory or from a tile."""
     results = operation.results
     if len(results) != 1 or not isinstance(results[0].type, DType | Pointer):
         return False
     inner = [o for region in operation.regions for o in _operations(region)]
-    touches = any(o.code in _MEMORY for o in (operation, *inner))
+    touches = any(o.code in ops.READS for o in (operation, *inner))
     return touches or any(is_tile(v) for v in operation.operands)

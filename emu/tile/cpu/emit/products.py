@@ -26,7 +26,7 @@ _POINTER = ir.PointerType()
 
 
 def _register_tile(element: ScalarType) -> tuple[int, int, int]:
-    """Return rows, vectors a row, and lanes of a vector."""
+    """Return the rows, the vectors per row and the lanes per vector of a register tile."""
     if has_feature("avx512f"):
         return 8, 2, 64 // element.bytes
     if has_feature("avx2"):

@@ -13,8 +13,8 @@ from llvmlite import ir
 
 from emu.tile.cpu.emit.combining import Combiner, Registers
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.loop_nest import RUN, Nest, vector_axis
-from emu.tile.cpu.emit.point_reader import Coordinate, Lanes, Point, moved_to, run_axis
+from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
+from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader, moved_to, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
 from emu.tile.types import element_of
@@ -52,27 +52,29 @@ class _RowScan:
             self._frame.remember(value)
         shape = list(self._operation.results[0].shape)
         shape[self._axis] = self._runs
-        Nest(self._frame, tuple(shape), Lanes(self._frame, []), single=True).emit(self._run)
+        LoopNest(self._frame, tuple(shape), PointReader(self._frame, []), single=True).emit(
+            self._run
+        )
 
-    def _run(self, lanes: Lanes, point: Point, count: int | None) -> None:
-        frame, operation, builder = self._frame, self._operation, lanes.builders[-1]
-        lanes.count = self._count
+    def _run(self, reader: PointReader, point: Point, count: int | None) -> None:
+        frame, operation, builder = self._frame, self._operation, reader.builders[-1]
+        reader.count = self._count
         number = point[self._axis].start
         place = number
         if self._reverse:
             place = builder.sub(r.number(r.I64, self._runs - 1), number)
         start = builder.mul(place, r.number(r.I64, self._count))
-        run = Coordinate(start, 1, len(lanes.builders) - 1)
+        run = Coordinate(start, 1, len(reader.builders) - 1)
         here = moved_to(point, self._axis, run)
         values = [
-            lanes.load_from(frame.memory_of(v), here, e)
+            reader.load_from(frame.memory_of(v), here, e)
             for v, e in zip(operation.operands, self._elements, strict=True)
         ]
         values = self._in_registers(builder, values)
         if self._runs > 1:
             values = self._with_before(builder, number, values)
         for target, element, value in zip(operation.results, self._elements, values, strict=True):
-            lanes.store_to(frame.memories[target], here, element, value)
+            reader.store_to(frame.memories[target], here, element, value)
 
     def _in_registers(self, builder: ir.IRBuilder, values: Registers) -> Registers:
         distance = 1
@@ -122,40 +124,42 @@ def _scan_across(frame: Frame, operation: Operation) -> None:
         turned = dict(zip(order, point, strict=True))
         return tuple(turned[a] for a in range(len(shape)))
 
-    def reversed_point(lanes: Lanes, point: Point) -> Point:
+    def reversed_point(reader: PointReader, point: Point) -> Point:
         if not operation.attributes.get("reverse"):
             return point
         c = point[0]
         last = r.number(r.I64, shape[axis] - 1)
-        start = lanes.builders[c.depth].sub(last, c.start)
+        start = reader.builders[c.depth].sub(last, c.start)
         return (Coordinate(start, -c.step, c.depth), *point[1:])
 
-    def before(lanes: Lanes, point: Point) -> Point:
+    def before(reader: PointReader, point: Point) -> Point:
         c = point[0]
         back = r.number(r.I64, 1 if operation.attributes.get("reverse") else -1)
-        start = lanes.builders[c.depth].add(c.start, back)
+        start = reader.builders[c.depth].add(c.start, back)
         return (Coordinate(start, c.step, c.depth), *point[1:])
 
-    def body(lanes: Lanes, point: Point, count: int | None) -> None:
-        here = reversed_point(lanes, point)
-        builder = lanes.builders[-1]
+    def body(reader: PointReader, point: Point, count: int | None) -> None:
+        here = reversed_point(reader, point)
+        builder = reader.builders[-1]
         at = place(here)
-        values = [lanes.load_from(m, at, e) for m, e in zip(sources, elements, strict=True)]
+        values = [reader.load_from(m, at, e) for m, e in zip(sources, elements, strict=True)]
         if run_axis(at) is not None:  # what is broadcast along the run was read once
-            values = [v if r.lanes_of(v.type) else r.splat(builder, v, lanes.count) for v in values]
+            values = [
+                v if r.lanes_of(v.type) else r.splat(builder, v, reader.count) for v in values
+            ]
         # The first of a chain has none before it: it reads itself, and what that gives is not taken.
         first = builder.icmp_signed("==", point[0].start, r.number(r.I64, 0))
-        previous = before(lanes, here)[0]
+        previous = before(reader, here)[0]
         start = builder.select(first, here[0].start, previous.start)
-        there = place((Coordinate(start, previous.step, len(lanes.builders) - 1), *here[1:]))
-        old = [lanes.load_from(m, there, e) for m, e in zip(targets, elements, strict=True)]
+        there = place((Coordinate(start, previous.step, len(reader.builders) - 1), *here[1:]))
+        old = [reader.load_from(m, there, e) for m, e in zip(targets, elements, strict=True)]
         mixed = combiner.emit(builder, old, values)
         for target, element, value, both in zip(targets, elements, values, mixed, strict=True):
             chosen = builder.select(first, value, both)
-            lanes.store_to(target, at, element, chosen)
+            reader.store_to(target, at, element, chosen)
 
     turned_shape = tuple(shape[a] for a in order)
     if all(n == 1 for n in turned_shape[1:]):  # one chain
-        Nest(frame, turned_shape, Lanes(frame, []), single=True).emit(body)
+        LoopNest(frame, turned_shape, PointReader(frame, []), single=True).emit(body)
     else:
-        Nest(frame, turned_shape, Lanes(frame, [])).emit(body)
+        LoopNest(frame, turned_shape, PointReader(frame, [])).emit(body)

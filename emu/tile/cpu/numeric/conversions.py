@@ -14,7 +14,7 @@ from emu.tile.cpu.numeric.vector_builder import (
     I16,
     I32,
     I64,
-    Lanes,
+    VectorBuilder,
     intrinsic,
     lanes_of,
     number,
@@ -60,7 +60,7 @@ def convert(
     Returns:
         A register of as many lanes.
     """
-    lanes = Lanes(builder, lanes_of(value.type))
+    lanes = VectorBuilder(builder, lanes_of(value.type))
     if isinstance(source, Pointer):
         source = U64
     if isinstance(target, Pointer):
@@ -90,7 +90,7 @@ def reinterpret(builder: ir.IRBuilder, value: Any, target: ScalarType) -> Any:
     return builder.bitcast(value, register_type(target, lanes_of(value.type)))
 
 
-def widen(lanes: Lanes, value: Any, source: DType) -> Any:
+def widen(lanes: VectorBuilder, value: Any, source: DType) -> Any:
     """Emit the value of any float narrower than f64 as f32; it is exact."""
     build = lanes.builder
     if source == F32:
@@ -114,7 +114,7 @@ def widen(lanes: Lanes, value: Any, source: DType) -> Any:
     return build.select(nan, lanes.f32(float("nan")), result)
 
 
-def narrow(lanes: Lanes, value: Any, target: DType, rounding: str = NEAREST) -> Any:
+def narrow(lanes: VectorBuilder, value: Any, target: DType, rounding: str = NEAREST) -> Any:
     """Emit f32 as any float narrower than f64, rounded once."""
     if target == F32:
         return value
@@ -125,7 +125,7 @@ def narrow(lanes: Lanes, value: Any, target: DType, rounding: str = NEAREST) -> 
     return _to_byte(lanes, value, target, rounding)
 
 
-def narrow_exact(lanes: Lanes, value: Any, target: DType) -> Any:
+def narrow_exact(lanes: VectorBuilder, value: Any, target: DType) -> Any:
     """Emit f32 as a narrower float that is known to have its value (or to be NaN)."""
     if target == BF16:
         build = lanes.builder
@@ -134,7 +134,7 @@ def narrow_exact(lanes: Lanes, value: Any, target: DType) -> Any:
     return narrow(lanes, value, target)
 
 
-def _to_bool(lanes: Lanes, value: Any, source: DType) -> Any:
+def _to_bool(lanes: VectorBuilder, value: Any, source: DType) -> Any:
     build = lanes.builder
     if not source.is_float:
         return build.icmp_unsigned("!=", value, lanes.like(value, 0))
@@ -144,7 +144,7 @@ def _to_bool(lanes: Lanes, value: Any, source: DType) -> Any:
     return build.fcmp_unordered("!=", value, lanes.like(value, 0.0))
 
 
-def _float_to_integer(lanes: Lanes, value: Any, source: DType, target: DType) -> Any:
+def _float_to_integer(lanes: VectorBuilder, value: Any, source: DType, target: DType) -> Any:
     """Clamped, because LLVM's saturating conversion of vectors goes through every lane on its own."""
     build = lanes.builder
     if source != F64:
@@ -166,7 +166,7 @@ def _float_to_integer(lanes: Lanes, value: Any, source: DType, target: DType) ->
     return build.select(above, lanes.like(result, (1 << bits) - 1), result)
 
 
-def _integer_to_float(lanes: Lanes, value: Any, source: DType, target: DType) -> Any:
+def _integer_to_float(lanes: VectorBuilder, value: Any, source: DType, target: DType) -> Any:
     build = lanes.builder
     convert_ = build.sitofp if source.is_signed else build.uitofp
     if target in (F32, F64):
@@ -189,7 +189,9 @@ def _integer_to_float(lanes: Lanes, value: Any, source: DType, target: DType) ->
     return _double_to(lanes, exact, target, NEAREST)
 
 
-def _float_to_float(lanes: Lanes, value: Any, source: DType, target: DType, rounding: str) -> Any:
+def _float_to_float(
+    lanes: VectorBuilder, value: Any, source: DType, target: DType, rounding: str
+) -> Any:
     if source == F64:
         return _double_to(lanes, value, target, rounding)
     wide = widen(lanes, value, source)
@@ -198,14 +200,14 @@ def _float_to_float(lanes: Lanes, value: Any, source: DType, target: DType, roun
     return narrow(lanes, wide, target, rounding)
 
 
-def _double_to(lanes: Lanes, value: Any, target: DType, rounding: str) -> Any:
+def _double_to(lanes: VectorBuilder, value: Any, target: DType, rounding: str) -> Any:
     if target == F32:
         return _truncate(lanes, value, FLOAT, I32, rounding)
     first = TOWARD_ZERO if rounding == TOWARD_ZERO else _ODD
     return narrow(lanes, _truncate(lanes, value, FLOAT, I32, first), target, rounding)
 
 
-def _truncate(lanes: Lanes, value: Any, scalar: Any, bits_of: Any, rounding: str) -> Any:
+def _truncate(lanes: VectorBuilder, value: Any, scalar: Any, bits_of: Any, rounding: str) -> Any:
     """``fptrunc``, which rounds to nearest, corrected by a unit in the last place for other roundings."""
     build = lanes.builder
     result = build.fptrunc(value, lanes.type(scalar))
@@ -221,7 +223,7 @@ def _truncate(lanes: Lanes, value: Any, scalar: Any, bits_of: Any, rounding: str
     return lanes.cast(bits, scalar)
 
 
-def _nearest_even(lanes: Lanes, bits: Any, dropped: int) -> Any:
+def _nearest_even(lanes: VectorBuilder, bits: Any, dropped: int) -> Any:
     """Drop the last bits of the pattern of a float: ties to even, and a carry moves up the exponent."""
     build = lanes.builder
     shift = lanes.like(bits, dropped)
@@ -230,7 +232,7 @@ def _nearest_even(lanes: Lanes, bits: Any, dropped: int) -> Any:
     return build.lshr(rounded, shift)
 
 
-def _to_bfloat(lanes: Lanes, value: Any, rounding: str) -> Any:
+def _to_bfloat(lanes: VectorBuilder, value: Any, rounding: str) -> Any:
     build = lanes.builder
     bits = lanes.cast(value, I32)
     if rounding == TOWARD_ZERO:
@@ -242,7 +244,7 @@ def _to_bfloat(lanes: Lanes, value: Any, rounding: str) -> Any:
     return build.trunc(top, lanes.type(I16))
 
 
-def _to_byte(lanes: Lanes, value: Any, target: DType, rounding: str) -> Any:
+def _to_byte(lanes: VectorBuilder, value: Any, target: DType, rounding: str) -> Any:
     """To fp8: the magnitude passes through a half of the same (or a scaled) exponent, rounded to odd."""
     build = lanes.builder
     pattern = build.lshr(lanes.cast(value, I32), lanes.i32(24))

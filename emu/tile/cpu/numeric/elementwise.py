@@ -22,7 +22,7 @@ from emu.tile.cpu.numeric.vector_builder import (
     DOUBLE,
     FLOAT,
     I64,
-    Lanes,
+    VectorBuilder,
     constant,
     declare,
     from_memory,
@@ -104,7 +104,7 @@ def emit(
         return conversions.reinterpret(builder, values[0], result_element)
     if code is Code.PTR_ADD:
         return _advance(builder, element, operand_elements[1], values)
-    lanes = Lanes(builder, lanes_of(values[0].type))
+    lanes = VectorBuilder(builder, lanes_of(values[0].type))
     dtype = U64 if isinstance(element, Pointer) else element
     if code in COMPARISONS:
         return _compare(lanes, code, dtype, values)
@@ -115,7 +115,9 @@ def emit(
     return emitter(lanes, code, dtype, values, attributes, flags)
 
 
-_Emitter = Callable[[Lanes, Code, DType, Sequence[Any], Mapping[str, Any], tuple[str, ...]], Any]
+_Emitter = Callable[
+    [VectorBuilder, Code, DType, Sequence[Any], Mapping[str, Any], tuple[str, ...]], Any
+]
 
 
 def _emitter(code: Code, dtype: DType) -> _Emitter | None:
@@ -144,7 +146,7 @@ def _advance(
 
 
 def _sign(
-    lanes: Lanes,
+    lanes: VectorBuilder,
     code: Code,
     dtype: DType,
     values: Sequence[Any],
@@ -177,11 +179,11 @@ def _sign(
     return build.bitcast(bits, value.type)
 
 
-def _abs_function(lanes: Lanes, value: Any) -> Any:
+def _abs_function(lanes: VectorBuilder, value: Any) -> Any:
     return declare(lanes.builder, f"llvm.abs.{mangle(value.type)}", value.type, (value.type, BIT))
 
 
-def _compare(lanes: Lanes, code: Code, dtype: DType, values: Sequence[Any]) -> Any:
+def _compare(lanes: VectorBuilder, code: Code, dtype: DType, values: Sequence[Any]) -> Any:
     build, sign = lanes.builder, _SIGNS[code]
     if not dtype.is_float:
         compare = build.icmp_signed if dtype.is_signed else build.icmp_unsigned
@@ -194,7 +196,7 @@ def _compare(lanes: Lanes, code: Code, dtype: DType, values: Sequence[Any]) -> A
 
 
 def _boolean(
-    lanes: Lanes,
+    lanes: VectorBuilder,
     code: Code,
     dtype: DType,
     values: Sequence[Any],
@@ -218,7 +220,7 @@ def _boolean(
 
 
 def _integer(
-    lanes: Lanes,
+    lanes: VectorBuilder,
     code: Code,
     dtype: DType,
     values: Sequence[Any],
@@ -250,7 +252,7 @@ def _integer(
     return plain[code](a, b)
 
 
-def _shift(lanes: Lanes, code: Code, dtype: DType, a: Any, b: Any) -> Any:
+def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> Any:
     build = lanes.builder
     if code is Code.SHR and dtype.is_signed:
         return build.ashr(a, intrinsic(build, "umin", (b, lanes.like(b, dtype.bits - 1))))
@@ -260,7 +262,7 @@ def _shift(lanes: Lanes, code: Code, dtype: DType, a: Any, b: Any) -> Any:
     )
 
 
-def _divide(lanes: Lanes, code: Code, dtype: DType, a: Any, b: Any) -> Any:
+def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> Any:
     """Division toward zero that never traps: x / 0 is 0, x % 0 is x, the smallest / -1 wraps."""
     build = lanes.builder
     one, zero = lanes.like(a, 1), lanes.like(a, 0)
@@ -279,8 +281,8 @@ def _divide(lanes: Lanes, code: Code, dtype: DType, a: Any, b: Any) -> Any:
     return build.select(by_zero, zero, quotient)
 
 
-def _quotient(lanes: Lanes, dtype: DType, a: Any, b: Any, *, known: bool) -> Any:
-    """The quotient of integers whose divisor is known to be neither 0 nor -1.
+def _quotient(lanes: VectorBuilder, dtype: DType, a: Any, b: Any, *, known: bool) -> Any:
+    """Emit the quotient of integers whose divisor is known to be neither 0 nor -1.
 
     CPUs divide no vectors of integers: a float with at least twice the bits does, and cannot round up to
     the next integer. LLVM multiplies where it sees the divisor, so one that is known is left to it.
@@ -291,14 +293,14 @@ def _quotient(lanes: Lanes, dtype: DType, a: Any, b: Any, *, known: bool) -> Any
         return getattr(build, name)(a, b)
     if dtype.bits == 64:
 
-        def divide(inner: Lanes, a: Any, b: Any) -> Any:
+        def divide(inner: VectorBuilder, a: Any, b: Any) -> Any:
             return _quotient_64(inner, dtype, name, a, b)
 
         return outlined(lanes, name, divide, (a, b))
     return _by_float(lanes, dtype, a, b)
 
 
-def _by_float(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
+def _by_float(lanes: VectorBuilder, dtype: DType, a: Any, b: Any) -> Any:
     build = lanes.builder
     wide = lanes.type(FLOAT if dtype.bits < 32 else DOUBLE)
     to_float = build.sitofp if dtype.is_signed else build.uitofp
@@ -306,7 +308,7 @@ def _by_float(lanes: Lanes, dtype: DType, a: Any, b: Any) -> Any:
     return to_integer(build.fdiv(to_float(a, wide), to_float(b, wide)), a.type)
 
 
-def _quotient_64(lanes: Lanes, dtype: DType, name: str, a: Any, b: Any) -> Any:
+def _quotient_64(lanes: VectorBuilder, dtype: DType, name: str, a: Any, b: Any) -> Any:
     """By f64 where no operand of any lane has more than 52 bits; else lane by lane."""
     build = lanes.builder
     offset = 1 << 52 if dtype.is_signed else 0
@@ -327,7 +329,7 @@ def _quotient_64(lanes: Lanes, dtype: DType, name: str, a: Any, b: Any) -> Any:
 
 
 def _float(
-    lanes: Lanes,
+    lanes: VectorBuilder,
     code: Code,
     dtype: DType,
     values: Sequence[Any],
@@ -347,7 +349,7 @@ def _float(
     return narrow(lanes, result, dtype)
 
 
-def _integral(lanes: Lanes, code: Code, x: Any) -> Any:
+def _integral(lanes: VectorBuilder, code: Code, x: Any) -> Any:
     """``floor``, ``ceil``, ``trunc`` or ``rint`` of f32 below 2**22, or infinite.
 
     The intrinsics will not do between halves: LLVM would make them intrinsics of halves, which most CPUs
@@ -368,7 +370,7 @@ def _integral(lanes: Lanes, code: Code, x: Any) -> Any:
 
 
 def _narrow_extremum(
-    lanes: Lanes, code: Code, values: Sequence[Any], wide: Sequence[Any], propagate: bool
+    lanes: VectorBuilder, code: Code, values: Sequence[Any], wide: Sequence[Any], propagate: bool
 ) -> Any:
     """One of the two as it is: the first where it is NaN and that counts, or where the second is not to."""
     build = lanes.builder
@@ -379,7 +381,7 @@ def _narrow_extremum(
 
 
 def _wide_float(
-    lanes: Lanes,
+    lanes: VectorBuilder,
     code: Code,
     dtype: DType,
     values: Sequence[Any],

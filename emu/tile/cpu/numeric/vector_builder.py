@@ -1,6 +1,6 @@
-"""Elements of the tile IR in registers: LLVM types, constants, and the few words that emit code for them.
+"""Elements of the tile IR in registers: LLVM types, constants, and a builder of vector arithmetic.
 
-How an element lies in a register: ``i1`` as i1, integers (signed or not) as iN, f16 as half, bf16 as the
+Form of an element in a register: ``i1`` as i1, integers (signed or not) as iN, f16 as half, bf16 as the
 i16 of its bits, fp8 as the i8 of its bits, f32 and f64 as float and double, a pointer as the i64 of its
 address. In memory only ``i1`` differs: a byte.
 """
@@ -24,7 +24,7 @@ _NUMPY = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
 _SPLAT_SYNTAX = binding.llvm_version_info[0] >= 19  # ``splat (float 1.0)`` in the text of LLVM IR
 
 
-class Literal(ir.Constant):  # type: ignore[misc]
+class Literal(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
     """A constant by its text in LLVM IR."""
 
     def __init__(self, type_: Any, text: str) -> None:
@@ -39,7 +39,7 @@ class Literal(ir.Constant):  # type: ignore[misc]
 
 
 def vector(type_: Any, lanes: int | None) -> Any:
-    """Return the vector type of so many lanes, or the type itself where ``lanes`` is ``None``."""
+    """Return the vector type with ``lanes`` lanes, or the type itself where ``lanes`` is ``None``."""
     return type_ if lanes is None else ir.VectorType(type_, lanes)
 
 
@@ -73,14 +73,14 @@ def memory_type(element: ScalarType, lanes: int | None = None) -> Any:
 
 
 def from_memory(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
-    """Return the register of what was loaded as :func:`memory_type`."""
+    """Return the register of a value that was loaded as :func:`memory_type`."""
     if isinstance(element, DType) and element.kind is Kind.BOOL:
         return builder.icmp_unsigned("!=", value, number(value.type, 0))
     return value
 
 
 def to_memory(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
-    """Return what to store, as :func:`memory_type`, of a register."""
+    """Return a register as :func:`memory_type`, to be stored."""
     if isinstance(element, DType) and element.kind is Kind.BOOL:
         return builder.zext(value, vector(BYTE, lanes_of(value.type)))
     return value
@@ -154,7 +154,7 @@ def iota(element: ScalarType, lanes: int) -> Any:
 
 
 def mangle(type_: Any) -> str:
-    """Return how the name of an intrinsic spells a type: ``v32f32``, ``i64``."""
+    """Return the spelling of a type in the name of an intrinsic: ``v32f32``, ``i64``."""
     scalar = scalar_of(type_)
     name = f"i{scalar.width}" if isinstance(scalar, ir.IntType) else _MANGLED[scalar]
     lanes = lanes_of(type_)
@@ -162,7 +162,7 @@ def mangle(type_: Any) -> str:
 
 
 def declare(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[Any]) -> Any:
-    """Return the function of that name in the builder's module; declare it where it is not there."""
+    """Return the function of that name in the builder's module; declare it if it is missing."""
     module = builder.module
     if name not in module.globals:
         return ir.Function(module, ir.FunctionType(result, list(arguments)), name)
@@ -178,8 +178,8 @@ def intrinsic(
     return builder.call(function, values, fastmath=tuple(flags))
 
 
-class Lanes:
-    """Writes arithmetic on registers of one number of lanes.
+class VectorBuilder:
+    """Builder of arithmetic on registers of one number of lanes.
 
     Attributes:
         builder: Where the code goes.
@@ -252,7 +252,7 @@ class Lanes:
 
 
 class Callee:
-    """A pointer as llvmlite wants what it calls."""
+    """A function pointer in the form that llvmlite can call."""
 
     def __init__(self, pointer: Any, kind: ir.FunctionType) -> None:
         self.type = pointer.type

@@ -1,1 +1,1 @@
-"""What is computed where: inline values, loop groups and their order."""
+"""Plan of a function: inline values, loop groups and their order."""

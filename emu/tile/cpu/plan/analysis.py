@@ -1,15 +1,14 @@
-"""What the CPU compiler must know of values before it emits anything.
+"""Facts about values that the CPU compiler needs before it emits anything.
 
-**Inline values.** Offsets, masks and pointers are cheap to compute again wherever they are needed, and
-best left symbolic: ``base + arange`` costs nothing while it says that a load is contiguous. So constants,
-splats, ranges and the cheap integer arithmetic on them never get memory of their own.
+**Inline values.** Offsets, masks and pointers are cheap to recompute wherever they are needed, and best left
+symbolic: ``base + arange`` costs nothing and shows that a load is contiguous. So constants, splats, ranges and cheap
+integer arithmetic on them get no memory.
 
-**Views.** Broadcasts, permutations and the like are not computed but followed: whoever reads the result
-at one coordinate reads the operand at another.
+**Views.** Broadcasts, permutations and the like are not computed: a read of the result at one coordinate becomes a
+read of the operand at another.
 
-**Steps.** How a value changes from one index to the next along an axis: by a constant that is known, by
-an amount that is known when the program runs, or irregularly. A load whose pointers step by the size of
-an element is a vector load.
+**Steps.** The difference between neighbours along an axis: a known constant, an amount that is known at run time, or
+irregular. A load whose pointers step by the size of an element is a vector load.
 """
 
 from __future__ import annotations
@@ -23,34 +22,26 @@ from emu.tile.ops import Code
 from emu.tile.types import DType, Kind, Pointer, Tile, element_of
 
 VARIES: Final = "varies"
-"""A step that is the same everywhere, and known when the program runs."""
+"""A step that is the same everywhere along the axis, but known only at run time."""
 
 Step = int | str | None
 """A constant, ``VARIES``, or ``None``: irregular. Of pointers in bytes."""
 
-VIEWS = frozenset({Code.BROADCAST, Code.PERMUTE, Code.FLIP, Code.SPLIT})
-_CHEAP = frozenset(
-    {
-        *(Code.NEG, Code.NOT, Code.CAST, Code.BITCAST, Code.ADD, Code.SUB, Code.MUL),
-        *(Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR),
-        *(Code.EQ, Code.NE, Code.LT, Code.LE, Code.GT, Code.GE, Code.PTR_ADD, Code.SELECT),
-    }
-)
 _INLINE_LIMIT = 12
-"""Operations that an inline value may cost each time."""
+"""Number of operations that an inline value may cost per use."""
 
 
 def is_unit_reshape(operation: Operation) -> bool:
-    """Say whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
+    """Return whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
     source, target = operation.operands[0].shape, operation.result.shape
     return [n for n in source if n != 1] == [n for n in target if n != 1]
 
 
 def is_view(operation: Operation) -> bool:
-    """Say whether results are read by reading the operand elsewhere."""
+    """Return whether results are read by reading the operand elsewhere."""
     if operation.code is Code.RESHAPE:
         return is_unit_reshape(operation)
-    return operation.code in VIEWS or operation.code is Code.AFTER
+    return operation.code in ops.VIEWS or operation.code is Code.AFTER
 
 
 def kept_axes(shape: tuple[int, ...]) -> list[int]:
@@ -59,7 +50,7 @@ def kept_axes(shape: tuple[int, ...]) -> list[int]:
 
 
 def source_axis(operation: Operation, axis: int) -> int | None:
-    """Return which axis of a view's operand an axis of its result is; ``None`` if none moves with it."""
+    """Return the axis of a view's operand that an axis of its result follows; ``None`` if there is none."""
     operand = operation.operands[0]
     if operation.code is Code.PERMUTE:
         return int(operation.attributes["order"][axis])
@@ -72,7 +63,7 @@ def source_axis(operation: Operation, axis: int) -> int | None:
 
 
 def constant_of(value: Value) -> int | float | None:
-    """Return the number that a value is known to be, everywhere."""
+    """Return the constant that all elements of a value are known to equal, if any."""
     while value.owner is not None and value.owner.code in (Code.SPLAT, Code.BROADCAST, Code.CAST):
         if value.owner.code is Code.CAST and not _keeps_integers(value.owner):
             return None
@@ -133,13 +124,13 @@ class Analysis:
                 self._visit(nested)
 
     def inline_cost(self, value: Value) -> int | None:
-        """Return how many operations a value costs each time it is needed; ``None``: not inline."""
+        """Return the number of operations that a value costs per use; ``None`` if it is not inline."""
         if value not in self._costs:
             self._costs[value] = self._cost(value)
         return self._costs[value]
 
     def is_inline(self, value: Value) -> bool:
-        """Say whether a tile is computed again where it is needed."""
+        """Return whether a tile is computed again where it is needed."""
         return self.inline_cost(value) is not None
 
     def _cost(self, value: Value) -> int | None:
@@ -152,10 +143,12 @@ class Analysis:
             return 0
         if is_view(operation):
             cost = self.inline_cost(operation.operands[0])
-            # A view of irregular offsets is read from memory in any case: what is computed from it may
-            # well stay symbolic along the other axes.
+            # A view of irregular offsets is read from memory in any case, but what is computed from it
+            # may stay symbolic along the other axes.
             return 1 if cost is None and _is_integral(value) else cost
-        if operation.code not in _CHEAP or not all(map(_is_integral, (value, *operation.operands))):
+        if operation.code not in ops.CHEAP or not all(
+            map(_is_integral, (value, *operation.operands))
+        ):
             return None
         costs = [self.inline_cost(operand) for operand in operation.operands]
         total = 1
@@ -166,7 +159,7 @@ class Analysis:
         return total if total <= _INLINE_LIMIT else None
 
     def root(self, value: Value) -> tuple[Value, bool]:
-        """Follow views: return what is read in the end, and whether at the same coordinates."""
+        """Follow views; return the value read in the end, and whether at the same coordinates."""
         direct = True
         while value.owner is not None and is_view(value.owner):
             direct = direct and value.owner.code is Code.AFTER
@@ -204,7 +197,7 @@ class Analysis:
     # ---- steps
 
     def step(self, value: Value, axis: int, assumed: frozenset[Operation] = frozenset()) -> Step:
-        """Return how a tile changes along an axis.
+        """Return the step of a tile along an axis.
 
         Args:
             value: The tile.
@@ -213,10 +206,10 @@ class Analysis:
         """
         key = (value, axis, assumed)
         if key not in self._steps:
-            self._steps[key] = self._look(value, axis, assumed)
+            self._steps[key] = self._find_step(value, axis, assumed)
         return self._steps[key]
 
-    def _look(self, value: Value, axis: int, assumed: frozenset[Operation]) -> Step:
+    def _find_step(self, value: Value, axis: int, assumed: frozenset[Operation]) -> Step:
         if not isinstance(value.type, Tile) or value.type.shape[axis] == 1:
             return 0
         operation = value.owner
@@ -296,5 +289,5 @@ class Analysis:
         return VARIES
 
     def is_regular(self, value: Value, assumed: frozenset[Operation] = frozenset()) -> bool:
-        """Say whether a tile steps evenly along each axis."""
+        """Return whether a tile steps evenly along each axis."""
         return all(self.step(value, a, assumed) is not None for a in range(len(value.shape)))

@@ -1,8 +1,8 @@
-"""What is said when a kernel crashes: which kernel, where it stands, which program, the signal, the arguments.
+"""Report of a crash in a kernel: kernel, source, program, signal, arguments.
 
 A signal's handler may neither call Python nor allocate memory. So the handler is native code, and each kernel
-has a text with gaps prepared, which the handler fills from what the thread's launch was told. It writes the text
-to stderr and passes the signal on to whoever handled it before: faulthandler, the program, or the system.
+has a text with gaps prepared, which the handler fills from the thread's call table. It writes the text to stderr
+and passes the signal on to the previous handler: of faulthandler, the program, or the system.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _kept: list[object] = []
 
 
 def note(name: str, place: str, parameters: tuple[tuple[str, str], ...]) -> bytes:
-    """Return what is said of a kernel, with gaps."""
+    """Return the text about a kernel, with gaps."""
 
     def gap(which: int, base: int = _DECIMAL) -> bytes:
         return bytes([base, which])
@@ -192,7 +192,7 @@ def _word(name: str, base: str, number: int) -> str:
 
 
 def _value() -> str:
-    """Give the number that stands for a gap."""
+    """Return the LLVM IR of the function that computes the value of a gap."""
     return f"""\
 define internal i64 @value(i32 %which, ptr %table, ptr %info) {{
 entry:
@@ -239,7 +239,7 @@ argument:
 
 
 def _fill() -> str:
-    """Write the text of a kernel into the buffer, with its gaps filled; gives its length."""
+    """Return the LLVM IR of the function that fills a text into the buffer and returns its length."""
     return f"""\
 define internal i64 @fill(ptr %text, i64 %count, i32 %signal, ptr %info, ptr %table) {{
 entry:
@@ -301,7 +301,7 @@ done:
 
 
 def _chain(before: int) -> str:
-    """Do what would have been done without this handler."""
+    """Return the LLVM IR of the function that passes a signal on."""
     cases = " ".join(f"i32 {int(number)}, label %case{n}" for n, number in enumerate(SIGNALS))
     labels = "\n".join(f"case{n}:\n  br label %found" for n in range(len(SIGNALS)))
     offsets = ", ".join(f"[ {8 * _ACTION_WORDS * n}, %case{n} ]" for n in range(len(SIGNALS)))

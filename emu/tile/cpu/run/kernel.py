@@ -1,4 +1,4 @@
-"""Compiled kernels: what can be launched, saved and loaded. Nothing of the compiler is needed for it."""
+"""Compiled kernels, which can be launched, saved and loaded without the compiler."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
 from emu.tile.cpu.run import crash, pool, watching
-from emu.tile.cpu.run.thread import memory as _memory
+from emu.tile.cpu.run.thread import thread_state
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
 class ProgramAssertionError(AssertionError):
-    """A condition that a kernel asserts did not hold.
+    """Error for a failed assertion of a kernel.
 
     Attributes:
-        program: Numbers x, y, z of the program.
-        location: Where the assert stands: file, line and column.
+        program: Indices x, y, z of the program.
+        location: File, line and column of the assertion.
     """
 
     def __init__(self, message: str, program: tuple[int, int, int], location: str) -> None:
@@ -38,19 +38,19 @@ class Kernel:
     """A kernel in native code.
 
     Attributes:
-        name: Of the kernel's function.
-        symbol: Of the code in the object file.
-        format: How :mod:`struct` packs the arguments, 8 bytes each.
-        scratch_bytes: What a thread needs while it runs programs.
-        asserts: The asserts, by number.
-        prints: The prints, by number.
-        loops: The WHILE loops, by number.
+        name: Name of the kernel's function.
+        symbol: Symbol of the code in the object file.
+        format: Format of the packed arguments for :mod:`struct`, 8 bytes each.
+        scratch_bytes: Bytes of scratch that a thread needs while it runs programs.
+        asserts: Asserts, by number.
+        prints: Prints, by number.
+        loops: WHILE loops, by number.
         parameters: Name and type of each argument.
         place: File and line of the kernel; empty if not known.
         code: The object file.
         llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
-        echo: What receives the text of prints. Default: standard output.
-        program_ns: What a program took when last seen, in nanoseconds of one thread; 0: never run.
+        echo: Function that receives the text of prints. Default: write to standard output.
+        program_ns: Time of one program when last measured, in nanoseconds of one thread; 0: never run.
     """
 
     name: str
@@ -75,8 +75,7 @@ class Kernel:
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        self._facts[call.PREPARE] = watching.prepare_address()
-        self._facts[call.KERNEL] = watching.enrol(self)
+        self._facts[call.KERNEL] = watching.register_kernel(self)
         note = crash.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)
         self._facts[call.NOTE] = ctypes.addressof(self._note)
@@ -84,18 +83,18 @@ class Kernel:
         crash.install()
 
     def to_bytes(self) -> bytes:
-        """Return what :meth:`from_bytes` makes the kernel of, on this kind of CPU."""
+        """Return the kernel as bytes for :meth:`from_bytes`, valid for this kind of CPU."""
         kept = (self.name, self.symbol, self.format, self.scratch_bytes)
         facts = (self.asserts, self.prints, self.loops, self.parameters, self.place)
         return pickle.dumps((*kept, *facts, self.code))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
-        """Make a kernel of what :meth:`to_bytes` gave; trust where it comes from: it is code.
+        """Return the kernel of :meth:`to_bytes`. The bytes are code: load them from trusted places only.
 
         Raises:
-            TypeError: ``data`` is no bytes.
-            ValueError: It is not what :meth:`to_bytes` gives.
+            TypeError: ``data`` is not bytes.
+            ValueError: ``data`` does not come from :meth:`to_bytes`.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"data must be bytes, but got {type(data).__name__}")
@@ -112,7 +111,7 @@ class Kernel:
             x: Extent of the grid, as are ``y`` and ``z``; programs run in the order x fastest.
             y: As ``x``.
             z: As ``x``.
-            threads: How many may run programs at once; fewer do where that is faster.
+            threads: Number of threads that may run programs at once; fewer do if that is faster.
 
         Raises:
             ProgramAssertionError: A program's assert failed; others may have run or not.
@@ -126,7 +125,7 @@ class Kernel:
             self._fail(status, x, y)
 
     def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
-        """Return what packs arguments and launches in one step.
+        """Return a function that packs arguments and launches in one step.
 
         Args:
             threads: As in :meth:`launch`.
@@ -144,14 +143,14 @@ class Kernel:
                 f"{self.name} take {packer.size - call.CALL.size}"
             )
         pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
-        memory, needed = _memory, self.scratch_bytes
+        state, needed = thread_state, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
         def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
             total = x * y * z
-            table, address, arguments, place, size, _ = memory.all
+            table, address, arguments, place, size, _ = state.buffers
             if size < needed:
-                place = memory.grow(needed)
+                place = state.grow(needed)
             pack_into(table, 0, arguments, 0, total, x, y, z, place, facts, 0, 0, *values)
             if threads == 1 or total == 1:
                 status = entry(address)
@@ -173,17 +172,17 @@ class Kernel:
     def run_shared(
         self, arguments: int, last: int, grid: tuple[int, int, int], counter: int, step: int
     ) -> int:
-        """Run programs that nobody else has taken, ``step`` at a time, until none before ``last`` is left.
+        """Run programs that no other thread has taken, ``step`` at a time, until none before ``last`` is left.
 
         Args:
             arguments: As in :meth:`launch`.
             last: Number of the program after the last.
             grid: Its extents.
             counter: Address of an i64, the number of the first program that is not taken.
-            step: How many to take at once.
+            step: Number of programs to take at once.
 
         Returns:
-            0, or the status of a failed assert; then nobody takes another program.
+            0, or the status of a failed assert; then no thread takes another program.
         """
         return self._call(arguments, 0, last, grid, counter, step)
 
@@ -196,9 +195,9 @@ class Kernel:
         counter: int,
         step: int,
     ) -> int:
-        table, address, _, place, size, _ = _memory.all
+        table, address, _, place, size, _ = thread_state.buffers
         if size < self.scratch_bytes:
-            place = _memory.grow(self.scratch_bytes)
+            place = thread_state.grow(self.scratch_bytes)
         facts = self._facts_address
         call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
         status: int = self._entry(address)
@@ -212,12 +211,12 @@ class Kernel:
             sys.stdout.write(text + "\n")
 
     def check_stopped(self, status: int, grid: tuple[int, int, int]) -> None:
-        """Raise why this thread was told to stop, if the status of a launch says that it was."""
+        """Raise the error for which this thread was told to stop, if ``status`` says that it was."""
         program, code = status >> CODE_BITS, status & ((1 << CODE_BITS) - 1)
         if code >= LOOP_CODES:
             x, y, _ = grid
             numbers = (program % x, program // x % y, program // (x * y))
-            watching.stop(self, code - LOOP_CODES, numbers)
+            watching.raise_error(self, code - LOOP_CODES, numbers)
 
     def _fail(self, status: int, x: int, y: int) -> None:
         self.check_stopped(status, (x, y, 1))

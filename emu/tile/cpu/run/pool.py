@@ -1,12 +1,13 @@
-"""Threads that run the programs of a grid.
+"""Pool of threads that run the programs of a grid.
 
-A thread takes the next few programs that nobody has taken, in the order of the grid, until none is left. So
-a program that waits for what an earlier one does always gets it, whatever the number of threads: the
-earliest program that has not ended waits for nobody. (One that waits for a *later* program needs them to be
-resident at once, which no accelerator promises either.)
+A thread takes the next few programs that none has taken, in the order of the grid, until none is left. So a
+program that waits for an earlier one always ends, whatever the number of threads: the earliest unfinished program
+waits for nothing. (A program that waits for a *later* one needs all of them to be resident at once, which no
+accelerator promises either.)
 
-The threads are Python's, and let the GIL go while they are in compiled code, which takes programs from a
-common counter. They are started once, when first needed, and wait on a lock in between. A forked child has none of its parent's and starts its own.
+The threads are Python threads that release the GIL while they are in compiled code, where they take programs from
+a common counter. They are started when first needed and wait on a lock between launches. A forked child has none
+of its parent's threads and starts its own.
 """
 
 from __future__ import annotations
@@ -17,123 +18,135 @@ import functools
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from emu.tile.cpu import native
 from emu.tile.cpu.run import watching
-from emu.tile.cpu.run.thread import memory
+from emu.tile.cpu.run.spins import Spin
+from emu.tile.cpu.run.thread import thread_state
 
-if TYPE_CHECKING:
-    from emu.tile.cpu.run.kernel import Kernel
-    from emu.tile.cpu.run.watching import Spin
-
-_SHARES = 8
-"""Into how many stretches a thread's part of the grid is cut, so that none waits long for the last."""
+_PARTS_PER_THREAD = 8
+"""Number of parts that a thread's share of the grid is taken in, so that none waits long for the last."""
 
 _SLICE_S = 0.05
-"""For so long the launching thread waits for the others at once; signals reach it at any time."""
+"""Time for which the launching thread waits for the others at once; signals are handled in between."""
 
 _SPINS = 2000
-"""Pauses (some 10 to 40 ns each) for which a thread waits awake."""
+"""Pauses (some 10 to 40 ns each) for which a thread waits awake before it sleeps."""
 
 WORTH_THREADS_NS = 200_000
 """Estimated time of a launch below which other threads would take longer to wake than they save."""
+
+Grid = tuple[int, int, int]
+
+
+class Runnable(Protocol):
+    """The part of a kernel that the pool needs; see :class:`emu.tile.cpu.Kernel`."""
+
+    name: str
+    program_ns: int
+
+    def run_part(self, arguments: int, first: int, last: int, grid: Grid) -> int:
+        """Run programs ``first`` to before ``last`` on this thread."""
+
+    def run_shared(self, arguments: int, last: int, grid: Grid, counter: int, step: int) -> int:
+        """Run programs that no other thread has taken."""
+
+    def check_stopped(self, status: int, grid: Grid) -> None:
+        """Raise the error for which this thread was told to stop, if it was."""
 
 
 class Job:
     """One launch, shared by the threads that work on it.
 
     Args:
-        kernel: What to run.
-        arguments: Address of its arguments.
+        kernel: Kernel to run.
+        arguments: Address of its packed arguments.
         span: The first program, and the one after the last.
-        grid: Extents.
-        threads: How many will work on it.
+        grid: Extents of the grid.
+        threads: Number of threads that work on it.
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        arguments: int,
-        span: tuple[int, int],
-        grid: tuple[int, int, int],
-        threads: int,
+        self, kernel: Runnable, arguments: int, span: tuple[int, int], grid: Grid, threads: int
     ) -> None:
         first, self._last = span
-        self._run = kernel.run_shared
+        self._kernel = kernel
         self._arguments = arguments
         self._grid = grid
         self._next = ctypes.c_int64(first)
-        self._step = max(1, (self._last - first) // (threads * _SHARES))
+        self._step = max(1, (self._last - first) // (threads * _PARTS_PER_THREAD))
         self.status = 0
         self.error: BaseException | None = None
-        self._kernel = kernel
         self._spins: dict[int, Spin | None] = {}
 
     @property
     def failed(self) -> bool:
-        """Whether all threads shall stop."""
+        """Whether all threads must stop."""
         return self.error is not None
 
     def fail(self, error: BaseException) -> None:
-        """Let no thread take another program, and end those that ask whether to go on."""
+        """Let no thread take another program, and stop those that poll."""
         self.error = self.error or error
         self._next.value = self._last
 
     def work(self) -> None:
         """Run programs until none is left, or one has failed."""
         counter, me = ctypes.addressof(self._next), threading.get_ident()
-        memory.job, self._spins[me] = self, None
+        thread_state.job, self._spins[me] = self, None
         try:
-            status = self._run(self._arguments, self._last, self._grid, counter, self._step)
+            status = self._kernel.run_shared(
+                self._arguments, self._last, self._grid, counter, self._step
+            )
             self._kernel.check_stopped(status, self._grid)
-        except BaseException as error:  # noqa: BLE001 - given to who launched
+        except BaseException as error:  # noqa: BLE001 - the launching thread raises it
             self.fail(error)
         else:
             self.status = self.status or status
         finally:
-            memory.job = None
+            thread_state.job = None
             self._spins.pop(me, None)
 
-    def look(self, spin: Spin | None) -> None:
-        """Note the loop that this thread is in, if it runs for long."""
+    def note_spin(self, spin: Spin | None) -> None:
+        """Record the loop that the calling thread is in, if it has been running for long."""
         self._spins[threading.get_ident()] = spin
         self.publish()
 
     def describe(self) -> str:
-        """Say where the threads are."""
+        """Return a text with the places of the threads."""
         spins = [s.describe() for s in list(self._spins.values()) if s is not None]
         return "; and in ".join(spins[:4]) or f"kernel {self._kernel.name}"
 
     def publish(self) -> None:
-        """Say that this process waits if each of the threads does."""
+        """Report that this process waits if each of the threads does."""
         spins = list(self._spins.values())
         watching.publish([s for s in spins if s is not None] if all(spins) else [])
 
 
 class _Signal:
-    """Something that one thread waits for and another says, any number of times.
+    """Event that one thread waits for and another sets, any number of times.
 
-    Who waits spins for a moment in native code, without the GIL, and then sleeps on a lock: launches that
-    follow each other closely find the other threads awake.
+    The waiting thread spins for a moment in native code, without the GIL, and then sleeps on a lock: launches
+    that follow each other closely find the other threads awake.
     """
 
     def __init__(self) -> None:
-        self._said = threading.Lock()
-        self._said.acquire()
+        self._set = threading.Lock()
+        self._set.acquire()
         self._count = ctypes.c_int32(0)
 
-    def say(self) -> None:
+    def set(self) -> None:
         """End one wait."""
-        self._said.release()
+        # The lock first: a spinning thread that sees the count change must be able to acquire it.
+        self._set.release()
         self._count.value += 1
 
     def wait(self, spin: Any, seconds: float = -1) -> bool:
-        """Wait until it is said, or so many seconds; say whether it was."""
+        """Wait until it is set, or for ``seconds``; return whether it was set."""
         seen = self._count.value
-        if not self._said.acquire(blocking=False):
+        if not self._set.acquire(blocking=False):
             spin(ctypes.addressof(self._count), seen, _SPINS)
-            return self._said.acquire(timeout=seconds)
+            return self._set.acquire(timeout=seconds)
         return True
 
 
@@ -155,26 +168,26 @@ class _Worker(threading.Thread):
             self.job = None
             if self.ends:
                 return
-            self.done.say()
+            self.done.set()
 
 
-def _give_up(helping: list[_Worker], job: Job) -> None:
-    """Wait until nobody works on a job that has failed, and let these threads end: who said what is lost."""
+def _abandon(helpers: list[_Worker], job: Job) -> None:
+    """Wait until no thread works on a failed job, and end these threads: the states of their signals are unknown."""
     _workers.clear()
-    for worker in helping:
+    for worker in helpers:
         worker.ends = True
-        with contextlib.suppress(RuntimeError):  # it was said already
-            worker.go.say()
-    while any(worker.job is not None for worker in helping):
+        with contextlib.suppress(RuntimeError):  # it was set already
+            worker.go.set()
+    while any(worker.job is not None for worker in helpers):
         try:
             time.sleep(_SLICE_S / 10)
-        except BaseException as error:  # noqa: BLE001 - of another signal
+        except BaseException as error:  # noqa: BLE001 - of another signal's handler; the launch raises the first
             job.fail(error)
 
 
 @functools.cache
 def _spin() -> Any:
-    """Return ``spin(address, seen, rounds)``: waits while the i32 at an address is ``seen``, so many rounds."""
+    """Return ``spin(address, seen, rounds)``: wait while the i32 at the address is ``seen``, at most ``rounds`` times."""
     from llvmlite import ir
 
     from emu.tile.cpu.numeric import vector_builder as r
@@ -217,19 +230,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def run(
-    kernel: Kernel, arguments: int, total: int, grid: tuple[int, int, int], threads: int
-) -> int:
-    """Run all programs of a grid on up to so many threads, this one among them.
+def run(kernel: Runnable, arguments: int, total: int, grid: Grid, threads: int) -> int:
+    """Run all programs of a grid on up to ``threads`` threads, the calling one included.
 
-    It uses one thread where more would not pay, judged by what the kernel's programs took before, and where
-    other threads of this process are using the pool.
+    One thread runs them all if more would not pay, judged by the time that the kernel's programs took before, or
+    if another thread of this process is using the pool.
 
     Returns:
         0, or the status of a failed assert.
     """
     first, began = 0, time.perf_counter_ns()
-    if not kernel.program_ns:  # never run: see what one program takes
+    if not kernel.program_ns:  # never run: measure one program
         status = kernel.run_part(arguments, 0, 1, grid)
         first = 1
         kernel.program_ns = time.perf_counter_ns() - began
@@ -248,29 +259,29 @@ def run(
 
 
 def _run_shared(
-    kernel: Kernel,
+    kernel: Runnable,
     arguments: int,
     span: tuple[int, int],
-    grid: tuple[int, int, int],
+    grid: Grid,
     threads: int,
 ) -> int:
     while len(_workers) < threads - 1:
         _workers.append(_Worker())
     began = time.perf_counter_ns()
     job = Job(kernel, arguments, span, grid, threads)
-    helping = _workers[: threads - 1]
+    helpers = _workers[: threads - 1]
     try:
-        for worker in helping:
+        for worker in helpers:
             worker.job = job
-            worker.go.say()
+            worker.go.set()
         job.work()
-        for worker in helping:
+        for worker in helpers:
             while not worker.done.wait(_spin(), _SLICE_S):
                 job.publish()
-    except BaseException as error:  # noqa: BLE001 - of a signal's handler; raised below
-        watching.blame(error, job.describe())
+    except BaseException as error:  # noqa: BLE001 - of a signal handler; raised below
+        watching.add_place(error, job.describe())
         job.fail(error)
-        _give_up(helping, job)
+        _abandon(helpers, job)
     spent = (time.perf_counter_ns() - began) * threads
     kernel.program_ns = max(1, spent // (span[1] - span[0]))
     if job.error is not None:

@@ -1,23 +1,23 @@
-"""What belongs to a thread that launches kernels: scratch, and what it tells their entries."""
+"""State of each thread that launches kernels: call table, scratch memory, and the loop it is in."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from emu.tile.cpu import call
-
-if TYPE_CHECKING:
-    from emu.tile.cpu.run.pool import Job
-    from emu.tile.cpu.run.watching import Spin
+from emu.tile.cpu.run.spins import Spin
 
 _LINE = 64
-All = tuple[Any, int, int, int, int, Any]
+CallBuffers = tuple[Any, int, int, int, int, Any]
+"""A call table, its address, the address of the arguments behind it, address and size of scratch, and the
+object that keeps scratch alive: one tuple, so that a launch pays for one attribute look-up."""
 
 
 def _new_key() -> int | None:
-    """Return the key by which native code finds a thread's table; None where there are none."""
+    """Return the key under which native code finds a thread's table; None if there is no such service."""
     key = ctypes.c_uint()
     try:
         failed = ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None)
@@ -29,48 +29,63 @@ def _new_key() -> int | None:
 KEY = _new_key()
 
 
-class Memory(threading.local):
-    """Scratch, in whole cache lines, and the table that entries read, with what a launch leaves behind.
+class SharedLaunch(Protocol):
+    """A launch that several threads work on; see :class:`emu.tile.cpu.run.pool.Job`."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether all threads must stop."""
+
+    def note_spin(self, spin: Spin | None) -> None:
+        """Record the loop that the calling thread is in."""
+
+
+class ThreadState(threading.local):
+    """Launch state of one thread.
 
     Attributes:
-        all: The table, its address, the address of the arguments behind it, address and size of scratch,
-            and what keeps scratch alive: in one look. While a signal's handler runs in the middle of a
-            kernel it is another one, so that the handler may launch kernels, too.
-        mine: What ``all`` is otherwise.
-        error: Why a kernel was told to stop.
-        spin: The loop that runs for long, if any.
-        job: The launch that this thread shares with others, if any.
-        kept: What asks Python.
+        buffers: Call table and scratch of the current launch. A signal handler that runs in the middle of
+            a kernel sees other ones than the kernel, so that it may launch kernels itself.
+        own_buffers: Value of ``buffers`` outside such handlers.
+        error: Exception for which a running kernel was told to stop.
+        spin: Loop that has been running for long, if any.
+        job: Launch that this thread shares with others, if any.
+        callbacks: References that keep the functions alive by which native code asks Python.
     """
 
     def __init__(self) -> None:
-        self.all = self.mine = fresh()
+        self.buffers = self.own_buffers = new_buffers()
         if KEY is not None:
-            ctypes.CDLL(None).pthread_setspecific(KEY, ctypes.c_void_p(self.mine[1]))
+            ctypes.CDLL(None).pthread_setspecific(KEY, ctypes.c_void_p(self.own_buffers[1]))
         self.error: BaseException | None = None
         self.spin: Spin | None = None
-        self.job: Job | None = None
-        self.kept: Any = None
+        self.job: SharedLaunch | None = None
+        self.callbacks = install_callbacks(self) if install_callbacks is not None else None
 
     def grow(self, count: int) -> int:
-        """Let scratch have so many bytes, and return its address."""
-        grown = (*self.all[:3], *_scratch(count))
-        if self.all is self.mine:
-            self.mine = grown
-        self.all = grown
+        """Make scratch ``count`` bytes large, and return its address."""
+        grown = (*self.buffers[:3], *_scratch(count))
+        if self.buffers is self.own_buffers:
+            self.own_buffers = grown
+        self.buffers = grown
         return grown[3]
 
 
-def fresh() -> All:
-    """Return a table of its own, with no scratch yet."""
-    table = ctypes.create_string_buffer(call.ALL_BYTES)
+install_callbacks: Callable[[ThreadState], Any] | None = None
+"""Function that makes a new thread's kernels poll, and returns what must stay alive for it; set by ``watching``."""
+
+
+def new_buffers() -> CallBuffers:
+    """Return a new call table without scratch; kernels launched with it do not poll."""
+    table = ctypes.create_string_buffer(call.TABLE_BYTES)
     address = ctypes.addressof(table)
     return (table, address, address + call.CALL.size, *_scratch(0))
 
 
 def _scratch(count: int) -> tuple[int, int, Any]:
     buffer = ctypes.create_string_buffer(count + _LINE)
+    # Whole cache lines: the emitter aligns each tile in scratch to a line.
     return -(-ctypes.addressof(buffer) // _LINE) * _LINE, count, buffer
 
 
-memory = Memory()
+thread_state = ThreadState()

@@ -1,11 +1,12 @@
-"""What happens while a kernel runs for long: signals are handled, a stopped world ends it, a wait is reported.
+"""Polls of kernels that run for long: handling signals, stopping with the world, reporting waits.
 
-Kernels ask about every 20 ms (``polling``). The question is a generator's ``send``: Python runs the handlers of
-signals that have come before anything else in it, inside of its ``try``, which a function called back could not
-catch. A kernel that is told to stop returns, and the launch raises what the handler raised.
+Kernels poll about every 20 ms (see ``emit.polling``). A poll calls a generator's ``send``: Python runs the
+handlers of pending signals before anything else in the generator, and so inside its ``try``; a plain callback
+could not catch what they raise. A kernel that is told to stop returns, and its launch raises the exception of the
+handler.
 
-In a PE, a loop that goes on reading the same is a wait, and the launcher is told so: of a world in which every PE
-waits it says which loops, and for what.
+In a PE, a loop that keeps reading the same values is a wait. The PE reports it to the launcher, which names the
+loops and what they wait for when every PE of a world waits.
 """
 
 from __future__ import annotations
@@ -16,228 +17,122 @@ import itertools
 import struct
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Generator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from emu.tile.cpu import call
-from emu.tile.cpu.run.thread import fresh, memory
-from emu.tile.types import DTYPES
-
-if TYPE_CHECKING:
-    from emu.tile.cpu.reports import Read
-    from emu.tile.cpu.run.kernel import Kernel
+from emu.tile.cpu.run import thread
+from emu.tile.cpu.run.spins import KernelInfo, Spin, where
+from emu.tile.cpu.run.thread import ThreadState, new_buffers, thread_state
 
 _GUARD = ctypes.CFUNCTYPE(None)
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-_FORMS = {
-    "i1": "?", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
-    "f16": "e", "f32": "f", "f64": "d",
-}  # fmt: skip
-_NEAR = 1 << 40
-"""An address at most so far behind a pointer is told as an element of it."""
 
 _numbers = itertools.count(1)
-_kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
+_kernels: weakref.WeakValueDictionary[int, KernelInfo] = weakref.WeakValueDictionary()
 
 
-def enrol(kernel: Kernel) -> int:
-    """Return a number by which a kernel is found."""
+def register_kernel(kernel: KernelInfo) -> int:
+    """Return a number by which polls find the kernel for as long as it lives."""
     number = next(_numbers)
     _kernels[number] = kernel
     return number
 
 
-@dataclass
-class Spin:
-    """A loop that runs for long.
-
-    Attributes:
-        kernel: Of the loop.
-        loop: Its number, 0 for the loop over programs.
-        program: Numbers x, y, z of the program.
-        grid: Its extents.
-        seen: Addresses and what was read there, when last asked.
-        bases: The packed arguments.
-        same: Whether that was so before, too.
-        since: When what is read changed last, by ``time.monotonic``.
-    """
-
-    kernel: Kernel
-    loop: int
-    program: tuple[int, int, int]
-    grid: tuple[int, int, int]
-    seen: tuple[int, ...]
-    bases: tuple[int, ...]
-    same: bool = False
-    since: float = field(default_factory=time.monotonic)
-
-    def reads_as(self, before: Spin) -> bool:
-        """Say whether this is the same loop of the same program, and reads what it read before."""
-        mine = self.loop, self.program, self.seen
-        same = mine == (before.loop, before.program, before.seen)
-        return same and self.kernel is before.kernel
-
-    def describe(self) -> str:
-        """Say where the loop is and what it waits for."""
-        waits = self.waits()
-        return self.where() + (f"; it waits for {waits}" if waits else "")
-
-    def where(self) -> str:
-        """Say where the loop is."""
-        return where(self.kernel, self.loop, self.program, self.grid)
-
-    def waits(self) -> str:
-        """Say what the loop reads; empty where it waits for nothing."""
-        if not self.loop:
-            return ""
-        reads = self.kernel.loops[self.loop - 1].reads
-        said = [
-            _describe_read(self.kernel, read, self.seen[2 * n], self.seen[2 * n + 1], self.bases)
-            for n, read in enumerate(reads)
-        ]
-        return " and ".join(said)
-
-
-def where(
-    kernel: Kernel, loop: int, program: tuple[int, int, int], grid: tuple[int, int, int] | None
-) -> str:
-    """Name a kernel, a program and a loop of it."""
-    at = f" ({kernel.place})" if kernel.place else ""
-    of = f" of {grid}" if grid else ""
-    inside = f", in the loop at {kernel.loops[loop - 1].location}" if loop else ""
-    return f"kernel {kernel.name}{at}, program {program}{of}{inside}"
-
-
-def _describe_read(
-    kernel: Kernel, read: Read, address: int, bits: int, bases: tuple[int, ...]
-) -> str:
-    there = _value(read.dtype, bits)
-    if not read.by_address:
-        return f"what is read at {read.location} (now {there})"
-    address &= (1 << 64) - 1
-    size = DTYPES[read.dtype].bytes if read.dtype else 8
-    name = f"address {address:#x}"
-    found = [
-        (address - base, argument)
-        for (argument, type_), base in zip(kernel.parameters, bases, strict=True)
-        if type_.startswith("ptr") and 0 <= address - base < _NEAR
-    ]
-    if found:
-        distance, argument = min(found)
-        name = f"{argument}[{distance // size}] ({read.dtype or 'pointer'} at {address:#x})"
-    return f"{name}, read at {read.location} (there: {there})"
-
-
-def _value(dtype: str, bits: int) -> str:
-    form = _FORMS.get(dtype)
-    if form is None:
-        return f"{bits & ((1 << 64) - 1):#x}"
-    return str(struct.unpack_from(form, struct.pack("q", bits))[0])
-
-
-def prepare_address() -> int:
-    """Return the address of the function that gives a thread what it asks by."""
-    return ctypes.cast(_PREPARE, ctypes.c_void_p).value or 0
-
-
-def _prepare() -> None:
-    if memory.all is not memory.mine:
-        return  # a handler's own launch, in the middle of another: it is not asked about
+def _install_callbacks(state: ThreadState) -> Any:
+    # When the thread's state is made, not at its first poll: no Python code may run in a poll before the
+    # generator's, or what a signal handler raises in it would be lost.
     generator = _watch()
     next(generator)
-    guard = _GUARD(functools.partial(setattr, memory, "all", fresh()))
+    # Runs before each poll: a handler that launches kernels gets buffers of its own.
+    guard = _GUARD(functools.partial(setattr, state, "buffers", new_buffers()))
     watch = _WATCH(generator.send)
-    memory.kept = generator, guard, watch
-    table = memory.mine[0]
+    table = state.own_buffers[0]
     for which, function in ((call.GUARD, guard), (call.WATCH, watch)):
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
         struct.pack_into("Q", table, 8 * which, address)
-
-
-_PREPARE = _GUARD(_prepare)
+    return generator, guard, watch
 
 
 def _watch() -> Generator[int, int]:
-    """Answer whether a kernel shall stop."""
+    """Receive addresses of poll records; answer each with whether the kernel must stop."""
     answer = 0
     while True:
         try:
             while True:
-                told = yield answer  # here handlers of signals run, and may raise
-                memory.all = memory.mine
-                answer = 1  # if anything is raised
-                answer = _ask(told)
+                record = yield answer  # signal handlers run here, and may raise
+                thread_state.buffers = thread_state.own_buffers
+                answer = 1  # if anything below raises
+                answer = _poll(record)
         except GeneratorExit:
             return
         except BaseException as error:  # noqa: BLE001 - the launch raises it
-            memory.all = memory.mine
-            memory.error = error
+            thread_state.buffers = thread_state.own_buffers
+            thread_state.error = error
             answer = 1
 
 
-def _ask(told: int) -> int:
-    if memory.job is not None and memory.job.failed:
+def _poll(record: int) -> int:
+    if thread_state.job is not None and thread_state.job.failed:
         return 1
-    words = (ctypes.c_int64 * call.PAIRS).from_address(told)
+    words = (ctypes.c_int64 * call.PAIRS).from_address(record)
     loop = words[call.LOOP]
     if loop == call.ENDED:
-        leave()
+        leave_loop()
         return 0
     _check_stopped()
-    _look(loop, told, words[call.COUNT])
+    _note_reads(loop, record, words[call.COUNT])
     return 0
 
 
-def _look(loop: int, told: int, count: int) -> None:
-    """See whether a loop reads what it read before."""
-    pairs = (ctypes.c_int64 * (2 * count)).from_address(told + 8 * call.PAIRS)
-    table = struct.unpack_from("12q", memory.mine[0])
+def _note_reads(loop: int, record: int, count: int) -> None:
+    """Record the loop that polls, and whether it reads what it read at the poll before."""
+    pairs = (ctypes.c_int64 * (2 * count)).from_address(record + 8 * call.PAIRS)
+    table = struct.unpack_from("12q", thread_state.own_buffers[0])
     kernel = _kernels[
         (ctypes.c_int64 * call.FACTS_WORDS).from_address(table[call.FACTS])[call.KERNEL]
     ]
     grid = table[call.X], table[call.Y], table[call.Z]
     number = table[call.NUMBER]
     program = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
-    before = memory.spin
+    before = thread_state.spin
     bases = (ctypes.c_int64 * len(kernel.parameters)).from_address(table[call.ARGUMENTS])
     spin = Spin(kernel, loop, program, grid, tuple(pairs), tuple(bases))
     if count and before is not None and spin.reads_as(before):
         spin.same, spin.since = True, before.since
-    memory.spin = spin
-    if memory.job is None:
+    thread_state.spin = spin
+    if thread_state.job is None:
         publish([spin])
     else:
-        memory.job.look(spin)
+        thread_state.job.note_spin(spin)
 
 
-def leave() -> None:
+def leave_loop() -> None:
     """Forget the loop that this thread was in."""
-    if memory.spin is not None:
-        memory.spin = None
-        if memory.job is None:
+    if thread_state.spin is not None:
+        thread_state.spin = None
+        if thread_state.job is None:
             publish([])
         else:
-            memory.job.look(None)
+            thread_state.job.note_spin(None)
 
 
-def stop(kernel: Kernel, loop: int, program: tuple[int, int, int]) -> NoReturn:
-    """Raise why a kernel was told to stop, with the loop that it was in."""
-    spin, error = memory.spin, memory.error
-    memory.error = None
-    leave()
+def raise_error(kernel: KernelInfo, loop: int, program: tuple[int, int, int]) -> NoReturn:
+    """Raise the exception for which a kernel was told to stop, with a note on the loop that it was in."""
+    spin, error = thread_state.spin, thread_state.error
+    thread_state.error = None
+    leave_loop()
     if error is None:
         error = RuntimeError(f"kernel {kernel.name} was stopped with no reason")
     described = spin is not None and (spin.loop, spin.program) == (loop, program)
     text = spin.describe() if described and spin is not None else where(kernel, loop, program, None)
-    blame(error, text)
+    add_place(error, text)
     raise error
 
 
-def blame(error: BaseException, text: str) -> None:
-    """Say in an exception what was interrupted."""
+def add_place(error: BaseException, text: str) -> None:
+    """Add to an exception where it interrupted the program."""
     if isinstance(error, KeyboardInterrupt) and not error.args:
         error.args = (f"in {text}",)
     else:
@@ -248,6 +143,7 @@ def blame(error: BaseException, text: str) -> None:
 
 
 def _world() -> Any:
+    # Kernels are launched without a world, too: comm is not imported for them.
     worlds = sys.modules.get("emu.comm.world.current")
     return None if worlds is None else worlds.current()
 
@@ -261,7 +157,12 @@ def _check_stopped() -> None:
 
 
 def publish(spins: list[Spin]) -> None:
-    """Tell the launcher for what this PE waits, if all that its threads do is to wait."""
+    """Report to the launcher what this PE waits for, or that it goes on.
+
+    Args:
+        spins: Loop of each thread of the launch; empty if a thread is in none. The PE waits if all of them
+            read the same as at the poll before.
+    """
     world = _world()
     if world is None or threading.current_thread() is not threading.main_thread():
         return
@@ -272,3 +173,7 @@ def publish(spins: list[Spin]) -> None:
         spinning.wait(world, spins[0].where(), text)
     else:
         spinning.go_on(world)
+
+
+thread.install_callbacks = _install_callbacks
+thread_state.callbacks = _install_callbacks(thread_state)  # this thread's was made without

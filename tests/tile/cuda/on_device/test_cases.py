@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
-
-if "tile_launches" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location(
-        "tile_launches", Path(__file__).with_name("launches.py")
-    )
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["tile_launches"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["tile_launches"])
-
 from tile_cases import CASES
-from tile_launches import THREADS, check
+from tile_cuda_launches import THREADS, check
 
 BY_NAME = {program.name: program for program in CASES}
 # Where lanes of one operation meet at an address, their order is laid down for one thread alone.

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-for _name in ("launches", "kernels"):
-    if f"tile_{_name}" not in sys.modules:
-        _folder = Path(__file__).parents[0 if _name == "launches" else 1]
-        _spec = importlib.util.spec_from_file_location(f"tile_{_name}", _folder / f"{_name}.py")
-        assert _spec is not None
-        assert _spec.loader is not None
-        sys.modules[f"tile_{_name}"] = importlib.util.module_from_spec(_spec)
-        _spec.loader.exec_module(sys.modules[f"tile_{_name}"])
-
+from tile_cuda_launches import check, run
 from tile_harness import Kernel, Program
 from tile_kernels import KERNELS, checked
-from tile_launches import check, run
 from tile_programs import Generator
 
 from emu.tile.cuda import compile_kernel

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.tile.cpu.numeric.mathematics import error, exponential, library, logarithm, trigonometric
-from emu.tile.cpu.numeric.vector_builder import Lanes, intrinsic
+from emu.tile.cpu.numeric.vector_builder import VectorBuilder, intrinsic
 from emu.tile.ops import Code
 
 
-def _rsqrt(lanes: Lanes, x: Any) -> Any:
+def _rsqrt(lanes: VectorBuilder, x: Any) -> Any:
     return lanes.builder.fdiv(lanes.f32(1.0), intrinsic(lanes.builder, "sqrt", (x,)))
 
 
@@ -44,7 +44,7 @@ FUNCTIONS: dict[Code, Callable[..., Any]] = {
 """The function of f32 for each code."""
 
 
-def emit(lanes: Lanes, code: Code, values: Sequence[Any], *, double: bool) -> Any:
+def emit(lanes: VectorBuilder, code: Code, values: Sequence[Any], *, double: bool) -> Any:
     """Emit a function of one or two floats.
 
     Args:

@@ -18,8 +18,8 @@ from emu.tile.cpu.numeric.vector_builder import (
     FLOAT,
     I32,
     I64,
-    Lanes,
     Literal,
+    VectorBuilder,
     declare,
     mangle,
     number,
@@ -32,7 +32,12 @@ ROUND_64 = 1.5 * 2.0**52
 
 
 def outlined(
-    lanes: Lanes, name: str, body: Callable[..., Any], values: Sequence[Any], *, inline: bool = True
+    lanes: VectorBuilder,
+    name: str,
+    body: Callable[..., Any],
+    values: Sequence[Any],
+    *,
+    inline: bool = True,
 ) -> Any:
     """Emit a call of a function of the module that is made by ``body``, once for each type.
 
@@ -55,11 +60,13 @@ def outlined(
         if not inline:
             function.attributes.add("noinline")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
-        builder.ret(body(Lanes(builder, lanes.count), *function.args))
+        builder.ret(body(VectorBuilder(builder, lanes.count), *function.args))
     return lanes.builder.call(module.globals[symbol], list(values))
 
 
-def by_lane(lanes: Lanes, name: str, scalar: Callable[..., Any], values: Sequence[Any]) -> Any:
+def by_lane(
+    lanes: VectorBuilder, name: str, scalar: Callable[..., Any], values: Sequence[Any]
+) -> Any:
     """Emit for each lane what there are no vectors for: a loop, in a function of the module.
 
     Args:
@@ -72,7 +79,7 @@ def by_lane(lanes: Lanes, name: str, scalar: Callable[..., Any], values: Sequenc
         return scalar(lanes.builder, *values)
     count = lanes.count
 
-    def body(inner: Lanes, *vectors: Any) -> Any:
+    def body(inner: VectorBuilder, *vectors: Any) -> Any:
         build = inner.builder
         entry, type_ = build.block, vectors[0].type
         loop, done = build.append_basic_block("loop"), build.append_basic_block("done")
@@ -93,7 +100,7 @@ def by_lane(lanes: Lanes, name: str, scalar: Callable[..., Any], values: Sequenc
     return outlined(lanes, f"each.{name}", body, values, inline=False)
 
 
-def any_lane(lanes: Lanes, condition: Any) -> Any:
+def any_lane(lanes: VectorBuilder, condition: Any) -> Any:
     """Return whether a condition holds in any lane."""
     if lanes.count is None:
         return condition
@@ -101,7 +108,7 @@ def any_lane(lanes: Lanes, condition: Any) -> Any:
     return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
 
 
-def unlikely(lanes: Lanes, condition: Any, usual: Any, other: Callable[[], Any]) -> Any:
+def unlikely(lanes: VectorBuilder, condition: Any, usual: Any, other: Callable[[], Any]) -> Any:
     """Return ``usual``, or ``other()``, whose code runs only if the condition holds in any lane.
 
     This adds blocks: it is for the body of what is ``outlined``.
@@ -117,10 +124,12 @@ def unlikely(lanes: Lanes, condition: Any, usual: Any, other: Callable[[], Any])
     return result
 
 
-def in_double(lanes: Lanes, name: str, body: Callable[..., Any], values: Sequence[Any]) -> Any:
+def in_double(
+    lanes: VectorBuilder, name: str, body: Callable[..., Any], values: Sequence[Any]
+) -> Any:
     """Emit a function of f32 that ``body`` computes in f64."""
 
-    def widened(inner: Lanes, *arguments: Any) -> Any:
+    def widened(inner: VectorBuilder, *arguments: Any) -> Any:
         build = inner.builder
         wide = [build.fpext(argument, inner.type(DOUBLE)) for argument in arguments]
         return build.fptrunc(body(inner, *wide), inner.type(FLOAT))
@@ -128,21 +137,21 @@ def in_double(lanes: Lanes, name: str, body: Callable[..., Any], values: Sequenc
     return outlined(lanes, name, widened, values)
 
 
-def nearest_32(lanes: Lanes, x: Any, factor: float) -> tuple[Any, Any]:
+def nearest_32(lanes: VectorBuilder, x: Any, factor: float) -> tuple[Any, Any]:
     """Return the integer next to x * factor: as f32, and in the last bits of an i32."""
     build = lanes.builder
     shifted = lanes.fma(x, lanes.f32(factor), lanes.f32(ROUND_32))
     return build.fsub(shifted, lanes.f32(ROUND_32)), lanes.cast(shifted, I32)
 
 
-def nearest_64(lanes: Lanes, x: Any, factor: float) -> tuple[Any, Any]:
+def nearest_64(lanes: VectorBuilder, x: Any, factor: float) -> tuple[Any, Any]:
     """Return the integer next to x * factor: as f64, and in the last bits of an i64."""
     build = lanes.builder
     shifted = lanes.fma(x, lanes.f64(factor), lanes.f64(ROUND_64))
     return build.fsub(shifted, lanes.f64(ROUND_64)), lanes.cast(shifted, I64)
 
 
-def scale_32(lanes: Lanes, x: Any, exponent: Any) -> Any:
+def scale_32(lanes: VectorBuilder, x: Any, exponent: Any) -> Any:
     """Return x * 2**n in one rounding, by two factors: n, in the last bits, is in -252 ... 254."""
     build = lanes.builder
     whole = build.shl(exponent, lanes.i32(23))
@@ -152,14 +161,14 @@ def scale_32(lanes: Lanes, x: Any, exponent: Any) -> Any:
     return build.fmul(x, lanes.cast(build.add(build.sub(whole, half), one), FLOAT))
 
 
-def power_32(lanes: Lanes, exponent: Any) -> Any:
+def power_32(lanes: VectorBuilder, exponent: Any) -> Any:
     """Return 2**n as f32: n, in the last bits, is in -126 ... 127."""
     build = lanes.builder
     bits = build.add(build.shl(exponent, lanes.i32(23)), lanes.i32(0x3F800000))
     return lanes.cast(bits, FLOAT)
 
 
-def power_64(lanes: Lanes, exponent: Any) -> Any:
+def power_64(lanes: VectorBuilder, exponent: Any) -> Any:
     """Return 2**n as f64: n, in the last bits, is in -1022 ... 1023."""
     build = lanes.builder
     bits = build.add(build.shl(exponent, lanes.i64(52)), lanes.i64(0x3FF0000000000000))

@@ -13,7 +13,7 @@ from emu.tile.cpu.numeric.mathematics.shared import (
     outlined,
     unlikely,
 )
-from emu.tile.cpu.numeric.vector_builder import DOUBLE, FLOAT, I32, I64, Lanes, intrinsic
+from emu.tile.cpu.numeric.vector_builder import DOUBLE, FLOAT, I32, I64, VectorBuilder, intrinsic
 from emu.tile.cpu.numeric.vector_builder import number as constant
 
 _TWO_BY_PI = 0.6366197723675814
@@ -78,20 +78,20 @@ _ATAN_64 = (  # atan(x) = x + x**3 * ATAN(x**2), |x| <= 1: 2**-39
 )
 
 
-def sin(lanes: Lanes, x: Any) -> Any:
+def sin(lanes: VectorBuilder, x: Any) -> Any:
     """Sine of radians."""
     return outlined(lanes, "sin", lambda inner, a: _with_large(inner, a, "sin", 0), (x,))
 
 
-def cos(lanes: Lanes, x: Any) -> Any:
+def cos(lanes: VectorBuilder, x: Any) -> Any:
     """Cosine of radians."""
     return outlined(lanes, "cos", lambda inner, a: _with_large(inner, a, "cos", 1), (x,))
 
 
-def tan(lanes: Lanes, x: Any) -> Any:
+def tan(lanes: VectorBuilder, x: Any) -> Any:
     """Tangent of radians."""
 
-    def body(inner: Lanes, a: Any) -> Any:
+    def body(inner: VectorBuilder, a: Any) -> Any:
         small = _tan_small(inner, a)
         return _replaced(inner, a, _LARGE_64, small, "tan", _tan_large)
 
@@ -99,7 +99,7 @@ def tan(lanes: Lanes, x: Any) -> Any:
 
 
 def _replaced(
-    lanes: Lanes, x: Any, limit: float, small: Any, name: str, large: Callable[..., Any]
+    lanes: VectorBuilder, x: Any, limit: float, small: Any, name: str, large: Callable[..., Any]
 ) -> Any:
     """``small``, but where |x| > limit ``large(lanes, x)``, which is called only if there are any."""
     build = lanes.builder
@@ -112,16 +112,16 @@ def _replaced(
     return unlikely(lanes, beyond, small, chosen)
 
 
-def _with_large(lanes: Lanes, x: Any, name: str, quarter: int) -> Any:
+def _with_large(lanes: VectorBuilder, x: Any, name: str, quarter: int) -> Any:
     small = _sine_small(lanes, x, quarter)
 
-    def large(inner: Lanes, a: Any) -> Any:
+    def large(inner: VectorBuilder, a: Any) -> Any:
         return _sine_large(inner, a, quarter)
 
     return _replaced(lanes, x, _LARGE_32, small, name, large)
 
 
-def _sine_small(lanes: Lanes, x: Any, quarter: int) -> Any:
+def _sine_small(lanes: VectorBuilder, x: Any, quarter: int) -> Any:
     """sin(x + quarter * pi / 2) in f32."""
     build = lanes.builder
     nearest, turns = nearest_32(lanes, x, _TWO_BY_PI)
@@ -143,7 +143,7 @@ def _sine_small(lanes: Lanes, x: Any, quarter: int) -> Any:
     return build.select(build.fcmp_ordered("==", x, lanes.f32(0.0)), x, value)  # of -0
 
 
-def _reduce_large(lanes: Lanes, x: Any) -> tuple[Any, Any]:
+def _reduce_large(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     """|x| = q * pi / 2 + r for |x| >= 2**16: r as f64 and q, modulo 4, as i64.
 
     The method of Payne and Hanek: of 1 / (2 pi) only the bits matter that the product with x has next to
@@ -173,7 +173,7 @@ def _reduce_large(lanes: Lanes, x: Any) -> tuple[Any, Any]:
     return build.fmul(angle, lanes.f64(2 * _PI * 2.0**-64)), quarters
 
 
-def _sine_cosine_64(lanes: Lanes, r: Any) -> tuple[Any, Any]:
+def _sine_cosine_64(lanes: VectorBuilder, r: Any) -> tuple[Any, Any]:
     build = lanes.builder
     square = build.fmul(r, r)
     sine = lanes.fma(build.fmul(square, r), lanes.polynomial(square, _SIN_64), r)
@@ -181,14 +181,14 @@ def _sine_cosine_64(lanes: Lanes, r: Any) -> tuple[Any, Any]:
     return sine, cosine
 
 
-def _bit(lanes: Lanes, value: Any, mask: int) -> Any:
+def _bit(lanes: VectorBuilder, value: Any, mask: int) -> Any:
     build = lanes.builder
     return build.icmp_unsigned(
         "!=", build.and_(value, lanes.like(value, mask)), lanes.like(value, 0)
     )
 
 
-def _sine_large(lanes: Lanes, x: Any, quarter: int) -> Any:
+def _sine_large(lanes: VectorBuilder, x: Any, quarter: int) -> Any:
     build = lanes.builder
     r, quarters = _reduce_large(lanes, x)
     sine, cosine = _sine_cosine_64(lanes, r)
@@ -202,12 +202,12 @@ def _sine_large(lanes: Lanes, x: Any, quarter: int) -> Any:
     return _of_finite(lanes, x, value)
 
 
-def _of_finite(lanes: Lanes, x: Any, value: Any) -> Any:
+def _of_finite(lanes: VectorBuilder, x: Any, value: Any) -> Any:
     finite = lanes.builder.fcmp_ordered("<", lanes.abs(x), lanes.f32(float("inf")))
     return lanes.builder.select(finite, value, lanes.f32(float("nan")))
 
 
-def _tangent(lanes: Lanes, r: Any, quarters: Any) -> Any:
+def _tangent(lanes: VectorBuilder, r: Any, quarters: Any) -> Any:
     build = lanes.builder
     sine, cosine = _sine_cosine_64(lanes, r)
     odd = _bit(lanes, quarters, 1)
@@ -216,7 +216,7 @@ def _tangent(lanes: Lanes, r: Any, quarters: Any) -> Any:
     return build.fptrunc(value, lanes.type(FLOAT))
 
 
-def _tan_small(lanes: Lanes, x: Any) -> Any:
+def _tan_small(lanes: VectorBuilder, x: Any) -> Any:
     build = lanes.builder
     r = build.fpext(x, lanes.type(DOUBLE))
     nearest, quarters = nearest_64(lanes, r, _TWO_BY_PI)
@@ -226,14 +226,14 @@ def _tan_small(lanes: Lanes, x: Any) -> Any:
     return build.select(build.fcmp_ordered("==", x, lanes.f32(0.0)), x, value)  # of -0
 
 
-def _tan_large(lanes: Lanes, x: Any) -> Any:
+def _tan_large(lanes: VectorBuilder, x: Any) -> Any:
     value = _tangent(lanes, *_reduce_large(lanes, x))
     negative = lanes.builder.fcmp_ordered("<", x, lanes.f32(0.0))
     value = lanes.builder.select(negative, lanes.builder.fneg(value), value)
     return _of_finite(lanes, x, value)
 
 
-def _arc(lanes: Lanes, x: Any) -> tuple[Any, Any]:
+def _arc(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     """Where |x| <= 1/2 asin(|x|), elsewhere acos(|x|): that, and whether it is elsewhere."""
     build = lanes.builder
     size = lanes.abs(x)
@@ -245,10 +245,10 @@ def _arc(lanes: Lanes, x: Any) -> tuple[Any, Any]:
     return build.select(far, build.fadd(value, value), value), far
 
 
-def asin(lanes: Lanes, x: Any) -> Any:
+def asin(lanes: VectorBuilder, x: Any) -> Any:
     """Arc sine; NaN beyond 1."""
 
-    def body(inner: Lanes, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Any) -> Any:
         build = inner.builder
         value, far = _arc(inner, wide)
         value = build.select(far, build.fsub(inner.f64(_HALF_PI), value), value)
@@ -257,10 +257,10 @@ def asin(lanes: Lanes, x: Any) -> Any:
     return in_double(lanes, "asin", body, (x,))
 
 
-def acos(lanes: Lanes, x: Any) -> Any:
+def acos(lanes: VectorBuilder, x: Any) -> Any:
     """Arc cosine; NaN beyond 1."""
 
-    def body(inner: Lanes, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Any) -> Any:
         build = inner.builder
         value, far = _arc(inner, wide)
         negative = build.fcmp_ordered("<", wide, inner.f64(0.0))
@@ -271,16 +271,16 @@ def acos(lanes: Lanes, x: Any) -> Any:
     return in_double(lanes, "acos", body, (x,))
 
 
-def _polynomial_atan(lanes: Lanes, x: Any) -> Any:
+def _polynomial_atan(lanes: VectorBuilder, x: Any) -> Any:
     square = lanes.builder.fmul(x, x)
     cube = lanes.builder.fmul(square, x)
     return lanes.fma(cube, lanes.polynomial(square, _ATAN_64), x)
 
 
-def atan(lanes: Lanes, x: Any) -> Any:
+def atan(lanes: VectorBuilder, x: Any) -> Any:
     """Arc tangent."""
 
-    def body(inner: Lanes, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Any) -> Any:
         build = inner.builder
         size = inner.abs(wide)
         far = build.fcmp_ordered(">", size, inner.f64(1.0))
@@ -292,10 +292,10 @@ def atan(lanes: Lanes, x: Any) -> Any:
     return in_double(lanes, "atan", body, (x,))
 
 
-def atan2(lanes: Lanes, y: Any, x: Any) -> Any:
+def atan2(lanes: VectorBuilder, y: Any, x: Any) -> Any:
     """Angle of the point (x, y), with the special cases of C."""
 
-    def body(inner: Lanes, y: Any, x: Any) -> Any:
+    def body(inner: VectorBuilder, y: Any, x: Any) -> Any:
         build = inner.builder
         height, width = inner.abs(y), inner.abs(x)
         steep = build.fcmp_ordered(">", height, width)

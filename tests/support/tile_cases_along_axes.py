@@ -217,5 +217,5 @@ def order(k: Kernel) -> None:
     token = b.join_tokens(x, k.number(1))
     b.barrier()
     k.result(b.after(x, token))
-    b.assert_(b.compare(Code.EQ, x, x), "x equals itself")  # noqa: PT009
-    b.assert_(k.number(1, I1), "true")  # noqa: PT009
+    b.assert_(b.compare(Code.EQ, x, x), "x equals itself")  # noqa: PT009 - the builder's
+    b.assert_(k.number(1, I1), "true")  # noqa: PT009 - the builder's

@@ -1,4 +1,4 @@
-"""What cases are made with; imported as ``tile_case_registry``."""
+"""Registry of hand-written programs of the tile IR, and what they are made with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs programs of the tile IR as native code; imported as ``cpu_runner``."""
+"""Programs of the tile IR as native code: compile and launch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 
 from emu.tile import cpu
-from emu.tile.cpu.run.thread import memory
+from emu.tile.cpu.run.thread import thread_state
 from emu.tile.ir import Module
 
 
@@ -22,7 +22,7 @@ def run(
     kernel = cpu.compile(copy.deepcopy(module))
     address, alive = pack(kernel, arguments)
     if kernel.scratch_bytes:  # what earlier programs left there must not matter
-        ctypes.memset(memory.grow(kernel.scratch_bytes), 0, kernel.scratch_bytes)
+        ctypes.memset(thread_state.grow(kernel.scratch_bytes), 0, kernel.scratch_bytes)
     kernel.launch(address, *grid, threads)
     del alive
     return kernel

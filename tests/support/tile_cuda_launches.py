@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-if "tile_harness" not in sys.modules:  # in the helper process, which has no conftest
-    _path = Path(__file__).parents[2] / "conftest.py"
-    _spec = importlib.util.spec_from_file_location("tile_conftest", _path)
-    assert _spec is not None
-    assert _spec.loader is not None
-    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
 from emu.kernels.cuda.device import SIMULATED
 from emu.tile.cuda import CudaKernel, compile_kernel

@@ -244,7 +244,7 @@ def checked(numbers: list[int], message: str) -> Program:
     k = Kernel()
     b = k.builder
     x = k.load(np.array(numbers, np.int32))
-    b.assert_(b.compare(Code.GE, x, k.number(0, I32, x.shape)), message)  # noqa: PT009
+    b.assert_(b.compare(Code.GE, x, k.number(0, I32, x.shape)), message)  # noqa: PT009 - the builder's
     k.result(x)
     return k.program("checked")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tile_cases_along_axes  # noqa: F401 - they register their programs
-import tile_cases_of_effects  # noqa: F401
-import tile_cases_of_values  # noqa: F401
+import tile_cases_of_effects  # noqa: F401 - as above
+import tile_cases_of_values  # noqa: F401 - as above
 from tile_case_registry import MAKERS
 from tile_harness import Program
 

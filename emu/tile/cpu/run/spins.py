@@ -1,0 +1,119 @@
+"""Loops that have been running for long: where they are and what they wait for."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from emu.tile.cpu.reports import Loop, Read
+from emu.tile.types import DTYPES
+
+_FORMATS = {
+    "i1": "?", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
+    "f16": "e", "f32": "f", "f64": "d",
+}  # fmt: skip
+_MAX_DISTANCE = 1 << 40
+"""An address at most this many bytes past a pointer argument is reported as an element of it."""
+
+
+class KernelInfo(Protocol):
+    """The part of a kernel that messages about it need; see :class:`emu.tile.cpu.Kernel`."""
+
+    name: str
+    place: str
+    parameters: tuple[tuple[str, str], ...]
+    loops: tuple[Loop, ...]
+
+
+@dataclass
+class Spin:
+    """A loop that has been running for long.
+
+    Attributes:
+        kernel: Kernel that contains the loop.
+        loop: Number of the loop; 0 for the loop over programs.
+        program: Indices x, y, z of the program.
+        grid: Extents of the grid.
+        seen: Pairs of an address and the bits read there, as of the last poll.
+        bases: Packed arguments of the launch.
+        same: Whether the poll before saw the same loop read the same.
+        since: When what is read changed last, by ``time.monotonic``.
+    """
+
+    kernel: KernelInfo
+    loop: int
+    program: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    seen: tuple[int, ...]
+    bases: tuple[int, ...]
+    same: bool = False
+    since: float = field(default_factory=time.monotonic)
+
+    def reads_as(self, before: Spin) -> bool:
+        """Return whether this is the same loop of the same program and it still reads the same."""
+        mine = self.loop, self.program, self.seen
+        same = mine == (before.loop, before.program, before.seen)
+        return same and self.kernel is before.kernel
+
+    def describe(self) -> str:
+        """Return a text with the place of the loop and what it waits for."""
+        waits = self.waits()
+        return self.where() + (f"; it waits for {waits}" if waits else "")
+
+    def where(self) -> str:
+        """Return a text with the place of the loop."""
+        return where(self.kernel, self.loop, self.program, self.grid)
+
+    def waits(self) -> str:
+        """Return a text with what the loop reads; empty if it waits for nothing."""
+        if not self.loop:
+            return ""
+        reads = self.kernel.loops[self.loop - 1].reads
+        texts = [
+            _describe_read(self.kernel, read, self.seen[2 * n], self.seen[2 * n + 1], self.bases)
+            for n, read in enumerate(reads)
+        ]
+        return " and ".join(texts)
+
+
+def where(
+    kernel: KernelInfo,
+    loop: int,
+    program: tuple[int, int, int],
+    grid: tuple[int, int, int] | None,
+) -> str:
+    """Return a text that names a kernel, one of its programs and a loop in it."""
+    at = f" ({kernel.place})" if kernel.place else ""
+    of = f" of {grid}" if grid else ""
+    inside = f", in the loop at {kernel.loops[loop - 1].location}" if loop else ""
+    return f"kernel {kernel.name}{at}, program {program}{of}{inside}"
+
+
+def _describe_read(
+    kernel: KernelInfo, read: Read, address: int, bits: int, bases: tuple[int, ...]
+) -> str:
+    there = _value(read.dtype, bits)
+    if not read.by_address:
+        return f"what is read at {read.location} (now {there})"
+    address &= (1 << 64) - 1
+    size = DTYPES[read.dtype].bytes if read.dtype else 8
+    name = f"address {address:#x}"
+    # The nearest pointer argument at or below the address is the likeliest owner of the memory.
+    found = [
+        (address - base, argument)
+        for (argument, type_), base in zip(kernel.parameters, bases, strict=True)
+        if type_.startswith("ptr") and 0 <= address - base < _MAX_DISTANCE
+    ]
+    if found:
+        distance, argument = min(found)
+        name = f"{argument}[{distance // size}] ({read.dtype or 'pointer'} at {address:#x})"
+    return f"{name}, read at {read.location} (there: {there})"
+
+
+def _value(dtype: str, bits: int) -> str:
+    format_ = _FORMATS.get(dtype)
+    if format_ is None:
+        return f"{bits & ((1 << 64) - 1):#x}"
+    return str(struct.unpack_from(format_, struct.pack("q", bits))[0])
