@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import emu
-from emu import environment
+from emu.kernels.core import environment
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ from emu.comm.process.pe import Start
 from emu.comm.watchdog import compiling
 from emu.comm.watchdog.monitor import describe_all
 from emu.comm.watchdog.progress import Progress
-from emu.environment import usable_cores
 from emu.kernels.core import cache_folder
+from emu.kernels.core.environment import usable_cores
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from emu.comm.process.input import open_input
 from emu.comm.process.outcome import failure_message, result_message
 from emu.comm.process.payload import RemoteCall
 from emu.comm.watchdog.progress import QUERY_SIGNAL
-from emu.environment import THREAD_VARIABLES
+from emu.kernels.core.environment import THREAD_VARIABLES
 
 _REPORT_S = 0.5
 

@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 
-from emu.environment import THREAD_VARIABLES
+from emu.kernels.core.environment import THREAD_VARIABLES
 
 for _name in THREAD_VARIABLES:  # before NumPy loads its BLAS; a fork must not inherit threads
     os.environ[_name] = "1"

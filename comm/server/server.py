@@ -35,8 +35,8 @@ from emu.comm.server.priority import ask_for_short_slices
 from emu.comm.sync.signals import ring
 from emu.comm.tiling.enums import PreparePosition
 from emu.comm.world.group import Group
-from emu.environment import usable_cores
 from emu.kernels.core.address import aligned_data
+from emu.kernels.core.environment import usable_cores
 from emu.kernels.core.jit import is_stored
 from emu.kernels.reduce import SCRATCH_BYTES
 

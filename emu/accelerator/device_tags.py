@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from emu import environment
 from emu.accelerator.state import TYPES, current
 from emu.accelerator.usage import USAGE, HeldBytes
 from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
+from emu.kernels.core import environment
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emu.environment import usable_cores
+from emu.kernels.core.environment import usable_cores
 
 if TYPE_CHECKING:
     from rich.console import Console

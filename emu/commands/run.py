@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emu import environment
+from emu.kernels.core import environment
 
 if TYPE_CHECKING:
     from emu.comm.link_model import Link

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from emu import environment
+from emu.kernels.core import environment
 from emu.kernels.errors import CacheFolderError, CacheWarning
 
 T = TypeVar("T")

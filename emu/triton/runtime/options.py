@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emu import environment
+from emu.kernels.core import environment
 from emu.triton import knobs
 
 IGNORED: dict[str, Any] = {
