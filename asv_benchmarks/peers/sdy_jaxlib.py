@@ -32,7 +32,7 @@ def context() -> ir.Context:
 
 
 def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    """What comes before each call, and the call."""
+    """Return what comes before each call, and the call."""
     if name == "run":
         manager = passmanager.PassManager.parse(f"builtin.module({passes})")
         return lambda: ir.Module.parse(text), lambda module: manager.run(module.operation)

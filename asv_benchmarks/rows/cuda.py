@@ -57,7 +57,7 @@ def _set(shape: tuple[int, int], room: tuple[int, int], dtype: str, settings: Se
 
 
 def _scatter(settings: Settings) -> Outcome:
-    """A step of a key/value cache: 3 bytes move for each element, 2 in and 1 out."""
+    """Return a step of a key/value cache: 3 bytes move per element, 2 in and 1 out."""
     if not _device_is_there():
         return Outcome(note=NO_DEVICE)
     import ml_dtypes

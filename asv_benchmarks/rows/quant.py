@@ -124,7 +124,7 @@ def _dynamic() -> tuple[Callable[[], object], Calls]:
 
 
 def cache_case(batches: int, length: int, run: int) -> tuple[Any, ...]:
-    """An int8 cache, starts, bf16 updates, scales and zero points: pages all touched."""
+    """Return an int8 cache, starts, bf16 updates, scales and zero points, all pages touched."""
     import ml_dtypes
     import numpy as np
 

@@ -39,7 +39,7 @@ def count(module: Any) -> int:
 
 
 def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    """What comes before each call and is not counted, and the call."""
+    """Return what comes before each call and is not counted, and the call."""
     import emu.sdy
 
     if name == "run":
@@ -79,7 +79,7 @@ def clock_of(name: str, passes: str, text: str) -> Clock:
 
 
 def _jax_python() -> str | None:
-    """The interpreter that has jaxlib; None where there is none."""
+    """Return the interpreter that has jaxlib; None where there is none."""
     named = os.environ.get(_JAX_PYTHON)
     if named:
         return named
@@ -146,7 +146,7 @@ def _in_turn(settings: Settings, ours: Clock, theirs: Clock | None, note: str, o
 
 
 def _measure(settings: Settings, name: str, passes: str, text: str, ops: int) -> Outcome:
-    """A task of the same name on both sides."""
+    """Return a task of the same name on both sides."""
     ours, python = clock_of(name, passes, text), _jax_python()
     if python is None:
         note = f"jaxlib is not installed, and {_JAX_PYTHON} names no interpreter"
@@ -218,7 +218,7 @@ def _whole(program: str, goal: Goal, *sizes: int) -> list[Bench]:
 
 
 def _startup(settings: Settings, arguments: list[str]) -> Outcome:
-    """A fresh process each time, with its modules' bytecode on the disk as where emu is installed."""
+    """Run a fresh process each time, with bytecode on disk as where emu is installed."""
     found = []
     with tempfile.TemporaryDirectory(prefix="emu-bench-") as folder:
         file = Path(folder, "small.mlir")

@@ -21,7 +21,7 @@ precision = [DEFAULT, DEFAULT] : (tensor<32x64xf32>, tensor<64x64xf32>) -> tenso
 
 
 def mlp(ops: int) -> str:
-    """A function of about so many operations: layers with a bias and a way around each."""
+    """Return a function of about that many operations: layers with a bias and a residual connection."""
     layers = max(1, ops // _OPS_A_LAYER)
     arguments = [_argument("x0", "tensor<32x64xf32>", '{"data"}, {}')]
     for i in range(layers):

@@ -89,7 +89,7 @@ def _memory(settings: Settings) -> Outcome:
 
 
 def _overhead(settings: Settings) -> Outcome:
-    """What a call takes longer with tensors than with arrays, where it writes one token of 24."""
+    """Return how much longer a call takes with tensors than with arrays, for one token of 24."""
     if not torch_or_none():
         return Outcome(note=NO_TORCH)
     case, _ = quant.token_case()

@@ -322,7 +322,7 @@ def _probe(folder: str, *names: str) -> dict[str, Any]:
 
 
 def _cold(settings: Settings, name: str) -> Outcome:
-    """The first launch of a kernel where the cache is empty; the import of emu.triton is not in it."""
+    """Time the first launch of a kernel with an empty cache, without the import of emu.triton."""
     if not torch_or_none():
         return Outcome(note=NO_TORCH)
     found = []

@@ -44,7 +44,7 @@ def relu(x):
 
 
 def with_dispatch(x, ids, gates, up, down, shared):
-    """The layer with dispatch and combine; what lies between them is the program's own."""
+    """Run the layer with dispatch and combine; what lies between them is the program's own."""
     total = LOCAL * emu.world().n_pes
     sent = moe_distribute_dispatch(x, ids, moe_expert_num=total)
     rows = np.empty_like(sent.expand_x)
@@ -61,7 +61,7 @@ def with_dispatch(x, ids, gates, up, down, shared):
 
 
 def with_grouped_products(x, ids, gates, up, down, shared, recv_counts, expand_idx):
-    """The same with the exchange inside the products."""
+    """Run the same layer with the exchange inside the products."""
     total = LOCAL * emu.world().n_pes
     send_counts = np.bincount(ids.reshape(-1), minlength=total)
     rows = np.empty((ids.size, HIDDEN), x.dtype)

@@ -21,7 +21,7 @@ func.func @main(
 
 
 def shardings() -> str:
-    """The shardings of the function's arguments and result after propagation."""
+    """Return the shardings of the function's arguments and result after propagation."""
     module = emu.sdy.parse(PROGRAM)
     for diagnostic in emu.sdy.run(module, "sdy-propagation-pipeline"):
         print(f"{diagnostic.severity.value}: {diagnostic.message}")
