@@ -9,8 +9,6 @@ mixing devices, ``numpy()`` without a copy to the host. Nothing is imported befo
 Why a mode, and not tensors of a device of their own: PyTorch's extension point for a device in Python
 serves one device type, and never ``"cuda"``; a wrapper tensor that claims to be on ``"cuda"`` ends the
 process in autograd, where a build for the CPU has no such device.
-
-Internal: names may change in any release.
 """
 
 from __future__ import annotations

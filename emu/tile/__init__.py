@@ -4,3 +4,5 @@
 ``text`` prints and parses it, ``reference`` defines the meaning of each operation, slowly, in NumPy. ``passes``
 rewrite it; ``cpu`` and ``cuda`` compile it.
 """
+
+__all__: list[str] = []  # the names are in its modules

@@ -8,4 +8,6 @@ What is known of them: their results in the simulator; that every kernel compile
 compute capability 8.0 and 9.0, to the instructions that the tests name; and that the compiled code,
 run by an interpreter of PTX, gives the same results. They have not run on a GPU yet, so nothing is
 known of their speed.
+
+Internal: names may change in any release.
 """

@@ -305,3 +305,6 @@ def _address(memory: Any) -> int:
     if SIMULATED:
         return int(memory._ary.ctypes.data)
     return int(memory.__cuda_array_interface__["data"][0])
+
+
+__all__ = ["DeviceArray", "empty", "place", "to_device"]

@@ -171,4 +171,19 @@ def add_bf16(array: Any, index: Any, value: Any) -> Any:
     return _add_bf16(array, index, value)
 
 
-__all__ = ["add_bf16", "add_f16"]
+__all__ = [
+    "add",
+    "add_bf16",
+    "add_f16",
+    "and_",
+    "compare_exchange",
+    "exchange",
+    "fence",
+    "load",
+    "maximum",
+    "minimum",
+    "or_",
+    "store",
+    "sub",
+    "xor",
+]

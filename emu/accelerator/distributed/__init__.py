@@ -7,6 +7,8 @@ run on :class:`emu.comm.world.world.World`. It needs no address and no port.
 An asynchronous collective is deferred until its result is needed (:mod:`.works`), so a script that forgets a
 ``wait`` sees old data here too. Messages between two ranks are in :mod:`.point_to_point`, the process group
 in :mod:`.process_group`, and the changes to torch in :mod:`.registration`.
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The module that is given stays as it is (but for ``CarryOffsets``, which changes it). What the kernel computes does not change by a bit; only what
 nobody can see may vanish: unused loads, the payloads of NaN.
+
+Internal: names may change in any release.
 """
 
 from emu.tile.ir import Module, checked_module

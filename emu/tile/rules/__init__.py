@@ -2,6 +2,8 @@
 
 ``RULES`` has one function for each code; it raises ``Broken`` where its operation breaks a rule that can
 be seen from the operation alone. ``emu.tile.verify`` calls them and checks the rest.
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations

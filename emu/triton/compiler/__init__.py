@@ -1,4 +1,7 @@
-"""Compiling kernels: ``triton.compiler``."""
+"""Compiling kernels: ``triton.compiler``.
+
+Internal: names may change in any release.
+"""
 
 from emu.triton.compiler.errors import (
     CompilationError,

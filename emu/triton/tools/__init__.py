@@ -1,1 +1,4 @@
-"""Modules that programs import from ``triton.tools``."""
+"""Modules that programs import from ``triton.tools``.
+
+Internal: names may change in any release.
+"""

@@ -1,1 +1,4 @@
-"""LLVM IR for a planned function: loops, memory, reductions, products, control flow."""
+"""LLVM IR for a planned function: loops, memory, reductions, products, control flow.
+
+Internal: names may change in any release.
+"""

@@ -1,1 +1,4 @@
-"""Plan of a function: inline values, loop groups and their order."""
+"""Plan of a function: inline values, loop groups and their order.
+
+Internal: names may change in any release.
+"""

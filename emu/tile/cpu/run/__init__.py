@@ -1,1 +1,4 @@
-"""Execution of compiled functions: launches, threads, interruption, crashes."""
+"""Execution of compiled functions: launches, threads, interruption, crashes.
+
+Internal: names may change in any release.
+"""

@@ -1,4 +1,7 @@
-"""Functions beside ``tl``: ``libdevice``."""
+"""Functions beside ``tl``: ``libdevice``.
+
+Internal: names may change in any release.
+"""
 
 from emu.triton.language.extra import cuda, libdevice
 

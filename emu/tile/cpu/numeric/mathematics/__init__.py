@@ -2,6 +2,8 @@
 
 The functions of f32 have no branches, but ``sin``, ``cos`` and ``tan``, which look whether a lane is too
 large for the short reduction. All stay within 2 units in the last place for every argument.
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations
