@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test test-all lint docs bench clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) MARK=$(MARK) BENCH=$(BENCH)"
 
 # Stamps: an install is repeated only when pyproject.toml is newer than the last one.
@@ -41,8 +41,11 @@ $(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
 demo: $(VENV)/.installed ## install emu and run a checked program of each system
 	$(BIN)/emu demo
 
-test: $(VENV)/.installed-test ## install what the tests need and run them (MARK=slow: the thorough ones)
-	$(BIN)/pytest -n auto --maxprocesses 4 -m "$(MARK)" $(TESTS)
+test: $(VENV)/.installed-test ## install what the tests need and run them, but for the thorough ones
+	$(BIN)/pytest -n auto --maxprocesses 5 -m "$(MARK)" $(TESTS)
+
+test-all: MARK = slow or not slow
+test-all: test ## run every test
 
 lint: $(VENV)/.installed-dev ## check style, types and the layers
 	$(BIN)/ruff check .

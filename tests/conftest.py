@@ -13,12 +13,18 @@ from emu.comm.memory.heap import register
 from emu.comm.memory.segment import Segment
 from emu.comm.world.linked import make_world
 from emu.comm.world.world import World
+from emu.kernels.core.environment import usable_cores
 
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach what tests start: background jobs of a shell ignore it, and so do children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one worker more than there are cores: a quarter of the time tests wait for time-outs."""
+    return usable_cores() + 1
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, DeadlockError, PEDiedError
@@ -242,7 +243,7 @@ def run_groups_and_objects(backend: str) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize(("backend", "n"), [("nccl", 2), ("hccl", 4)])
+@pytest.mark.parametrize(("backend", "n"), thorough([("nccl", 2), ("hccl", 4)], ("nccl", 2)))
 def test_collectives_give_what_numpy_gives(backend: str, n: int) -> None:
     emu.launch(run_all, n, args=(backend,))
 
@@ -353,12 +354,12 @@ def run_messages() -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("n", thorough([2, 4], 2))
 def test_work_is_kept_back_until_it_is_needed(n: int) -> None:
     emu.launch(run_deferred, n)
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", thorough([2, 3], 3))
 def test_messages_arrive_in_order(n: int) -> None:
     emu.launch(run_messages, n)
 
@@ -424,7 +425,7 @@ def test_functional_collectives_and_dtensor_work() -> None:
     emu.launch(run_functional, 2)
 
 
-@pytest.mark.parametrize(("backend", "n"), [("nccl", 2), ("hccl", 3)])
+@pytest.mark.parametrize(("backend", "n"), thorough([("nccl", 2), ("hccl", 3)], ("hccl", 3)))
 def test_distributed_data_parallel_averages_the_gradients(backend: str, n: int) -> None:
     emu.launch(run_data_parallel, n, args=(backend,))
 

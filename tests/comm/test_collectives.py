@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, CollectiveMismatchError
@@ -135,7 +136,7 @@ def everything(sizes: list[int]) -> None:
         check_rows(world, scale, np.dtype(np.float32))
 
 
-@pytest.mark.parametrize("n_pes", PES)
+@pytest.mark.parametrize("n_pes", thorough(PES, 1, 3))
 def test_against_numpy(n_pes: int) -> None:
     emu.launch(everything, n_pes, args=(SIZES,), timeout=30)
 
@@ -239,7 +240,7 @@ def forms(size: int) -> None:
         assert (got == sum(turn + p for p in range(n))).all()
 
 
-@pytest.mark.parametrize("n_pes", PES)
+@pytest.mark.parametrize("n_pes", thorough(PES, 3))
 @pytest.mark.parametrize("size", [100, 20_000, 90_001])
 def test_where_arrays_lie(n_pes: int, size: int) -> None:
     emu.launch(forms, n_pes, args=(size,), timeout=30, heap_size=1 << 24)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import CollectiveMismatchError
@@ -222,7 +223,7 @@ def run_programs(first: int, count: int) -> tuple[int, int]:
     return ran, differed
 
 
-@pytest.mark.parametrize("n_pes", range(2, 9))
+@pytest.mark.parametrize("n_pes", thorough(range(2, 9), 2, 5))
 def test_every_mismatch_is_found(n_pes: int) -> None:
     found = emu.launch(run_programs, n_pes, args=(0, PROGRAMS), timeout=60, heap_size=1 << 28)
     assert len(set(found)) == 1

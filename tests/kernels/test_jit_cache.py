@@ -43,10 +43,10 @@ def package(tmp_path):
     """A copy of what the cache needs of the package, with two kernels in two files."""
     kernels = tmp_path / "src" / "emu" / "kernels"
     kernels.mkdir(parents=True)
-    for name in ("__init__.py", "environment.py"):
+    for name in ("__init__.py", "__init__.pyi"):
         shutil.copy(ROOT / "emu" / name, kernels.parent)
     (kernels / "core").mkdir()
-    for name in ("cache_files.py", "cache_folder.py", "jit.py"):
+    for name in ("cache_files.py", "cache_folder.py", "environment.py", "jit.py"):
         shutil.copy(ROOT / "kernels" / "core" / name, kernels / "core")
     shutil.copy(ROOT / "kernels" / "errors.py", kernels)
     shutil.copy(ROOT / "kernels" / "jit.py", kernels)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from variants import thorough
 
 import emu
 from emu.kernels.errors import ArgumentError
@@ -130,7 +131,9 @@ def test_int8(m: int, n: int, k: int, a_how: str, b_how: str, c_how: str, seed: 
     np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
 
 
-@pytest.mark.parametrize("k", [gemm.MAX_K, gemm.MAX_K + 1, 2 * gemm.MAX_K + 5])
+@pytest.mark.parametrize(
+    "k", thorough([gemm.MAX_K, gemm.MAX_K + 1, 2 * gemm.MAX_K + 5], gemm.MAX_K + 1)
+)
 def test_int8_long_and_extreme(k: int) -> None:
     a = np.full((ROWS + 1, k), -128, np.int8)
     b = np.full((k, COLUMNS_32 + 1), -128, np.int8)
@@ -302,7 +305,7 @@ def test_long_chains_go_on() -> None:
     np.testing.assert_array_equal(matmul(a, b, out=out), expected)
 
 
-@pytest.mark.parametrize("dtype", [F32, F64, np.dtype(np.int8)])
+@pytest.mark.parametrize("dtype", thorough([F32, F64, np.dtype(np.int8)], F32))
 def test_not_deterministic_shares_k(dtype: Any) -> None:
     rng = np.random.default_rng(1)
     k = 40000

@@ -9,6 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu import mc2
@@ -189,7 +190,7 @@ def check_trace(trace, me, turns, server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("n_pes", [2, 4, 8])
+@pytest.mark.parametrize("n_pes", thorough([2, 4, 8], 4))
 def test_all_gather_matmul(n_pes, server):
     assert all(emu.launch(run_all_gather_matmul, n_pes, args=(server,), timeout=20))
 
@@ -232,7 +233,7 @@ def run_matmul_reduce_scatter(server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("n_pes", [2, 4, 8])
+@pytest.mark.parametrize("n_pes", thorough([2, 4, 8], 4))
 def test_matmul_reduce_scatter(n_pes, server):
     assert all(emu.launch(run_matmul_reduce_scatter, n_pes, args=(server,), timeout=20))
 
@@ -276,7 +277,7 @@ def run_matmul_all_reduce(server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("n_pes", [2, 4, 8])
+@pytest.mark.parametrize("n_pes", thorough([2, 4, 8], 4))
 def test_matmul_all_reduce(n_pes, server):
     assert all(emu.launch(run_matmul_all_reduce, n_pes, args=(server,), timeout=20))
 
@@ -354,7 +355,7 @@ def run_all_to_all_matmul(server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("n_pes", [2, 4, 8])
+@pytest.mark.parametrize("n_pes", thorough([2, 4, 8], 4))
 def test_all_to_all_matmul(n_pes, server):
     assert all(emu.launch(run_all_to_all_matmul, n_pes, args=(server,), timeout=20))
 
@@ -385,7 +386,7 @@ def run_matmul_all_to_all(server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("n_pes", [2, 4, 8])
+@pytest.mark.parametrize("n_pes", thorough([2, 4, 8], 4))
 def test_matmul_all_to_all(n_pes, server):
     assert all(emu.launch(run_matmul_all_to_all, n_pes, args=(server,), timeout=20))
 

@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu import mc2
@@ -230,7 +231,7 @@ def run_programs(kind: str, seed: int, number: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("n_pes", [2, 3, 4])
+@pytest.mark.parametrize("n_pes", thorough([2, 3, 4], 3))
 @pytest.mark.parametrize("kind", sorted(RUN))
 def test_every_difference_is_found_on_every_member(kind, n_pes):
     for wrong in emu.launch(run_programs, n_pes, args=(kind, 10 + n_pes, PROGRAMS), timeout=60):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError
@@ -112,7 +113,7 @@ def check_cases(
     return len(seeds)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("ranks", thorough([1, 2, 3, 4, 8], 1, 3))
 def test_grouped_products_are_the_unfused_sequence_bit_for_bit(ranks):
     seeds = tuple(range(60 if ranks < 8 else 24))
     done = emu.launch(check_cases, ranks, args=(seeds,), timeout=20)

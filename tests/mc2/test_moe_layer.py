@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError
@@ -141,7 +142,7 @@ def check_dispatch(seeds):
     return len(seeds)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("ranks", thorough([1, 2, 3, 4, 8], 1, 3))
 def test_dispatch_brings_rows_in_order_and_quantised(ranks):
     seeds = tuple(range(72 if ranks < 8 else 24))
     done = emu.launch(check_dispatch, ranks, args=(seeds,), timeout=20)

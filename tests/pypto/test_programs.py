@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 
@@ -49,7 +50,7 @@ def run_example(name: str, dtypes: tuple[str, ...], seeds: tuple[int, ...] = ())
     return len(dtypes) * (1 + len(seeds))
 
 
-@pytest.mark.parametrize("n_pes", [2, 4, 8, 16])
+@pytest.mark.parametrize("n_pes", thorough([2, 4, 8, 16], 4))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name, n_pes):
     done = emu.launch(run_example, n_pes, args=(name, PROGRAMS[name]), timeout=20)

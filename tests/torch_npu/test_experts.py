@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu import mc2, torch_npu
@@ -126,7 +127,7 @@ def check_shared(mm_y, given, x, weight):
         assert mm_y is None
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", thorough([2, 4], 2))
 def test_grouped_products_are_the_unfused_sequence_bit_for_bit(ranks):
     pytest.importorskip("torch")
     assert emu.launch(run_grouped, ranks, args=(range(12),), timeout=60) == [12] * ranks
@@ -218,7 +219,7 @@ def run_layer(seeds):
     return len(seeds)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", thorough([2, 4], 2))
 def test_tokens_reach_their_experts_and_come_back(ranks):
     pytest.importorskip("torch")
     assert emu.launch(run_layer, ranks, args=(range(12),), timeout=60) == [12] * ranks

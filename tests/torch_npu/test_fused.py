@@ -9,6 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu import mc2, torch_npu
@@ -246,7 +247,7 @@ def check_all_to_all(me, pes, seed, dtype, turns):
     same(y, mc2.matmul_all_to_all(x1, x2, **options))
 
 
-@pytest.mark.parametrize("n_pes", [2, 4])
+@pytest.mark.parametrize("n_pes", thorough([2, 4], 2))
 def test_results_are_those_of_the_unfused_operators_bit_for_bit(n_pes):
     pytest.importorskip("torch")
     assert emu.launch(run_dense, n_pes, timeout=60) == [len(CASES)] * n_pes

@@ -47,7 +47,11 @@ def test_hand_written_programs_do_the_same(program: Program) -> None:
     unchanged(program, DEFAULT)
 
 
-@pytest.mark.parametrize("passes", ORDERS, ids=lambda p: "-".join(type(o).__name__ for o in p))
+@pytest.mark.parametrize(
+    "passes",
+    [*(pytest.param(order, marks=pytest.mark.slow) for order in ORDERS[:-1]), ORDERS[-1]],
+    ids=lambda p: "-".join(type(o).__name__ for o in p),
+)
 def test_random_programs_do_the_same(passes: tuple[Pass, ...]) -> None:
     @settings(max_examples=60, deadline=None)
     @given(programs(steps=14))
