@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy as np
@@ -311,6 +312,7 @@ def test_a_refused_reservation_leaves_no_descriptor(monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     gc.collect()  # worlds of tests before: what they close meanwhile must not hide a leak
+    resource_tracker.ensure_running()  # it keeps a pipe for good
     before = set(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(os, "posix_fallocate", full)
     layout = Layout(n_pes=3, heap_bytes=1 << 20)
