@@ -472,7 +472,12 @@ def test_for_other_cpus(cpu: str) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code, __file__],
-        env={**os.environ, "NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": CPUS[cpu]},
+        env={
+            **os.environ,
+            "NUMBA_CPU_NAME": cpu,
+            "NUMBA_CPU_FEATURES": CPUS[cpu],
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # this file's own imports
+        },
         capture_output=True,
         text=True,
         timeout=110,
