@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from emu.mlir.attributes import StringAttr
+from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, SymbolRefAttr
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition
 
-__all__ = ["SymbolTable", "indexed", "lookup", "nearest_table", "symbol_problem"]
+__all__ = [
+    "SymbolTable",
+    "indexed",
+    "lookup",
+    "nearest_table",
+    "symbol_problem",
+    "symbol_references",
+]
 
 _VISIBILITIES = ("public", "private", "nested")
 
@@ -163,3 +170,29 @@ class SymbolTable:
         """Erase an operation and remove it from the index."""
         self.remove(op)
         op.erase()
+
+
+def _no_names(_: Attribute) -> Iterator[str]:
+    return iter(())
+
+
+def symbol_references(
+    attribute: Attribute, of_leaf: Callable[[Attribute], Iterator[str]] = _no_names
+) -> Iterator[str]:
+    """Yield the names of the symbols that an attribute refers to, without "@".
+
+    Args:
+        attribute: The attribute; arrays and dictionaries are searched.
+        of_leaf: Yields the names in any other attribute, such as one of a dialect.
+            Default: none.
+    """
+    if isinstance(attribute, SymbolRefAttr):
+        yield attribute.root
+    elif isinstance(attribute, ArrayAttr):
+        for element in attribute.elements:
+            yield from symbol_references(element, of_leaf)
+    elif isinstance(attribute, DictAttr):
+        for _, value in attribute.entries:
+            yield from symbol_references(value, of_leaf)
+    else:
+        yield from of_leaf(attribute)

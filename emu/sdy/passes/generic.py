@@ -16,7 +16,7 @@ from emu.mlir.attributes import (
 from emu.mlir.diagnostics import UNKNOWN, PassFailed
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition, known_dialects
-from emu.mlir.symbol_references import symbol_references
+from emu.mlir.symbols import symbol_references
 from emu.mlir.transforms.cse import eliminate_common_subexpressions
 from emu.mlir.transforms.rewriting import rewrite_greedily
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue

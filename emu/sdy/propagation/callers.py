@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from emu.mlir.ir import Operation, Region
 from emu.mlir.registry import definition
-from emu.mlir.symbol_references import symbol_references
-from emu.mlir.symbols import SymbolTable
+from emu.mlir.symbols import SymbolTable, symbol_references
 
 __all__ = ["SymbolUsers"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emu.mlir.attributes import ArrayAttr, DictAttr, RawAttr, StringAttr, SymbolRefAttr
-from emu.mlir.symbol_references import symbol_references
+from emu.mlir.symbols import symbol_references
 
 NESTED = ArrayAttr(
     (
