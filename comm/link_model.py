@@ -105,6 +105,3 @@ def _quantity(name: str, text: str, units: dict[str, float], example: str) -> tu
         known = ", ".join(u for u in units if not (u.endswith("b/s") or u == "µs"))
         raise ArgumentError(f"{name} must be in one of {known}, but got {text.strip()!r}")
     return float(match[1]), unit
-
-
-__all__ = ["MAX_LATENCY_S", "Link"]

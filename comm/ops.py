@@ -23,9 +23,3 @@ class Cmp(enum.IntEnum):
     GE = 3
     LT = 4
     LE = 5
-
-
-__all__ = [
-    "AtomicOp",
-    "Cmp",
-]

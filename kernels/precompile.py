@@ -147,6 +147,3 @@ STEPS: dict[str, Step] = {
     "streaming copies": _stream,
 }
 """Steps of the precompilation, by name."""
-
-
-__all__ = ["STEPS"]

@@ -315,6 +315,3 @@ def poison_value(dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "b":
         return np.array(True)
     return np.frombuffer(b"\xa5" * dtype.itemsize, dtype)[0]
-
-
-__all__ = ["SLICE_NS", "Heap", "poison_value", "register"]

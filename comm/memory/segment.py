@@ -194,8 +194,3 @@ def _reserve_control(fd: int, layout: Layout) -> None:
 
 def _attach(descriptor: Any, layout: Layout) -> Segment:
     return Segment(descriptor.detach(), layout)
-
-
-__all__ = [
-    "Segment",
-]

@@ -34,13 +34,3 @@ def check_stopped(segment: Segment) -> None:
         raw = bytes(segment.bytes[start : start + ABORT_TEXT_BYTES])
         text = raw.split(b"\0", 1)[0].decode(errors="replace")
         raise _ERRORS[reason](text)
-
-
-__all__ = [
-    "DEADLOCK",
-    "INTERRUPTED",
-    "PEER_FAILED",
-    "PE_DIED",
-    "check_stopped",
-    "publish_stop",
-]

@@ -258,6 +258,3 @@ class Table:
 
 def _arrays(count: int) -> str:
     return f"{count} array" + "s" * (count != 1)
-
-
-__all__ = ["Digest", "Table", "digest"]

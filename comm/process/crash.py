@@ -59,9 +59,3 @@ def crash_stack(segment: Segment, pe: int) -> str:
         frames.pop()  # the fork server's own command
     more = [f"    … {len(frames) - _FRAMES} calls more"] if len(frames) > _FRAMES else []
     return "\n".join(frames[:_FRAMES] + more)
-
-
-__all__ = [
-    "crash_stack",
-    "report_crashes",
-]

@@ -130,9 +130,3 @@ def _identity(start: Start) -> Start:
 
 def _main_of(start: Start) -> None:
     main(start)
-
-
-__all__ = [
-    "ForkServer",
-    "signal_name",
-]

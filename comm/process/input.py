@@ -197,12 +197,3 @@ def open_input(given: Any, segment: Segment, pe: int) -> None:
     with contextlib.suppress(Exception):
         sys.stdin.close()
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Reads(0, segment, pe)))
-
-
-__all__ = [
-    "ALL",
-    "NONE",
-    "Input",
-    "occupy_descriptor",
-    "open_input",
-]

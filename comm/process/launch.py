@@ -454,8 +454,3 @@ def _allow_descriptors(n_pes: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-__all__ = [
-    "launch",
-]

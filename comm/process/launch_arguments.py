@@ -72,13 +72,3 @@ def check_named(value: Any) -> dict[str, Any]:
             f"kwargs must be a mapping from names to keyword arguments, but got {value!r}"
         )
     return dict(value)
-
-
-__all__ = [
-    "MAX_PES",
-    "as_integer",
-    "check_integer",
-    "check_named",
-    "check_pe_count",
-    "check_positional",
-]

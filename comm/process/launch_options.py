@@ -122,6 +122,3 @@ def _check_modules(value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, bytes)) or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"preload must be a sequence of module names, but got {value!r}")
     return tuple(str(name) for name in names)
-
-
-__all__ = ["DEFAULT_HEAP_SIZE", "DEFAULT_TIMEOUT", "LaunchFields", "LaunchOptions"]

@@ -139,12 +139,3 @@ def _shortened(text: str) -> str:
         return text
     half = _LONGEST_TEXT // 2
     return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
-
-
-__all__ = [
-    "failure_message",
-    "read_error",
-    "result_message",
-    "summary_of",
-    "text_of",
-]

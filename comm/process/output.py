@@ -77,8 +77,3 @@ class Output:
                 with contextlib.suppress(BrokenPipeError, ValueError):
                     stream.write(f"[{pe}] {self._rest[fd]}\n" if self._prefix else self._rest[fd])
             self._close(fd)
-
-
-__all__ = [
-    "Output",
-]

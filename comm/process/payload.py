@@ -110,9 +110,3 @@ def _ensure_module(name: str, file: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-
-
-__all__ = [
-    "RemoteCall",
-    "pack",
-]

@@ -216,9 +216,3 @@ def _die_with_the_launcher() -> None:
             os._exit(1)
 
         threading.Thread(target=watch, daemon=True, name="emu-launcher-watch").start()
-
-
-__all__ = [
-    "Start",
-    "main",
-]

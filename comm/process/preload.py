@@ -148,9 +148,3 @@ def _together(world: World) -> Iterator[Step]:
 
 
 load()
-
-
-__all__ = [
-    "compile_all",
-    "load",
-]

@@ -192,11 +192,3 @@ def _try_nameless_socket() -> None:
             client.connect(nameless)
         finally:
             _close_address(nameless)
-
-
-__all__ = [
-    "ensure_running",
-    "launching",
-    "note_compiled",
-    "server_pid",
-]

@@ -13,8 +13,3 @@ def check_platform() -> None:
         raise PlatformError(
             "emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is Linux"
         )
-
-
-__all__ = [
-    "check_platform",
-]

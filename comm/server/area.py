@@ -113,31 +113,3 @@ class Areas:
             if not words[FAILED]:
                 words[FAILED] = 1 + member
                 ring(self.me, world_pe)
-
-
-__all__ = [
-    "ALL_RECORDS",
-    "ANSWERED",
-    "AWAITED_VALUE",
-    "AWAITED_WORD",
-    "CLOSING",
-    "COMMITS",
-    "DECODED",
-    "FAILED",
-    "LOG",
-    "LOG_TURNS",
-    "LOG_WORDS",
-    "OWN_WORD",
-    "POSTED",
-    "PULLED",
-    "READY",
-    "RECORDS",
-    "REDUCED",
-    "RELEASED",
-    "RELEASED_TURNS",
-    "SLOTS",
-    "SPINS",
-    "WANTED",
-    "WORDS_PER_MEMBER",
-    "Areas",
-]

@@ -461,7 +461,3 @@ def _count(message: TilingData, kind: str, n_pes: int) -> int:
             f"{name} must be 0, {count} or {whole} beside {count} elements a turn, but got {other}"
         )
     return count
-
-
-__all__ = ["AREA_BYTES", "MAX_ARGUMENTS", "MAX_TILING_BYTES", "CommKernel", "KernelLaunch", "MemoryRegion",
-           "read_kernel", "tiling_bytes", "write_launch"]  # fmt: skip

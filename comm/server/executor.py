@@ -317,14 +317,3 @@ def execute(
             return False
         wake_waiters(me, areas, worlds)
     return True
-
-
-__all__ = [
-    "ALL_REDUCE",
-    "COPY",
-    "PULL",
-    "REDUCE_SCATTER",
-    "STAGE",
-    "TASK",
-    "execute",
-]

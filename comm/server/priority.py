@@ -50,6 +50,3 @@ def ask_for_short_slices() -> bool:
         )
         return bool(libc.syscall(number, 0, ctypes.byref(wanted), 0) == 0)
     return False
-
-
-__all__ = ["ask_for_short_slices"]

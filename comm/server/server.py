@@ -301,6 +301,3 @@ def preload() -> None:
     """Load the kernels if they have been compiled before, so that processes forked off have them."""
     if all(is_stored(kernel, signature) for kernel, signature in _KERNELS):
         load_kernels()
-
-
-__all__ = ["Server", "load_kernels", "preload"]

@@ -302,6 +302,3 @@ def server_of(group: Group) -> ServerEnd:
     if not isinstance(server, ServerEnd):
         server = group.server = ServerEnd(group)
     return server
-
-
-__all__ = ["ServerEnd", "Turn", "server_of"]

@@ -249,28 +249,3 @@ def mismatch(group: str, records: dict[int, Array], n_pes: int, cause: str) -> T
     return TaskMismatchError(
         f"tasks of communicator {group!r} don't fit together: {cause}\n" + "\n".join(lines)
     )
-
-
-__all__ = [
-    "AGREED_WORDS",
-    "EVERY_TURN",
-    "LAUNCH",
-    "NAMES",
-    "NEVER",
-    "NUMPY_DTYPES",
-    "ONCE",
-    "PREPARE",
-    "REDUCED_DTYPES",
-    "REDUCE_OPS",
-    "REDUCING",
-    "check",
-    "counts_fit",
-    "decode",
-    "describe",
-    "disagreement",
-    "extent",
-    "message_dtype",
-    "mismatch",
-    "operator_tag",
-    "record_dtype",
-]

@@ -222,6 +222,3 @@ def build(
     }
     task = np.array([tuple(fields[name] for name in executor.TASK.names or ())], executor.TASK)
     return TransferTables(task=task, stage=stage, pull=pull)
-
-
-__all__ = ["Staging", "TransferTables", "build", "staging_of"]

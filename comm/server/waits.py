@@ -267,24 +267,3 @@ def leave_wait(me: int, area: int, progress: bool) -> None:
     """End a wait of the compute side."""
     store_i64(area + 8 * WANTED, 0)
     end_sleep(me, 1 if progress else 0)
-
-
-__all__ = [
-    "AGREED",
-    "DIFFERENT",
-    "DONE",
-    "INCOMPLETE",
-    "NOT_DONE",
-    "SERVER_FAILED",
-    "await_done",
-    "await_records",
-    "await_word",
-    "count_done",
-    "leave_wait",
-    "load_member_word",
-    "post",
-    "publish",
-    "publish_record",
-    "ring_server",
-    "wake_waiters",
-]

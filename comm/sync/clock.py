@@ -104,6 +104,3 @@ def sleep_to(deadline: int) -> None:
         left = deadline - clock_ns()
         if left > 0:
             _usleep(left // 1000)
-
-
-__all__ = ["clock_ns", "sleep_to"]

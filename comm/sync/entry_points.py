@@ -24,17 +24,3 @@ atomic: Any = entry_when_called(signals.atomic, 7)
 wait_word: Any = entry_when_called(signals.wait_word, 6)
 test_word: Any = entry_when_called(signals.test_word, 5)
 barrier_arrive: Any = entry_when_called(signals.barrier_arrive, 4)
-
-
-__all__ = [
-    "add_dense",
-    "add_tile",
-    "atomic",
-    "barrier_arrive",
-    "get_dense",
-    "move_tile",
-    "put_dense",
-    "put_short",
-    "test_word",
-    "wait_word",
-]

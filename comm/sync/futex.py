@@ -89,12 +89,3 @@ def futex_wake(address: int, count: int) -> None:
     """Wake up to ``count`` sleepers on the int32 at ``address``."""
     if HAVE_FUTEX:
         _syscall(_FUTEX, address, _WAKE, count, 0, 0, 0)
-
-
-__all__ = [
-    "HAVE_FUTEX",
-    "futex_wait",
-    "futex_wake",
-    "pause",
-    "sched_yield",
-]

@@ -256,6 +256,3 @@ def add_rows(me: int, pe: int, offset: int, source: int, kind: int, plan: int) -
     if held >= 0:
         release(lock)
     return recovered
-
-
-__all__ = ["acquire", "add_range", "add_rows", "lock_address", "mark_atomic", "release", "word"]

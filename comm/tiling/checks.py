@@ -41,6 +41,3 @@ def check_flag(value: Any, argument: str) -> bool:
     if type(value).__name__ in {"bool", "bool_"} or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
-
-
-__all__ = ["check_flag", "check_integer", "check_text"]

@@ -119,10 +119,3 @@ def _leaves(message: TilingData) -> Iterator[tuple[str, TilingData, str]]:
             own = path if item.name.startswith("task") else inner.name
             own = path if inner.name in {"version", "reserved"} else own
             yield own, value, inner.name
-
-
-__all__ = [
-    "ConversionError",
-    "convert",
-    "write_mc2msg",
-]

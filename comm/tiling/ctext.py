@@ -189,13 +189,3 @@ def _divided(left: Number, right: Number, quotient: bool) -> Number:
     whole = abs(left) // abs(right)
     whole = whole if (left < 0) == (right < 0) else -whole
     return whole if quotient else left - whole * right
-
-
-__all__ = [
-    "MacroError",
-    "Number",
-    "Token",
-    "evaluate",
-    "source",
-    "tokens",
-]

@@ -309,14 +309,3 @@ def _packed(*evidence: str) -> PackedMessageError:
         f"sendCnt at 20 of 92 bytes ({'; '.join(evidence)}); remove the packing from the struct, "
         "or read it with expected='packed'"
     )
-
-
-__all__ = [
-    "AmbiguousVersionError",
-    "Detected",
-    "MessageError",
-    "PackedMessageError",
-    "VersionMismatchError",
-    "detect",
-    "read_mc2msg",
-]

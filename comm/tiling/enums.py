@@ -165,18 +165,3 @@ _SIZES = dict(zip(HcclDataType, (1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2), strict=Tru
 def label(member: enum.IntEnum) -> str:
     """Return the name of an enumeration's value in words: ``full mesh``."""
     return member.name.lower().replace("_", " ")
-
-
-__all__ = [
-    "CommAlg",
-    "CommOrder",
-    "ExitPolicy",
-    "HcclCommand",
-    "HcclDataType",
-    "HcclReduceOp",
-    "PreparePosition",
-    "RspPolicy",
-    "UseBufferType",
-    "WaitPolicy",
-    "label",
-]

@@ -187,10 +187,3 @@ def _assertions(layout: Layout, keyword: str) -> str:
         for item in layout.fields
     ]
     return "\n".join(lines) + "\n"
-
-
-__all__ = [
-    "c_header",
-    "cpp_header",
-    "macro_text",
-]

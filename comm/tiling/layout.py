@@ -208,13 +208,3 @@ def _alignment(kind: Scalar | Array | Layout) -> int:
     if isinstance(kind, Layout):
         return STRUCT_ALIGNMENT
     return kind.element.size if isinstance(kind, Array) else kind.size
-
-
-__all__ = [
-    "STRUCT_ALIGNMENT",
-    "Buffer",
-    "Field",
-    "Layout",
-    "Row",
-    "place",
-]

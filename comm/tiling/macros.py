@@ -416,10 +416,3 @@ class _Reader:
         except ArgumentError as error:
             raise MacroError(str(error), line) from None
         self.result.unread.append(Unread(line, f"{'.'.join(path)} = {source(part)}"))
-
-
-__all__ = [
-    "MacroText",
-    "Unread",
-    "read_macros",
-]

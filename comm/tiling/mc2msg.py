@@ -337,28 +337,3 @@ def version_of(message: TilingData) -> Version:
     raise ArgumentError(
         f"message must have the layout of an Mc2Msg, but got {layout.name} of {layout.size} bytes"
     )
-
-
-__all__ = [
-    "FIRST_WORD",
-    "FLAT",
-    "MAX_TASKS",
-    "MEANINGS",
-    "WIDE",
-    "ApiInit",
-    "ApiTask",
-    "ApiTask512",
-    "Mc2Msg",
-    "Mc2Msg92",
-    "Mc2Msg112",
-    "Mc2Msg128",
-    "Mc2MsgV1",
-    "ServerConfig",
-    "V2Task",
-    "Version",
-    "as_version",
-    "is_part_of_message",
-    "make_mc2msg",
-    "struct_of",
-    "version_of",
-]

@@ -359,14 +359,3 @@ def scalar_type(name: str) -> Scalar | Array | None:
     if scalar is None or match[2] is None:
         return scalar
     return scalar[int(match[2])]
-
-
-__all__ = [
-    "C_SCALARS",
-    "SCALARS",
-    "Array",
-    "ArrayView",
-    "ElementError",
-    "Scalar",
-    "scalar_type",
-]

@@ -523,13 +523,3 @@ def _add_accessors(cls: type[TilingData], name: str) -> None:
             function.__qualname__ = f"{cls.__qualname__}.{prefix}{name}"
             function.__doc__ = f"{does} ``{name}``, as the C++ class does."
             setattr(cls, prefix + name, function)
-
-
-__all__ = [
-    "S",
-    "TilingData",
-    "UnknownFieldError",
-    "as_bytes",
-    "layout_of",
-    "structs_of",
-]

@@ -101,9 +101,3 @@ def _meaning(row: Row, is_set: bool) -> str:
         if member == row.value:
             return label(member)
     return "unknown" if is_set else ""
-
-
-__all__ = [
-    "Line",
-    "annotate",
-]

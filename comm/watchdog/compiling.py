@@ -62,12 +62,3 @@ class Watch:
         """Return whether any PE has called a kernel of this package that was not in the cache."""
         segment = self._segment
         return any(segment.block(pe)[B_COMPILING_COUNT] for pe in range(segment.layout.n_pes))
-
-
-__all__ = [
-    "Watch",
-    "announce",
-    "is_compiling",
-    "is_reading_input",
-    "report_to",
-]

@@ -229,13 +229,3 @@ def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> s
             "they protected may be half written"
         )
     return "\n".join(lines)
-
-
-__all__ = [
-    "PEState",
-    "describe",
-    "describe_all",
-    "last_writer",
-    "name_of",
-    "read_state",
-]

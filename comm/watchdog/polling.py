@@ -428,10 +428,3 @@ def describe_threads(threads: list[threading.Thread]) -> str:
     return "; ".join(
         f"{thread.name!r} (at {position_of(frames.get(thread.ident or 0))})" for thread in threads
     )
-
-
-__all__ = [
-    "LoopObserver",
-    "describe_threads",
-    "position_of",
-]

@@ -246,11 +246,3 @@ def cpu_ticks(pid: int) -> int:
         return 0 if os.path.isdir("/proc/self") else time.monotonic_ns()
     except (OSError, IndexError):
         return 0
-
-
-__all__ = [
-    "QUERY_SIGNAL",
-    "Progress",
-    "cpu_ticks",
-    "digest",
-]

@@ -36,9 +36,3 @@ def go_on(world: World) -> None:
     block = world.segment.block(world.my_pe)
     block[B_WAITS] += 1
     block[B_WAITING] -= 1
-
-
-__all__ = [
-    "go_on",
-    "wait",
-]

@@ -110,16 +110,3 @@ def _call_site() -> str:
                 return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return library
-
-
-__all__ = [
-    "BARRIER",
-    "CLOSING",
-    "FIRST_COLLECTIVE",
-    "OPENING",
-    "REPORT",
-    "ROUND",
-    "STAGES",
-    "mismatch",
-    "pass_barrier",
-]

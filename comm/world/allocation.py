@@ -151,6 +151,3 @@ class Allocation(ArrayGroup):
             array.label,
             world_pe,
         )
-
-
-__all__ = ["Allocation"]

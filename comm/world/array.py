@@ -249,6 +249,3 @@ def symmetric(name: str, value: Any) -> SymmetricArray:
     if not isinstance(value, SymmetricArray):
         raise ArgumentError(f"{name} must be a SymmetricArray, but got {shown(value)}")
     return value
-
-
-__all__ = ["WORDS", "ArrayGroup", "SymmetricArray", "symmetric"]

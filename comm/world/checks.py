@@ -27,6 +27,3 @@ def extents_of(shape: Any, itemsize: int) -> tuple[int, ...]:
     if math.prod(max(n, 1) for n in extents) * itemsize >= 1 << 63:
         raise ArgumentError(f"shape must stand for less than 2**63 bytes, but got {shown(extents)}")
     return extents
-
-
-__all__ = ["check", "extents_of"]

@@ -167,19 +167,3 @@ def is_same(source: Array, target: Array) -> bool:
 def data_address(array: Array) -> int:
     """Return the address of an array's first element."""
     return int(array_data(id(array)))
-
-
-__all__ = [
-    "Result",
-    "as_source",
-    "check_array",
-    "check_counts",
-    "check_member",
-    "check_operation",
-    "check_out",
-    "check_pairs",
-    "check_row_buffer",
-    "check_rows",
-    "data_address",
-    "is_same",
-]

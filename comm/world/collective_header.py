@@ -129,18 +129,3 @@ def header_dtype(header: Words) -> np.dtype[Any]:
 def header_shape(header: Words) -> tuple[int, ...]:
     """Return the shape in a header."""
     return tuple(int(extent) for extent in header[SHAPE : SHAPE + int(header[RANK])])
-
-
-__all__ = [
-    "HEADER_WORDS",
-    "IN",
-    "MAX_RANK",
-    "OUT",
-    "UNKNOWN",
-    "CollectiveHeader",
-    "Words",
-    "header_dtype",
-    "header_shape",
-    "headers_agree",
-    "read_headers",
-]

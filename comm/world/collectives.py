@@ -514,6 +514,3 @@ def _row_bytes(source: Array) -> int:
     for extent in source.shape[1:]:
         nbytes *= extent
     return nbytes
-
-
-__all__ = ["Collectives"]

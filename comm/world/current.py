@@ -31,6 +31,3 @@ def world() -> World:
             "`emu run -n N script.py`, or start PEs with emu.launch(fn, n_pes)"
         )
     return _current
-
-
-__all__ = ["current", "set_world", "world"]

@@ -70,6 +70,3 @@ def _collect() -> list[str]:
 
 def _shorten(line: str) -> str:
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
-
-
-__all__ = ["AGAIN_S", "add_provider", "has_provider", "publishable"]

@@ -323,6 +323,3 @@ class Exchange:
         group = self._group
         if not pass_barrier(group, int(arrived), f"{group.name} ({header.kind})"):
             raise mismatch(group, str(header))
-
-
-__all__ = ["FLAT_BYTES", "Array", "Block", "Exchange", "Fetch", "Reduction", "Transfer"]

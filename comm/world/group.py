@@ -279,6 +279,3 @@ class Group(Waiting, Collectives):
     def sync(self) -> None:
         """Wait for every member. Stores are complete when issued here, so this is :meth:`barrier`."""
         self.barrier()
-
-
-__all__ = ["Group", "Stoppable"]

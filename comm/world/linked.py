@@ -265,6 +265,3 @@ def make_world(segment: Segment, me: int, pe: int, *, poison: bool) -> World:
     """Make the World of PE ``pe``, whose block is at ``me``: with emulated links if the segment has one."""
     kind = World if segment.link is None else LinkedWorld
     return kind(segment, me, pe, poison=poison)
-
-
-__all__ = ["LinkedExchange", "LinkedGroup", "LinkedWorld", "await_deadline", "make_world"]

@@ -82,6 +82,3 @@ def publish_wait(group: Membership, description: dict[str, Any]) -> None:
     pe, text = group.members[group.my_pe], details.publishable(description)
     if group.segment.read_text(pe) != text:  # so that readers rarely meet half-written text
         group.segment.write_text(pe, text)
-
-
-__all__ = ["Membership", "publish_wait"]

@@ -215,6 +215,3 @@ def reduce_rounds(me: int, barrier: int, n_pes: int, plan: Any, peers: Any, addr
             return DONE
         if plan[P_SYNC] != 0 or collects:
             plan[P_PHASE] = STAGE
-
-
-__all__ = ["copy_rounds", "reduce_rounds"]

@@ -173,11 +173,3 @@ def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarra
     if not out.flags.writeable:
         raise ArgumentError("out must be writable, but got a read-only array")
     return out
-
-
-__all__ = [
-    "as_source",
-    "get",
-    "put",
-    "window",
-]

@@ -354,13 +354,3 @@ def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
         for array, index, cmp, value in words[:8]
     ]
     return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
-
-
-__all__ = [
-    "UNFIT",
-    "Waiting",
-    "Word",
-    "describe_words",
-    "encode",
-    "word_operation",
-]

@@ -115,6 +115,3 @@ class World(Group):
         raise ArgumentError(
             f"a world holds at most {GROUPS} groups, but {name!r} would be one more"
         )
-
-
-__all__ = ["World"]

@@ -5,6 +5,3 @@ from __future__ import annotations
 
 class NotEmulatedError(NotImplementedError):
     """A function of an accelerator that has no counterpart here."""
-
-
-__all__ = ["NotEmulatedError"]

@@ -35,6 +35,3 @@ class HostEvent:
         if self._recorded_ns is None or end_event._recorded_ns is None:
             raise RuntimeError("both events must be recorded before their time is calculated")
         return (end_event._recorded_ns - self._recorded_ns) / 1e6
-
-
-__all__ = ["HostEvent"]

@@ -92,6 +92,3 @@ def undo_all() -> None:
     """Undo all changes, the last first: some wrap the value of an earlier one."""
     while _made:
         _made.pop().undo()
-
-
-__all__ = ["Patch", "record", "replace", "replace_all", "replace_item", "table", "undo_all"]

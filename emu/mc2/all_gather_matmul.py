@@ -189,6 +189,3 @@ def _multiply_blocks(
         x1, out = x1.reshape(-1, x1.shape[-1]), out.reshape(-1, out.shape[-1])
         tokens = None if tokens is None else tokens.reshape(-1)
     product.multiply(x1, out, tokens=tokens)
-
-
-__all__ = ["all_gather_matmul"]

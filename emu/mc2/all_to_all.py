@@ -221,6 +221,3 @@ def _multiply_and_exchange(
                 blocks[:, rows] = part.reshape(count, n_pes, columns).swapaxes(0, 1)
             call.commit(handles, turn)
     return out
-
-
-__all__ = ["all_to_all_matmul", "matmul_all_to_all"]

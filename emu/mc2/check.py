@@ -109,6 +109,3 @@ def _numbers(name: str, value: Any) -> Array:
 def matches(x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE) -> bool:
     """Return whether :func:`compare` passes: by default, 99.5 % of the elements have an error below 0.005."""
     return compare(x, expected, tolerance=tolerance, share=share).passed
-
-
-__all__ = ["Comparison", "compare", "matches"]

@@ -444,6 +444,3 @@ def _product(
         matmul(x, weight, out=out)
     else:
         scale_product(matmul(x, weight), weight_scale, x_scale, out=out)
-
-
-__all__ = ["AlltoAllVGmmResult", "GmmAlltoAllVResult", "alltoallv_gmm", "gmm_alltoallv"]

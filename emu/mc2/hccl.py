@@ -537,6 +537,3 @@ def _check_indices(kernel: CommKernel, places: list[MemoryRegion | None]) -> Non
             raise ArgumentError(
                 f"{name} must be in [0, {len(places)}), the operator's arguments, but got {index}"
             )
-
-
-__all__ = ["MAX_TASKS", "WINDOW_BYTES", "Hccl"]

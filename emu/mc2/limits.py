@@ -90,6 +90,3 @@ def check_limits(limits: HardwareLimits | None, k: int, n_pes: int, turns: int) 
 
 HardwareLimits.A2 = HardwareLimits(name="A2", rank_sizes=(2, 4, 8))
 HardwareLimits.A3 = HardwareLimits(name="A3", rank_sizes=(2, 4, 8, 16, 32))
-
-
-__all__ = ["HardwareLimits", "check_limits"]

@@ -467,6 +467,3 @@ class _Reduction:
             for turn, rows in call.arrived(handles):
                 with call.computing("residual and norm", turn):
                     norm.finish(target, rows)
-
-
-__all__ = ["matmul_all_reduce", "matmul_all_reduce_add_rms_norm", "matmul_reduce_scatter"]

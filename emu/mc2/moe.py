@@ -455,6 +455,3 @@ def _check_layout(
             f"tp_world_size must be 0 or 1, since tensor-parallel groups are not supported, but got "
             f"{tp_world_size!r}"
         )
-
-
-__all__ = ["DispatchResult", "moe_distribute_combine", "moe_distribute_dispatch"]

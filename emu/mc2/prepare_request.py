@@ -202,6 +202,3 @@ class PrepareRequest:
             raise ArgumentError(
                 f"recv of {self.name} must not overlap send,{where} but they share memory"
             )
-
-
-__all__ = ["MAX_COUNT", "MAX_REPEAT", "PrepareRequest", "data_type", "locate"]

@@ -426,13 +426,3 @@ def _attribute(where: str, entry: Any, typos: _Typos) -> AttributePrototype:
     if default is not None:
         default = _attribute_value(f"default_value of {where}", type_name, default)
     return AttributePrototype(name, kind == "required", type_name, default)
-
-
-__all__ = [
-    "AttributePrototype",
-    "Bound",
-    "OperatorPrototype",
-    "PrototypeWarning",
-    "TensorPrototype",
-    "read_prototypes",
-]

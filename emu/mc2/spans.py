@@ -39,6 +39,3 @@ def computing(trace: list[Any] | None, pe: int, name: str, turn: int) -> Iterato
     start = time.monotonic_ns()
     yield
     trace.append(Span(pe, "compute", name, turn, start, time.monotonic_ns()))
-
-
-__all__ = ["Span", "computing"]

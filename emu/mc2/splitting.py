@@ -201,6 +201,3 @@ def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> 
             f"an operator must have at most {MAX_REPEAT} equal turns, but got {split.tiles}"
         )
     return split
-
-
-__all__ = ["MAX_TURNS", "UNIT", "TileSplit", "split_rows", "turns_worth"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["normalize", "with_short_names"]
-
 _FORM = re.compile(
     r"(affine_(?:map|set)<)\(([^)]*)\)\s*(?:\[([^\]]*)\])?\s*(->|:)\s*(.*)>", re.DOTALL
 )

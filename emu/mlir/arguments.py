@@ -7,8 +7,6 @@ from typing import TypeVar
 from emu.kernels.core.messages import shown
 from emu.mlir.ir import Operation
 
-__all__ = ["ArgumentError", "check", "check_flag", "check_module", "check_text"]
-
 _T = TypeVar("_T")
 
 

@@ -14,8 +14,6 @@ from emu.mlir.diagnostics import FileLoc, Location
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.types import FunctionType, Type
 
-__all__ = ["Argument", "OpParser", "OpPrinter", "Operand"]
-
 _T = TypeVar("_T")
 
 

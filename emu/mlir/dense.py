@@ -22,15 +22,6 @@ from emu.mlir.types import (
     scalar_type,
 )
 
-__all__ = [
-    "DenseData",
-    "DenseError",
-    "dense_text",
-    "element_bytes",
-    "element_values",
-    "shape_and_element",
-]
-
 _VECTOR = re.compile(r"vector<((?:[0-9]+x)*)([a-z][A-Za-z0-9]*)>")
 # MLIR writes longer lists as one hexadecimal string.
 _HEX_LIMIT = 100

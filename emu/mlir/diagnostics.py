@@ -6,22 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = [
-    "UNKNOWN",
-    "CallSiteLoc",
-    "Diagnostic",
-    "Diagnostics",
-    "FileLoc",
-    "FusedLoc",
-    "Location",
-    "MlirError",
-    "NameLoc",
-    "PassFailed",
-    "Severity",
-    "UnknownLoc",
-    "fused",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Location:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from emu.mlir.ir import Block, Operation, Region, Value
 
-__all__ = ["GRAPH_OPS", "Dominance"]
-
 GRAPH_OPS = frozenset({"builtin.module"})
 """Operations with graph regions: the order of the operations inside has no meaning."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from emu.mlir.ir import Operation
 from emu.mlir.registry import OpDefinition, definition
 
-__all__ = ["is_effect_free", "is_trivially_dead"]
-
 
 def is_effect_free(op: Operation) -> bool:
     """Return whether an operation, with all operations in it, only makes its results."""

@@ -14,8 +14,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["FORMATS", "FloatFormat", "bits_of", "byte_width", "float_text", "value_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:

@@ -18,16 +18,6 @@ from emu.mlir.attributes import Attribute, StringAttr
 from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location
 from emu.mlir.types import Type
 
-__all__ = [
-    "Block",
-    "BlockArgument",
-    "OpResult",
-    "Operation",
-    "Region",
-    "Use",
-    "Value",
-]
-
 Use = tuple["Operation", int]
 """An operation and the index of its operand."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["key_text", "quoted", "symbol_text", "unescape"]
-
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _UNPRINTABLE = re.compile(rb"[^ !#-\[\]-~]")
 _ESCAPE = re.compile(rb"\\(?:([0-9a-fA-F]{2})|(.))", re.DOTALL)

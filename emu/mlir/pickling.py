@@ -17,8 +17,6 @@ from emu.mlir.diagnostics import FileLoc, Location
 from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import Block, Operation, Region, Value
 
-__all__ = ["flatten", "restore"]
-
 _Row = tuple[Any, ...]
 _Named = dict[str, Attribute]
 

@@ -11,8 +11,6 @@ from emu.mlir.text.lexer import SourceText, render
 from emu.mlir.text.parser import ModuleParser
 from emu.mlir.verify import verify as verify_operation
 
-__all__ = ["parse"]
-
 
 def parse(
     text: str,

@@ -18,21 +18,6 @@ from emu.mlir.attributes import Attribute
 from emu.mlir.diagnostics import Diagnostics
 from emu.mlir.ir import BlockArgument, Operation
 
-__all__ = [
-    "AttributeVerifiers",
-    "OpDefinition",
-    "attribute_parsers",
-    "attribute_verifiers",
-    "closed_dialects",
-    "define",
-    "definition",
-    "extend",
-    "is_defined",
-    "known_dialects",
-    "load_dialects",
-    "register_dialects",
-]
-
 ParseOp = Callable[[OpParser], Operation]
 PrintOp = Callable[[OpPrinter, Operation], None]
 VerifyOp = Callable[[Operation, Diagnostics], bool]

@@ -9,15 +9,6 @@ from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, Symb
 from emu.mlir.ir import Operation
 from emu.mlir.registry import definition
 
-__all__ = [
-    "SymbolTable",
-    "indexed",
-    "lookup",
-    "nearest_table",
-    "symbol_problem",
-    "symbol_references",
-]
-
 _VISIBILITIES = ("public", "private", "nested")
 
 

@@ -19,8 +19,6 @@ from emu.mlir.registry import OpDefinition, attribute_verifiers, definition, kno
 from emu.mlir.symbols import indexed
 from emu.mlir.text.printer import to_text
 
-__all__ = ["verify"]
-
 _NO_TERMINATOR = frozenset({"builtin.module"})
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from emu.mlir.ir import Operation
 
-__all__ = ["from_jax", "legalized_text"]
-
 _OLDEST = (0, 5)
 _CHLO_PASS = "func.func(chlo-legalize-to-stablehlo)"
 

@@ -43,8 +43,6 @@ from emu.stablehlo.attributes import (
     TypeExtensions,
 )
 
-__all__ = ["read_conv_body", "read_dims", "read_dot_algorithm", "read_enum"]
-
 ENUMERATIONS: tuple[type[EnumAttribute], ...] = (
     ComparisonDirection,
     ComparisonType,

@@ -19,36 +19,6 @@ from typing import ClassVar
 from emu.mlir.attributes import ArrayAttr, Attribute, FloatAttr, StringAttr
 from emu.mlir.types import FloatType, Type
 
-__all__ = [
-    "AxisRef",
-    "ChannelHandle",
-    "ComparisonDirection",
-    "ComparisonType",
-    "ConvDimensionNumbers",
-    "DotAlgorithm",
-    "DotDimensionNumbers",
-    "EnumAttribute",
-    "FftType",
-    "GatherDimensionNumbers",
-    "Mesh",
-    "MeshAxis",
-    "OutputOperandAlias",
-    "Precision",
-    "RaggedDotDimensionNumbers",
-    "ReplicaGroupMeshAxes",
-    "ResultAccuracy",
-    "ResultAccuracyMode",
-    "RngAlgorithm",
-    "RngDistribution",
-    "ScatterDimensionNumbers",
-    "StructAttribute",
-    "SubAxisInfo",
-    "Transpose",
-    "TypeExtensions",
-    "dims_text",
-]
-
-
 # Enumerations
 
 

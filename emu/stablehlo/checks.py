@@ -8,24 +8,6 @@ from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, TupleType, Type
 
-__all__ = [
-    "Check",
-    "Infer",
-    "Invalid",
-    "Shape",
-    "check_result_shape",
-    "compatible",
-    "compatible_shapes",
-    "integer",
-    "is_same_size",
-    "operand_tensor",
-    "quoted_types",
-    "same_as_operands",
-    "sizes_text",
-    "tensor",
-    "unchanged",
-]
-
 Shape = tuple[int | None, ...]
 """Sizes of the dimensions; None is an unknown one."""
 

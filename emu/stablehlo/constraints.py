@@ -7,8 +7,6 @@ from collections.abc import Callable
 from emu.mlir.attributes import Attribute, BoolAttr, DenseArrayAttr, IntegerAttr, StringAttr
 from emu.mlir.types import IntegerType
 
-__all__ = ["ANY_DIMENSION", "CONSTRAINTS", "Constraint"]
-
 
 def _is_integer(attribute: Attribute, width: int, least: int) -> bool:
     return (

@@ -23,8 +23,6 @@ from emu.stablehlo.syntax import (
     Piece,
 )
 
-__all__ = ["ELEMENTS"]
-
 # constant
 
 

@@ -6,8 +6,6 @@ from emu.mlir.registry import OpDefinition, define
 from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.verification import make_verifier
 
-__all__ = ["SPECS", "define_op"]
-
 SPECS: dict[str, OpSpec] = {}
 """Specs of the operations by full name; each family of operations adds its own."""
 

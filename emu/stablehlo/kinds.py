@@ -11,28 +11,6 @@ from typing import NamedTuple
 
 from emu.mlir.types import ComplexType, DialectType, FloatType, IntegerType, TensorType, Type
 
-__all__ = [
-    "ANY_TENSOR",
-    "BOOL_TENSOR",
-    "COMPLEX_TENSOR",
-    "CONVERTIBLE_TENSOR",
-    "FLOAT_OR_COMPLEX_TENSOR",
-    "FLOAT_TENSOR",
-    "INEXACT_TENSOR",
-    "INTEGER_TENSOR",
-    "LOGICAL_TENSOR",
-    "MAGNITUDE_TENSOR",
-    "NUMBER_TENSOR",
-    "QUANTIZABLE_FLOAT_TENSOR",
-    "SIGNED_TENSOR",
-    "STATIC_NUMBER_TENSOR",
-    "STATIC_TENSOR",
-    "TENSOR",
-    "WIDE_FLOAT_TENSOR",
-    "ZERO_RANK_TENSOR",
-    "TensorKind",
-]
-
 _WIDTHS = frozenset({2, 4, 8, 16, 32, 64})
 # MLIR has these formats, StableHLO does not.
 _NO_FLOATS = frozenset({"tf32", "f80", "f128"})

@@ -9,8 +9,6 @@ from emu.mlir.types import FloatType, TensorType, Type
 from emu.stablehlo.checks import Invalid, compatible_shapes, tensor
 from emu.stablehlo.traits import has_same_elements
 
-__all__ = ["accumulators", "check_reducer"]
-
 
 def accumulators(op: Operation, region: int, inputs: Iterable[Value]) -> list[Type]:
     """Return the element type of each accumulator: the body's result, else the input's."""

@@ -15,8 +15,6 @@ from emu.stablehlo.constraints import Constraint
 from emu.stablehlo.kinds import TensorKind
 from emu.stablehlo.syntax import Form, Piece
 
-__all__ = ["ANY_NUMBER", "AtLeast", "OpSpec"]
-
 
 class AtLeast(NamedTuple):
     """A number of operands with a lower bound only."""

@@ -28,32 +28,6 @@ from emu.mlir.types import ComplexType, FunctionType, IntegerType, TensorType, T
 from emu.stablehlo.attribute_parser import read_dims, read_enum
 from emu.stablehlo.attributes import EnumAttribute, dims_text
 
-__all__ = [
-    "ATTRIBUTES",
-    "COMPLEX_TYPE",
-    "I32",
-    "I64",
-    "PAIRWISE_TYPES",
-    "RESULT_TYPE",
-    "SAME_TYPE",
-    "SELECT_TYPES",
-    "SIGNATURE",
-    "TUPLE_TYPE",
-    "Attributes",
-    "Draft",
-    "Enumeration",
-    "Form",
-    "Integer",
-    "Ints",
-    "Operands",
-    "Piece",
-    "String",
-    "Text",
-    "TypePiece",
-    "array_of_ints",
-    "ints",
-]
-
 I64 = IntegerType(64)
 I32 = IntegerType(32)
 

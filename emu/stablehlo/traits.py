@@ -7,20 +7,6 @@ from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import Check, Invalid, compatible, compatible_shapes, tensor
 from emu.stablehlo.syntax import ints
 
-__all__ = [
-    "compatible_element_types",
-    "compatible_operand_elements",
-    "compatible_types",
-    "elementwise_shapes",
-    "has_same_elements",
-    "pairwise_counts",
-    "pairwise_types",
-    "same_element_types",
-    "same_operand_elements",
-    "same_shape",
-    "same_sizes",
-]
-
 
 def _types(op: Operation) -> list[Type]:
     return [value.type for value in (*op._operands, *op.results)]

@@ -9,8 +9,6 @@ from emu.mlir.ir import Operation
 from emu.mlir.types import Type
 from emu.stablehlo.dialect import SPECS
 
-__all__ = ["implied_types"]
-
 
 def implied_types(op: Operation) -> list[Type] | None:
     """Return the types that an operation's results must have by its operands.

@@ -16,8 +16,6 @@ from emu.stablehlo.checks import Infer, Invalid, compatible, quoted_types
 from emu.stablehlo.constraints import CONSTRAINTS
 from emu.stablehlo.spec import AtLeast, OpSpec
 
-__all__ = ["make_verifier"]
-
 _VERIFIED_LIMIT = 1 << 16
 
 # Fingerprints of operations that were found valid: layers of a model, and the same module after each

@@ -12,8 +12,6 @@ from emu.mlir.types import TensorType
 from emu.stablehlo.checks import Invalid, tensor
 from emu.stablehlo.syntax import I64, ints
 
-__all__ = ["Window", "padding", "padding_attribute", "windows"]
-
 _DESCRIBED = (
     "window-strides",
     "base-dilation factors",

@@ -365,11 +365,3 @@ def _check_layout(
         shared_expert_num=(shared_expert_num, 1, 0),
         shared_expert_rank_num=(shared_expert_rank_num, 0),
     )
-
-
-__all__ = [
-    "npu_alltoallv_gmm",
-    "npu_gmm_alltoallv",
-    "npu_moe_distribute_combine",
-    "npu_moe_distribute_dispatch",
-]

@@ -388,14 +388,3 @@ def npu_matmul_all_to_all(
             y_dtype=optional_dtype("output_dtype", output_dtype),
         )  # fmt: skip
     return given.result(y)
-
-
-__all__ = [
-    "npu_all_gather_base_mm",
-    "npu_all_to_all_matmul",
-    "npu_matmul_all_to_all",
-    "npu_mm_all_reduce_add_rms_norm",
-    "npu_mm_all_reduce_add_rms_norm_",
-    "npu_mm_all_reduce_base",
-    "npu_mm_reduce_scatter_base",
-]

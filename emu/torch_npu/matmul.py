@@ -130,6 +130,3 @@ def _scaled(
     with np.errstate(all="ignore"):
         values += added
     return (values if dtype == FLOAT32 else cast(values, dtype)).reshape(product.shape)
-
-
-__all__ = ["npu_quant_matmul"]

@@ -215,6 +215,3 @@ def npu_anti_quant(
     except errors.ArgumentError as error:
         raise rename_arguments(error, {"scales": "scale", "offsets": "offset", "q": "x"}) from None
     return as_type_of(result, x)
-
-
-__all__ = ["npu_anti_quant", "npu_dynamic_quant", "npu_quantize"]

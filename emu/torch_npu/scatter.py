@@ -332,12 +332,3 @@ def _write(target: Array, flat: Array, rows: Array, kept: Array | None) -> None:
         flat, rows = flat[kept], rows[kept]
     word = f"u{target.itemsize}"
     target.view(word)[tuple(flat.T)] = rows.view(word)
-
-
-__all__ = [
-    "npu_quant_scatter",
-    "npu_quant_scatter_",
-    "npu_scatter_nd_update",
-    "npu_scatter_nd_update_",
-    "npu_scatter_pa_kv_cache",
-]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["TritonError"]
-
 
 class TritonError(Exception):
     """A program in Triton's language, or its use, breaks a rule."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from emu.triton.source import constexpr_function
 
-__all__ = ["cdiv", "next_power_of_2"]
-
 
 @constexpr_function
 def cdiv(x: Any, y: Any) -> Any:

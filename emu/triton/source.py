@@ -406,16 +406,3 @@ def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield below.id, tuple(reversed(chain))
         elif isinstance(node, ast.Name) and id(node) not in inner and node.id not in stored:
             yield node.id, ()
-
-
-__all__ = [
-    "ConstexprFunction",
-    "JITCallable",
-    "KernelParam",
-    "aggregate",
-    "canonical_type",
-    "constexpr_function",
-    "must_use_result",
-    "plain_value",
-    "references",
-]

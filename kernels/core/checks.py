@@ -211,5 +211,3 @@ class Arguments:
 
 check = Arguments(ArgumentError)
 """The checks of this room."""
-
-__all__ = ["Arguments", "check"]

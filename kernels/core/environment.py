@@ -75,15 +75,3 @@ def _count(name: str) -> int | None:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, but got {text!r}")
     return int(text)
-
-
-__all__ = [
-    "THREAD_VARIABLES",
-    "cache_folder",
-    "device_count",
-    "numba_thread_count",
-    "thread_count",
-    "triton_backend",
-    "usable_cores",
-    "user_cache_folder",
-]

@@ -31,6 +31,3 @@ def shown(value: Any, *, with_type: bool = False) -> str:
         text = f"{text[: _MAX_LENGTH - 1]}…"
     text = text.encode("utf-8", "backslashreplace").decode()  # a repr may hold lone surrogates
     return f"{text} of type {kind}" if with_type else text
-
-
-__all__ = ["shown"]

@@ -232,6 +232,3 @@ def _scale_rows(
                 for i in range(width):
                     values[i] = np.float32(sums[i]) * scales[i]
             _store(kind, array_data(out) + (t * n + start) * size, block, width)
-
-
-__all__ = ["scale_product", "weighted_row_sum"]

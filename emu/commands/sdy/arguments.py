@@ -19,8 +19,6 @@ from emu.sdy.passes.text import (
     parse_pipeline,
 )
 
-__all__ = ["HELP", "OptArguments", "UsageError", "parse_arguments", "pass_list"]
-
 HELP = """\
 usage: emu sdy opt [OPTIONS] [PASSES] [FILE]
 

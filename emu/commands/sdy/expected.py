@@ -22,8 +22,6 @@ from emu.mlir.diagnostics import (
     Severity,
 )
 
-__all__ = ["check_expected", "line_of"]
-
 _COMMENT = re.compile(
     r"expected-(error|note|remark|warning)(-re)? *"
     r"(@([+-])(\d+)|@above|@below|@unknown)? *\{\{(.*?)\}\}\s*$"

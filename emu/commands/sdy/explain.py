@@ -13,8 +13,6 @@ from emu.mlir.text.lexer import SourceText, render
 from emu.sdy.passes.text import parse_pipeline
 from emu.sdy.provenance import Explanation, explain
 
-__all__ = ["run_explain"]
-
 
 def run_explain(
     file: str,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-__all__ = ["open_to_write", "read_text"]
-
 
 def read_text(file: str) -> str:
     """Return the text of a file, or of standard input for "-".

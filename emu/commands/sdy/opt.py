@@ -14,8 +14,6 @@ from emu.mlir.diagnostics import Diagnostics, MlirError, PassFailed
 from emu.mlir.text.lexer import SourceText, render
 from emu.sdy.passes.base import Session, run_pass
 
-__all__ = ["run_opt"]
-
 _MARKER = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 _USAGE = 2
 

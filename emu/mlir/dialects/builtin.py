@@ -10,8 +10,6 @@ from emu.mlir.registry import OpDefinition, define
 from emu.mlir.symbols import symbol_problem
 from emu.mlir.types import Type
 
-__all__ = ["split_attributes"]
-
 
 def split_attributes(
     attributes: dict[str, Attribute], inherent: tuple[str, ...]

@@ -6,8 +6,6 @@ from emu.mlir.assembly import OpPrinter
 from emu.mlir.ir import Operation
 from emu.mlir.types import Type
 
-__all__ = ["print_constant"]
-
 
 def print_constant(w: OpPrinter, op: Operation, own: Type | None) -> None:
     """Write ``x.constant dense<…> : type``.

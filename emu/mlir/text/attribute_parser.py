@@ -35,8 +35,6 @@ from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.text.type_parser import TypeParser
 from emu.mlir.types import FloatType, IndexType, IntegerType, TensorType, Type, UnrankedTensorType
 
-__all__ = ["AttributeParser"]
-
 _NUMBER_START = frozenset("0123456789-")
 _I64 = IntegerType(64)
 _F64 = FloatType("f64")

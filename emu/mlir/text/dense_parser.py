@@ -10,8 +10,6 @@ from emu.mlir.dense import DenseError, element_bytes, shape_and_element
 from emu.mlir.floats import bits_of, byte_width
 from emu.mlir.types import ComplexType, FloatType, IntegerType, Type
 
-__all__ = ["dense_elements"]
-
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?)|true|false")
 _TOKEN = re.compile(r"\s*(\[|\]|,|\(|\)|[^\s\[\],()]+)")
 _WORD = re.compile(r"[^\s\[\](),]+")

@@ -18,8 +18,6 @@ from bisect import bisect_right
 
 from emu.mlir.diagnostics import Diagnostic, FileLoc, Location
 
-__all__ = ["SourceText", "coarse_token", "coarse_tokens", "fine_tokens", "render"]
-
 _STRING = r'"(?:[^"\\\n\v\f]|\\.)*+"'
 _NESTED = r"(?:[^<>\"\-/]++|->|-|/(?!/)|" + _STRING + "|<@>)*+"
 _BALANCED = _NESTED

@@ -9,8 +9,6 @@ from emu.mlir.base import Attribute
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.mlir.text.token_reader import TokenReader
 
-__all__ = ["HasLocation", "LocationParser"]
-
 
 class HasLocation(Protocol):
     """An operation, an argument or a stand-in, whose location is set once it is known."""

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.mlir.literals import quoted
 
-__all__ = ["LocationNames", "location_text"]
-
 
 def location_text(location: Location, names: Mapping[Location, str] | None = None) -> str:
     """Return what stands between ``loc(`` and ``)``.

@@ -7,8 +7,6 @@ import re
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.registry import definition
 
-__all__ = ["Names"]
-
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$.\-]")
 
 

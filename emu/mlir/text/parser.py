@@ -25,8 +25,6 @@ from emu.mlir.text.scopes import Located, PendingLocation, Scopes
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import FunctionType, Type
 
-__all__ = ["ModuleParser"]
-
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 

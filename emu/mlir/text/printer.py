@@ -15,8 +15,6 @@ from emu.mlir.text.location_printer import LocationNames, location_text
 from emu.mlir.text.naming import Names
 from emu.mlir.types import FunctionType, Type
 
-__all__ = ["ModulePrinter", "to_text"]
-
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
 
 

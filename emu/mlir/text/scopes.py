@@ -11,8 +11,6 @@ from emu.mlir.ir import Block, Value
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import Type
 
-__all__ = ["Located", "PendingLocation", "Scopes"]
-
 
 class Located:
     """Stand-in that holds a location until the argument that it belongs to exists."""

@@ -11,8 +11,6 @@ from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
 from emu.mlir.literals import unescape
 from emu.mlir.text.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
 
-__all__ = ["TokenReader"]
-
 _T = TypeVar("_T")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")

@@ -23,8 +23,6 @@ from emu.mlir.types import (
     scalar_type,
 )
 
-__all__ = ["TypeParser", "parse_type"]
-
 _SIMPLE_TENSOR = re.compile(r"tensor<((?:(?:[1-9][0-9]*|0|\?)x)*)([A-Za-z][A-Za-z0-9]*)>")
 _BRACKETED = frozenset({"tensor", "vector", "memref", "tuple", "complex"})
 _MAX_WIDTH = (1 << 24) - 1

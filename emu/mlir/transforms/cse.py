@@ -14,8 +14,6 @@ from emu.mlir.effects import is_effect_free, is_trivially_dead
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition
 
-__all__ = ["eliminate_common_subexpressions"]
-
 Known = dict[Hashable, Operation]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from emu.mlir.ir import Operation, Region, Value
 
-__all__ = ["INLINABLE", "can_inline", "inline_before"]
-
 INLINABLE = frozenset({"arith", "chlo", "func", "sdy", "stablehlo"})
 """Dialects whose operations may be moved to another region."""
 

@@ -34,8 +34,6 @@ from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition, is_defined
 from emu.mlir.types import Type
 
-__all__ = ["Pattern", "PatternSet", "Rewrite", "Rewriter", "Worklist", "rewrite_greedily"]
-
 
 class Worklist:
     """A stack of operations without duplicates."""

@@ -21,41 +21,6 @@ from itertools import pairwise
 
 from emu.sdy.dialect.attributes import AxisRef, Mesh, SubAxisInfo, TensorSharding
 
-__all__ = [
-    "add_or_merge",
-    "axis_key",
-    "axis_set_difference",
-    "can_coexist",
-    "can_merge",
-    "common_prefix_of_lists",
-    "contains",
-    "expanded_size",
-    "first_overlapping",
-    "greatest_common_prefix",
-    "is_prefix",
-    "is_strict_prefix",
-    "is_strict_prefix_of_list",
-    "is_suffix",
-    "list_key",
-    "lists_overlap",
-    "merge",
-    "next_pre_size",
-    "ordered_axes",
-    "overlap",
-    "overlaps",
-    "pre_size",
-    "prefix_without_overlap",
-    "prefix_without_overlap_of_list",
-    "replica_groups",
-    "sort_and_merge",
-    "sort_key",
-    "sub_axis",
-    "suffix_without_overlap",
-    "total_size",
-    "truncate_by_overlaps",
-]
-
-
 # One axis
 
 

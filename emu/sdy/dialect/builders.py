@@ -20,21 +20,6 @@ from emu.sdy.dialect.attributes import (
     TensorShardingPerValue,
 )
 
-__all__ = [
-    "make_all_gather",
-    "make_all_reduce",
-    "make_all_slice",
-    "make_all_to_all",
-    "make_collective_permute",
-    "make_manual_computation",
-    "make_mesh",
-    "make_reduce_scatter",
-    "make_replicated_to_unreduced",
-    "make_reshard",
-    "make_return",
-    "make_sharded_to_unreduced",
-]
-
 _I32 = IntegerType(32)
 _I64 = IntegerType(64)
 AxesPerDim = Sequence[Sequence[AxisRef]]

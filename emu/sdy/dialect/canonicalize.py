@@ -44,8 +44,6 @@ from emu.sdy.dialect.shardings import (
     is_equivalent,
 )
 
-__all__ = ["COLLECTIVE", "RESHARD", "canonicalization_patterns"]
-
 RESHARD = "sdy-reshard"
 COLLECTIVE = "sdy-collective"
 

@@ -19,8 +19,6 @@ from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
 from emu.sdy.dialect.shardings import find_mesh
 
-__all__ = ["equal_reshard"]
-
 _RESHAPE = "stablehlo.reshape"
 _TRANSPOSE = "stablehlo.transpose"
 

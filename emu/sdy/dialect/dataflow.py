@@ -31,33 +31,6 @@ from emu.sdy.dialect.attributes import ManualAxes, TensorSharding, TensorShardin
 from emu.sdy.dialect.names import SHARDING
 from emu.sdy.dialect.tensors import add_free_axes, erase_manual_axes, open_shardings_with
 
-__all__ = [
-    "DATA_FLOW_OPS",
-    "When",
-    "block_argument_owners",
-    "body_terminator",
-    "data_flow_edge_of",
-    "edge_of_source",
-    "edge_of_target",
-    "edge_op_non_owner_targets",
-    "edge_op_sources",
-    "edge_op_transform",
-    "edge_owner_from_source",
-    "edge_owner_from_target",
-    "edge_owner_sharding",
-    "edge_owner_shardings",
-    "edge_owners",
-    "edge_sources",
-    "is_data_flow_op",
-    "keeps_edges_divisible",
-    "manual_axes_of",
-    "non_owner_targets",
-    "owning_op",
-    "set_edge_owner_sharding",
-    "set_edge_owner_shardings",
-    "transform_target_sharding",
-]
-
 _MANUAL = "sdy.manual_computation"
 _NAMED = "sdy.named_computation"
 _WHILE = "stablehlo.while"

@@ -9,14 +9,6 @@ from typing import ClassVar
 from emu.sdy.dialect.attributes import AxisRef, SdyAttribute
 from emu.sdy.dialect.text import stripped_list
 
-__all__ = [
-    "AxisToPropagationDetails",
-    "EdgeNodeType",
-    "EdgeValueRef",
-    "PropagationEdges",
-    "PropagationOneStep",
-]
-
 
 class EdgeNodeType(Enum):
     """Kinds of values that an ``EdgeValueRef`` numbers."""

@@ -14,30 +14,6 @@ from emu.sdy.dialect.meshes import Scope, first_mesh_or_name
 from emu.sdy.dialect.names import MAIN, ORIGINAL_FUNC_NAME, SHARDING
 from emu.sdy.dialect.tensors import tensor_rank
 
-__all__ = [
-    "callee_name",
-    "clone_function_recursively",
-    "find_function",
-    "func_arg_attribute",
-    "func_arg_sharding",
-    "func_arg_shardings",
-    "func_result_attribute",
-    "func_result_sharding",
-    "func_result_shardings",
-    "function_type",
-    "iterate_funcs",
-    "main_function",
-    "modify_arg_attributes",
-    "modify_result_attributes",
-    "original_func_name",
-    "set_func_arg_attribute",
-    "set_func_arg_sharding",
-    "set_func_result_attribute",
-    "set_func_result_sharding",
-    "set_func_result_shardings",
-    "walk_calls",
-]
-
 _EMPTY = DictAttr(())
 
 

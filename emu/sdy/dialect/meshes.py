@@ -15,18 +15,6 @@ from emu.mlir.ir import Operation
 from emu.mlir.symbols import SymbolTable
 from emu.sdy.dialect.attributes import Mesh, TensorSharding, TensorShardingPerValue
 
-__all__ = [
-    "common_mesh",
-    "common_mesh_name",
-    "common_mesh_or_name",
-    "find_mesh",
-    "first_mesh_or_name",
-    "get_mesh",
-    "inline_mesh",
-    "inline_meshes",
-    "mesh_operation",
-]
-
 Scope = Operation | SymbolTable
 """Scope of a lookup: a symbol table, or any operation of the module."""
 

@@ -2,22 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BLOCK_ARG_PROPAGATION_EDGES",
-    "BLOCK_ARG_SHARDING_ORIGINS",
-    "COLLECTIVES",
-    "FUNC_MANUAL_AXES",
-    "MAIN",
-    "ORIGINAL_FUNC_NAME",
-    "PROPAGATION_EDGES",
-    "RESULT_PROPAGATION_EDGES",
-    "RESULT_SHARDING_ORIGINS",
-    "SHARDING",
-    "SHARDING_ORIGINS",
-    "SHARDING_ORIGIN_NAME",
-    "SHARDING_RULE",
-]
-
 SHARDING = "sdy.sharding"
 SHARDING_RULE = "sdy.sharding_rule"
 SHARDING_ORIGINS = "sdy.sharding_origins"

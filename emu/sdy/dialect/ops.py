@@ -36,11 +36,6 @@ from emu.sdy.dialect.text import stripped_list
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser, OpPrinter
 
-__all__ = [
-    "allowed_direction",
-    "elements_type",
-]
-
 _I32 = IntegerType(32)
 _I64 = IntegerType(64)
 

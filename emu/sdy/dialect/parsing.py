@@ -43,20 +43,6 @@ from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem, propagat
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser
 
-__all__ = [
-    "ATTRIBUTE_READERS",
-    "add_context",
-    "parse_all_to_all_params",
-    "parse_axis_lists",
-    "parse_axis_ref",
-    "parse_axis_ref_list",
-    "parse_manual_axes",
-    "parse_mesh",
-    "parse_sharding",
-    "parse_stripped_shardings",
-    "stripped_or_full",
-]
-
 _T = TypeVar("_T")
 _A = TypeVar("_A", bound=SdyAttribute)
 _INT64_MAX = 2**63 - 1

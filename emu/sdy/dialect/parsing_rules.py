@@ -18,8 +18,6 @@ from emu.sdy.dialect.text import factor_symbol
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser
 
-__all__ = ["RULE_READERS", "parse_rule"]
-
 _INT64_MAX = 2**63 - 1
 _LAST_LETTER = ord("z") - ord("i")
 _DIGITS = re.compile(r"[0-9]*")

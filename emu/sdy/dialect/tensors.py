@@ -14,25 +14,6 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 
-__all__ = [
-    "add_free_axes",
-    "close_dims",
-    "erase_free_axes",
-    "erase_manual_axes",
-    "first_free_axis",
-    "fully_closed_shardings",
-    "fully_open_shardings",
-    "global_type",
-    "is_equivalent",
-    "is_scalar",
-    "local_type",
-    "open_dims",
-    "open_shardings_with",
-    "static_shape",
-    "tensor_rank",
-]
-
-
 # Shapes
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["factor_symbol", "stripped_list"]
-
 _SYMBOLS = "ijklmnopqrstuvwxyz"
 
 

@@ -19,14 +19,6 @@ from emu.sdy.dialect.dataflow import is_data_flow_op
 from emu.sdy.dialect.functions import func_result_sharding, set_func_result_sharding
 from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding, set_shardings
 
-__all__ = [
-    "FunctionResult",
-    "Place",
-    "transform_sharding",
-    "transform_shardings",
-    "walk_shardings",
-]
-
 SHARDING = "sdy.sharding"
 
 

@@ -12,8 +12,6 @@ import math
 from emu.sdy.dialect.attributes import Mesh, MeshAxis
 from emu.sdy.dialect.edge_attributes import AxisToPropagationDetails, PropagationEdges
 
-__all__ = ["mesh_axis_problem", "mesh_problem", "propagation_edges_problem"]
-
 
 def mesh_axis_problem(axis: MeshAxis) -> str | None:
     """Return the problem with an axis of a mesh, or None."""

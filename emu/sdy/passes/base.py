@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from emu.mlir.ir import Operation
     from emu.sdy.propagation.events import Listener
 
-__all__ = [
-    "FunctionPass",
-    "ModulePass",
-    "Pass",
-    "Pipeline",
-    "Session",
-    "register",
-    "registered",
-    "run_pass",
-]
-
 
 @dataclass(slots=True)
 class Session:

@@ -23,8 +23,6 @@ from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.canonicalize import canonicalization_patterns
 from emu.sdy.passes.base import ModulePass, Session, register
 
-__all__ = ["Canonicalize", "Cse", "StripDebuginfo", "SymbolDce"]
-
 
 @register
 @dataclass(frozen=True)

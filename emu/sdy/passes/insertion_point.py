@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
-__all__ = ["Place", "location_of", "replace_other_uses"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -16,8 +16,6 @@ from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
 from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.pipelines import PropagationPipeline
 
-__all__ = ["PartitionPipeline"]
-
 
 @register
 @dataclass(frozen=True)

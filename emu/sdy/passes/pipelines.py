@@ -27,8 +27,6 @@ from emu.sdy.passes.import_.pipeline import import_passes
 from emu.sdy.passes.import_.sharding_groups import ShardingGroupImport
 from emu.sdy.passes.propagate import UserPriorityPropagate
 
-__all__ = ["PropagationPipeline"]
-
 
 @register
 @dataclass(frozen=True)

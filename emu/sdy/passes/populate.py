@@ -9,8 +9,6 @@ from emu.mlir.ir import Operation
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.rules import get_or_create
 
-__all__ = ["PopulateOpShardingRules"]
-
 
 @register
 @dataclass(frozen=True)

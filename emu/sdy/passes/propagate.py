@@ -28,14 +28,6 @@ from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.propagation.priorities import ROUNDS, UserPriorities, everywhere
 from emu.sdy.propagation.steps import StrategyName
 
-__all__ = [
-    "AggressivePropagate",
-    "BasicPropagate",
-    "OpPriorityPropagate",
-    "PropagationStrategy",
-    "UserPriorityPropagate",
-]
-
 
 class PropagationStrategy(Enum):
     """Values of the option ``propagation-strategy``."""

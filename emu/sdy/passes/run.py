@@ -10,8 +10,6 @@ from emu.mlir.ir import Operation
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import passes_of
 
-__all__ = ["run"]
-
 
 def run(
     module: Operation, passes: str | Pass | Sequence[Pass], *, verify_each: bool = True

@@ -10,8 +10,6 @@ from emu.mlir.diagnostics import UNKNOWN
 from emu.mlir.ir import Operation
 from emu.sdy.passes.base import ModulePass, Session
 
-__all__ = ["SaveModule"]
-
 
 @dataclass(frozen=True)
 class SaveModule(ModulePass):

@@ -21,15 +21,6 @@ from emu.kernels.core.messages import shown
 from emu.mlir.arguments import ArgumentError, check, check_text
 from emu.sdy.passes.base import Pass, registered
 
-__all__ = [
-    "PassTextError",
-    "known_passes",
-    "make_pass",
-    "parse_options",
-    "parse_pipeline",
-    "passes_of",
-]
-
 _ANCHORS = ("builtin.module", "func.func", "any")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 

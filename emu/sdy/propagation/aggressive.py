@@ -30,8 +30,6 @@ from emu.sdy.propagation.basic import (
 )
 from emu.sdy.propagation.projection import Axes, Prefix, Projection, TensorFactors, list_prefix
 
-__all__ = ["factor_order", "propagate_aggressive", "sources", "wanted_axes"]
-
 
 def wanted_axes(projection: Projection, context: StepContext) -> list[Axes]:
     """Return the axes that each factor would get without conflicts."""

@@ -24,17 +24,6 @@ from emu.sdy.dialect.attributes import AxisRef, Mesh, PropagationDirection, SubA
 from emu.sdy.dialect.axes import contains, is_prefix, pre_size, prefix_without_overlap_of_list
 from emu.sdy.propagation.projection import Axes, FactorSharding, Projection, TensorFactors
 
-__all__ = [
-    "StepContext",
-    "Strategy",
-    "compatible_axes",
-    "fits_factor",
-    "free_of_other_factors",
-    "merge_axes",
-    "propagate_basic",
-    "truncate",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class StepContext:

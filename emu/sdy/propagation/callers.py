@@ -12,8 +12,6 @@ from emu.mlir.ir import Operation, Region
 from emu.mlir.registry import definition
 from emu.mlir.symbols import SymbolTable, symbol_references
 
-__all__ = ["SymbolUsers"]
-
 
 def _with_inner(op: Operation) -> Iterator[Operation]:
     """Yield an operation and those inside it, the regions found last first."""

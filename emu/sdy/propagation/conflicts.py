@@ -32,8 +32,6 @@ from emu.sdy.propagation.projection import (
 )
 from emu.sdy.propagation.steps import Outcome
 
-__all__ = ["find_conflicts"]
-
 _Why = tuple[ConflictReason, int | None, int | None]
 """The reason, the tensor on which the conflict lies, the factor that has the axis there."""
 

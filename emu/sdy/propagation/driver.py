@@ -65,8 +65,6 @@ from emu.sdy.propagation.priorities import EVERYWHERE, DirectionOf, code
 from emu.sdy.propagation.steps import Change, Outcome, Setting, Steps, StrategyName
 from emu.sdy.rules import get_or_create, identity_rule, is_elementwise
 
-__all__ = ["Driver", "Observer", "Visit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Visit:

@@ -16,8 +16,6 @@ from emu.sdy.propagation.groups import Grouped, ShardingGroups
 from emu.sdy.propagation.priorities import directions
 from emu.sdy.propagation.projection import project
 
-__all__ = ["EventEmitter"]
-
 
 class EventEmitter:
     """An observer of the driver that turns visits into events.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
         TensorSharding,
     )
 
-__all__ = ["Conflict", "ConflictReason", "Listener", "SeedEvent", "StepEvent"]
-
 
 class ConflictReason(Enum):
     """Reasons why an axis did not reach a tensor along a factor."""

@@ -16,8 +16,6 @@ from emu.mlir.transforms.rewriting import Rewriter
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.shardings import get_sharding, owning_op, set_sharding
 
-__all__ = ["Grouped", "ShardingGroups"]
-
 
 @dataclass(frozen=True, slots=True)
 class Grouped:

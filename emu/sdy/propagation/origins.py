@@ -51,8 +51,6 @@ from emu.sdy.propagation.projection import (
     project,
 )
 
-__all__ = ["Move", "SourceTracker"]
-
 _SELF = StringAttr("self")
 
 

@@ -40,17 +40,6 @@ from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.tensors import is_scalar
 from emu.sdy.dialect.walker import FunctionResult, Place, transform_sharding, transform_shardings
 
-__all__ = [
-    "EVERYWHERE",
-    "ROUNDS",
-    "DirectionOf",
-    "UserPriorities",
-    "code",
-    "directions",
-    "everywhere",
-    "union",
-]
-
 _NONE, _FORWARD, _BACKWARD, _BOTH = PropagationDirection
 
 DirectionOf = Callable[[Operation, bool], int]

@@ -36,17 +36,6 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import add_or_merge, common_prefix_of_lists, is_prefix
 
-__all__ = [
-    "Axes",
-    "FactorSharding",
-    "Prefix",
-    "Projection",
-    "TensorFactors",
-    "distribute_axes",
-    "list_prefix",
-    "project",
-]
-
 Axes = tuple[AxisRef, ...]
 """Axes of a factor, major to minor."""
 

@@ -29,8 +29,6 @@ from emu.sdy.propagation.basic import StepContext, Strategy, propagate_basic
 from emu.sdy.propagation.priorities import directions
 from emu.sdy.propagation.projection import Projection, project
 
-__all__ = ["Change", "Outcome", "Setting", "Steps", "StrategyName", "run_step"]
-
 Change = tuple[int, TensorSharding]
 """Index of a tensor (operands first) and its new sharding."""
 

@@ -24,8 +24,6 @@ from emu.sdy.provenance.html import to_html
 from emu.sdy.provenance.names import ValueName
 from emu.sdy.provenance.report import ValueReport, sharding_text
 
-__all__ = ["Explanation", "explain"]
-
 
 @dataclass(slots=True)
 class Explanation:

@@ -17,8 +17,6 @@ from emu.sdy.dialect.shardings import shardable_value
 from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.propagation.events import Conflict, SeedEvent, StepEvent
 
-__all__ = ["Gain", "PathStep", "Recorder", "Rejection", "ShardingOwner", "cause_of"]
-
 ShardingOwner = Value | FunctionResult
 """An owner of a sharding: a value, or a result of a function."""
 

@@ -19,8 +19,6 @@ from emu.sdy.provenance.history import Recorder, ShardingOwner, cause_of
 from emu.sdy.provenance.names import place_of
 from emu.sdy.provenance.report import ValueReport
 
-__all__ = ["to_html"]
-
 _PATH_STEPS = 12
 """Number of steps shown per path; earlier ones are elided."""
 

@@ -15,17 +15,6 @@ from dataclasses import dataclass
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 
-__all__ = [
-    "ValueName",
-    "add_names",
-    "function_of",
-    "name_of",
-    "place_of",
-    "remove_names",
-    "value_names",
-    "without_name",
-]
-
 _MARK = "\0"
 
 

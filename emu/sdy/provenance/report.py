@@ -12,8 +12,6 @@ from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.provenance.history import PathStep, Recorder, Rejection, ShardingOwner
 from emu.sdy.provenance.names import ValueName, name_of, place_of
 
-__all__ = ["ValueReport", "sharding_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class ValueReport:

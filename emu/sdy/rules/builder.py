@@ -20,8 +20,6 @@ from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import DimMapping, FactorType, OpShardingRule, TensorMapping
 from emu.sdy.rules.reading import rank, shape
 
-__all__ = ["Dims", "RuleBuilder", "RuleFunction", "identity_rule", "pointwise_rule"]
-
 Dims = Sequence[int | None]
 """For each tensor, the dimension that has a factor; None if it has none."""
 

@@ -12,8 +12,6 @@ from emu.sdy.dialect.attributes import FactorType, OpShardingRule
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import integer, shape
 
-__all__ = ["RULES"]
-
 
 def _all_gather(op: Operation) -> OpShardingRule:
     return _exchange(op, integer(op, "all_gather_dim"))

@@ -8,8 +8,6 @@ from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import attribute, integer, shape
 from emu.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
 
-__all__ = ["RULES"]
-
 
 def _dot(op: Operation) -> OpShardingRule:
     """Return the rule of dot, which contracts the left side's last dimension."""

@@ -7,8 +7,6 @@ from emu.sdy.dialect.attributes import FactorType, OpShardingRule
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import shape
 
-__all__ = ["RULES", "SILENT"]
-
 _POINTWISE = (
     "Cholesky",
     "CompactWyHelper",

@@ -11,8 +11,6 @@ from emu.sdy.rules.builder import RuleBuilder, RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import integer, integers, shape
 from emu.stablehlo.dialect import SPECS
 
-__all__ = ["RULES"]
-
 
 def _bitcast_convert(op: Operation) -> OpShardingRule:
     """Return the rule: all dimensions but the extra innermost one of the narrower type."""

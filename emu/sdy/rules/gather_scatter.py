@@ -19,8 +19,6 @@ from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import attribute, shape
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 
-__all__ = ["RULES", "scatter_reduction"]
-
 
 class _Add(Protocol):
     """A function that adds a factor to a dimension of input, indices and slices."""

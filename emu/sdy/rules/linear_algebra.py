@@ -12,8 +12,6 @@ from emu.sdy.rules.builder import Dims, RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import attribute, boolean, integer, integers, shape
 from emu.stablehlo.attributes import Transpose
 
-__all__ = ["RULES"]
-
 
 def _sort(op: Operation) -> OpShardingRule:
     """Return the rule of sort: the sorted dimension needs replication.

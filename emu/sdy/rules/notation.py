@@ -16,8 +16,6 @@ from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
 from emu.sdy.rules.reading import shape
 
-__all__ = ["einsum_rule"]
-
 _TOKEN = re.compile(r"\s*(?:\(([^()]*)\)|(\.\.\.)|([A-Za-z_]\w*))\s*")
 
 _Names = tuple[str, ...]

@@ -6,8 +6,6 @@ from emu.mlir.ir import Operation
 from emu.mlir.registry import definition
 from emu.sdy.rules.reading import shape
 
-__all__ = ["is_elementwise"]
-
 # They work on whole tensors, but the schedule of propagation treats them as
 # elementwise.
 _IDENTITIES = {"sdy.propagation_barrier", "sdy.reshard", "sdy.sharding_constraint"}

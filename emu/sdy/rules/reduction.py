@@ -7,8 +7,6 @@ from emu.sdy.dialect.attributes import FactorType, OpShardingRule
 from emu.sdy.rules.builder import RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import integers, shape
 
-__all__ = ["RULES"]
-
 
 def _reduce(op: Operation) -> OpShardingRule:
     """Return the rule of reduce: inputs and results share the kept dimensions."""

@@ -38,15 +38,6 @@ from emu.sdy.rules.builder import RuleFunction, pointwise_rule
 from emu.sdy.rules.reading import string
 from emu.stablehlo.dialect import SPECS
 
-__all__ = [
-    "get_or_create",
-    "names",
-    "register",
-    "registered",
-    "sharding_rule",
-    "unregister",
-]
-
 _F = TypeVar("_F", bound=RuleFunction)
 
 _CUSTOM_CALL = "stablehlo.custom_call"

@@ -7,8 +7,6 @@ from emu.sdy.dialect.attributes import FactorType, OpShardingRule
 from emu.sdy.rules.builder import Dims, RuleBuilder, RuleFunction
 from emu.sdy.rules.reading import integer, integers, shape
 
-__all__ = ["RULES"]
-
 _CONSTANTS = {
     "arith.constant",
     "chlo.constant",

@@ -6,16 +6,6 @@ from typing import Any
 
 from emu.triton.language.constants import constexpr
 
-__all__ = [
-    "cuda_capability_geq",
-    "current_target",
-    "is_cuda",
-    "is_hip",
-    "is_hip_cdna3",
-    "is_hip_cdna4",
-    "is_hip_gfx1250",
-]
-
 
 def current_target() -> Any:
     """Return None: there is no GPU."""

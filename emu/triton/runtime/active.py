@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["DriverConfig", "driver"]
-
 
 class DriverConfig:
     """Holder of the driver; programs may put their own in its place.

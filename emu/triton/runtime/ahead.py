@@ -102,6 +102,3 @@ def compile(
         given.get("enable_fp_fusion") is True,
     )
     return CompiledKernel(build(request), given)
-
-
-__all__ = ["ASTSource", "compile"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["set_allocator"]
-
 
 def set_allocator(allocator: Callable[..., Any]) -> None:
     """Accept a function ``(size, alignment, stream)`` that allocates; no kernel here needs one.

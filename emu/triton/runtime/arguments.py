@@ -393,21 +393,3 @@ def _meaning(key: Any, value: Any, keep_values: bool) -> Specialised:
             )
         return Specialised(f"*{dtype_name(key[0])}", read_only=True)
     return Specialised(f"*{dtype_name(key)}")
-
-
-__all__ = [
-    "CONSTANT",
-    "Specialised",
-    "annotated_scalar",
-    "bounds",
-    "check_annotated",
-    "constant_key",
-    "describe",
-    "dtype_name",
-    "integer_key",
-    "load_torch",
-    "refuse_device",
-    "specialise",
-    "tensors",
-    "torch_guard",
-]

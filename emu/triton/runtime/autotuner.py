@@ -520,6 +520,3 @@ def heuristics(
         return Heuristics(fn, fn.arg_names, values)
 
     return decorate
-
-
-__all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]

@@ -56,6 +56,3 @@ def load(code: bytes) -> Executable:
     from emu.tile import cpu
 
     return cpu.Kernel.from_bytes(code)
-
-
-__all__ = ["Executable", "ReferenceKernel", "compile_module", "load"]

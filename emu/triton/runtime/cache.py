@@ -95,6 +95,3 @@ def alone(key: str) -> Iterator[None]:
     """Keep other processes from compiling the kernel of this key; a lost lock costs time only."""
     with cache_files.alone(sources_digest(), f"lock-{key[:2]}", key):
         yield
-
-
-__all__ = ["alone", "folder", "load", "read", "save", "sources_digest", "write"]

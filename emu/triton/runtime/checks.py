@@ -88,6 +88,3 @@ def whole(what: str, value: Any, least: int) -> int:
     if number < least:
         raise ValueError(f"{what} must be at least {least}, but got {number}")
     return number
-
-
-__all__ = ["flag", "function", "items", "mapping", "names", "whole"]

@@ -191,6 +191,3 @@ def _run_with_hooks(
     launch(*call)
     if knobs.runtime.launch_exit_hook:
         knobs.runtime.launch_exit_hook(facts)
-
-
-__all__ = ["CompiledKernel", "LaunchMetadata"]

@@ -101,6 +101,3 @@ class _Flow:
                 self.origins[value] = before | found
                 changed = True
         return changed
-
-
-__all__ = ["stored_arguments"]

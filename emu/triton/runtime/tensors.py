@@ -124,6 +124,3 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
             f"dtype must be one that kernels know, but got {shown(dtype, with_type=True)}"
         )
     return TensorWrapper(tensor, dtype)
-
-
-__all__ = ["MockTensor", "TensorWrapper", "reinterpret"]

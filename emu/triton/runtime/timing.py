@@ -13,8 +13,6 @@ from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 from emu.triton.runtime.active import driver
 
-__all__ = ["do_bench", "do_bench_cudagraph", "do_bench_proton"]
-
 _MODES = ("min", "max", "mean", "median", "all")
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from emu.kernels.core.messages import shown
 
-__all__ = ["assert_close"]
-
 Tolerance = float | Callable[[Any], float] | None
 
 

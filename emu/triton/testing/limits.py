@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops"]
-
 _COPIED_BYTES = 1 << 28
 _MATRIX = 1024
 _REPEATS = 3

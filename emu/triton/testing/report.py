@@ -14,8 +14,6 @@ from typing import Any
 from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 
-__all__ = ["Benchmark", "Mark", "perf_report"]
-
 
 class Benchmark:
     """Description of a measurement: one plot, with x values along its axis and some lines.

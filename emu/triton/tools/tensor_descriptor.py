@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-__all__ = ["TensorDescriptor"]
-
 _MESSAGE = "{} is not in emu yet; pass the tensor and its strides, and use tl.load with a mask"
 
 

@@ -29,19 +29,6 @@ from emu.sdy.dialect.tensors import tensor_rank
 from emu.sdy.dialect.verify.problems import Problem, axis_text
 from emu.sdy.dialect.verify.shardings import AxisLists, mesh_of, sharding_problem
 
-__all__ = [
-    "MISSING_OPERAND_SHARDING_ALLOWED",
-    "all_gather_problem",
-    "all_reduce_problem",
-    "all_slice_problem",
-    "all_to_all_problem",
-    "collective_permute_problem",
-    "collective_problem",
-    "reduce_scatter_problem",
-    "replicated_to_unreduced_problem",
-    "sharded_to_unreduced_problem",
-]
-
 MISSING_OPERAND_SHARDING_ALLOWED = frozenset(
     {"sdy.all_reduce", "sdy.all_slice", "sdy.reduce_scatter"}
 )

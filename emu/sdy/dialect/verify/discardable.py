@@ -20,8 +20,6 @@ from emu.sdy.dialect.verify.propagation_edges import edges_problem
 from emu.sdy.dialect.verify.rules import sharding_rule_problem
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem, shardings_problem
 
-__all__ = ["verify_argument", "verify_operation", "verify_result"]
-
 
 def _sharding(op: Operation, attribute: Attribute) -> Problem | None:
     if not isinstance(attribute, TensorShardingPerValue):

@@ -9,8 +9,6 @@ from emu.sdy.dialect.dataflow import DATA_FLOW_OPS
 from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of, shape_of, sharding_problem
 
-__all__ = ["data_flow_edge_problem", "func_data_flow_edge_problem", "propagation_barrier_problem"]
-
 
 def _dynamic_problem(op: Operation) -> Problem | None:
     shape = shape_of(op.result.type)

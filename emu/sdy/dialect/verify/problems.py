@@ -14,8 +14,6 @@ from emu.mlir.diagnostics import Diagnostics, Location
 from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import AxisRef
 
-__all__ = ["Check", "Problem", "axis_text", "report", "value_prefix", "verifier"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

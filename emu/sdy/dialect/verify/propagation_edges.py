@@ -12,8 +12,6 @@ from emu.sdy.dialect.verify.problems import Problem
 from emu.sdy.dialect.verify.shardings import mesh_of
 from emu.sdy.dialect.wellformed import propagation_edges_problem
 
-__all__ = ["edges_problem"]
-
 
 def _ends(edges: PropagationEdges) -> Iterator[EdgeValueRef]:
     for step in edges.steps:

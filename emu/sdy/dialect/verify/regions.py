@@ -16,8 +16,6 @@ from emu.sdy.dialect.verify.shardings import (
     shardings_problem,
 )
 
-__all__ = ["manual_axes_problem", "manual_computation_problem", "named_computation_problem"]
-
 
 def _manual_axes(op: Operation) -> tuple[str, ...]:
     stored = op.properties.get("manual_axes")

@@ -22,8 +22,6 @@ from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
 from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
 
-__all__ = ["register_verifiers"]
-
 
 def _mesh(op: Operation) -> Problem | None:
     message = symbol_problem(op)

@@ -12,8 +12,6 @@ from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, TensorMapping
 from emu.sdy.dialect.text import factor_symbol
 from emu.sdy.dialect.verify.problems import Problem, value_prefix
 
-__all__ = ["sharding_rule_problem"]
-
 
 def sharding_rule_problem(rule: OpShardingRule, op: Operation) -> Problem | None:
     """Return the problem with a rule for an operation, or None."""

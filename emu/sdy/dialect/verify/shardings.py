@@ -21,17 +21,6 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import axis_key, can_merge
 from emu.sdy.dialect.verify.problems import Problem, axis_text, value_prefix
 
-__all__ = [
-    "AxisLists",
-    "bound_axis_problem",
-    "is_shaped",
-    "mesh_of",
-    "shape_of",
-    "sharding_for_type_problem",
-    "sharding_problem",
-    "shardings_problem",
-]
-
 Shape = tuple[int | None, ...]
 
 _SHAPED = re.compile(r"(?:vector|memref)<((?:(?:\d+|\?)x)*)")

@@ -18,16 +18,6 @@ from emu.sdy.dialect.attributes import PropagationDirection
 from emu.sdy.dialect.verify.problems import Check, Problem
 from emu.sdy.dialect.verify.shardings import is_shaped, shape_of
 
-__all__ = [
-    "Form",
-    "Kind",
-    "body_terminator_problem",
-    "constant_type_problem",
-    "form_problem",
-    "inferred_types_problem",
-    "named_computation_types_problem",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

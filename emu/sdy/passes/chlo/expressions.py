@@ -12,8 +12,6 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
 from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 
-__all__ = ["Expression", "Formulas"]
-
 _OWN_PRECISION = ("f32", "f64")
 
 

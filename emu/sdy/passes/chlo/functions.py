@@ -12,8 +12,6 @@ from emu.mlir.floats import FORMATS
 from emu.mlir.types import ComplexType, FloatType, IntegerType, Type
 from emu.sdy.passes.chlo.expressions import Expression, Formulas
 
-__all__ = ["FUNCTIONS", "Function"]
-
 Function = Callable[..., Expression | None]
 """A function of expressions; None if there is no formula for their type."""
 

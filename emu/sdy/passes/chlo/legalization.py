@@ -19,8 +19,6 @@ from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.sdy.passes.chlo.structure import legalized_structure
 
-__all__ = ["ChloLegalizeToStablehlo"]
-
 
 @register
 @dataclass(frozen=True)

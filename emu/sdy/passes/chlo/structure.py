@@ -22,8 +22,6 @@ from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.dialect import SPECS
 from emu.stablehlo.syntax import I32, array_of_ints
 
-__all__ = ["legalized_structure"]
-
 _PREFIX = "chlo.broadcast_"
 
 

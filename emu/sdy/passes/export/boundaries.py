@@ -39,12 +39,6 @@ from emu.sdy.dialect.shardings import (
 )
 from emu.sdy.passes.base import ModulePass, Session, register
 
-__all__ = [
-    "PropagateToFuncResults",
-    "RemoveSubAxesInInputOutputShardings",
-    "UpdateNonDivisibleInputOutputShardings",
-]
-
 
 def _change_function(
     func: Operation, change: Callable[[TensorSharding, Type], TensorSharding]

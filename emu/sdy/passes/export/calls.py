@@ -31,8 +31,6 @@ from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
 
-__all__ = ["ExportNamedComputations", "InsertFuncCallReshards", "UnflattenCallGraph"]
-
 _EXECUTION_THREAD = "execution_thread"
 
 

@@ -25,14 +25,6 @@ from emu.sdy.dialect.shardings import (
 from emu.sdy.dialect.walker import Place, transform_shardings
 from emu.sdy.passes.base import FunctionPass, ModulePass, Session, register
 
-__all__ = [
-    "CloseShardings",
-    "DropShardingAndMesh",
-    "DropShardingRules",
-    "RemovePropagationDebugInfo",
-    "RemoveShardingGroups",
-]
-
 _DEBUG_ATTRIBUTES = (
     PROPAGATION_EDGES,
     BLOCK_ARG_PROPAGATION_EDGES,

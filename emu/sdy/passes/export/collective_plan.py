@@ -44,8 +44,6 @@ from emu.sdy.dialect.axes import (
     total_size,
 )
 
-__all__ = ["Step", "plan"]
-
 AxesPerDim = tuple[tuple[AxisRef, ...], ...]
 
 

@@ -27,8 +27,6 @@ from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.collective_plan import Step, plan
 from emu.sdy.passes.export.conversion import Conversion
 
-__all__ = ["ReshardToCollectives"]
-
 
 @register
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from emu.mlir.types import Type
 from emu.sdy.dialect.tensors import is_scalar
 from emu.sdy.passes.base import FunctionPass, Session, register
 
-__all__ = ["ConstantOrScalarMerger"]
-
 _CONSTANTS = frozenset({"sdy.constant", "stablehlo.constant"})
 
 _Key = tuple[frozenset[tuple[str, Attribute]], Region | None, Type | None, Value | None]

@@ -11,8 +11,6 @@ from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.sdy.passes.export.conversion import Conversion
 
-__all__ = ["ShardingConstraintToReshard"]
-
 
 @register
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from emu.mlir.ir import Operation, Value
 
-__all__ = ["Conversion"]
-
 
 class Conversion:
     """A collection of replacements that are applied together."""

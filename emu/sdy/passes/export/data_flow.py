@@ -27,8 +27,6 @@ from emu.sdy.dialect.names import (
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, tensor_rank
 from emu.sdy.passes.base import FunctionPass, Session, register
 
-__all__ = ["SinkDataFlowEdges", "SinkFuncDataFlowEdges", "shardings_of_edges"]
-
 
 def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
     """Return the shardings of the owners' edges; open ones for those without a sharding.

@@ -9,8 +9,6 @@ from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.shardings import get_sharding, set_shardings
 from emu.sdy.passes.base import FunctionPass, Session, register
 
-__all__ = ["RemoveAllGatherReduceScatterForCMV1"]
-
 _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 
 

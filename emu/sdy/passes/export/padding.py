@@ -43,8 +43,6 @@ from emu.stablehlo.checks import Invalid
 from emu.stablehlo.syntax import I32, array_of_ints, ints
 from emu.stablehlo.type_inference import implied_types
 
-__all__ = ["PadForDivisibility"]
-
 _Sizes = tuple[int | None, ...]
 
 

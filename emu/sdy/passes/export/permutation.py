@@ -48,8 +48,6 @@ from emu.sdy.propagation.projection import project
 from emu.sdy.rules import get_or_create
 from emu.stablehlo.syntax import ints
 
-__all__ = ["ResolvePermutationFactors", "is_local_slice_dim"]
-
 
 def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Mesh) -> bool:
     """Return whether a slice along a dimension leaves each element on its device.

@@ -26,8 +26,6 @@ from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
 from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.save_module import SaveModule
 
-__all__ = ["ExportPipeline"]
-
 
 @register
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import Type
 from emu.sdy.passes.insertion_point import Place, location_of
 
-__all__ = ["CAST", "TypeConversion"]
-
 CAST = "builtin.unrealized_conversion_cast"
 
 

@@ -23,13 +23,6 @@ from emu.sdy.dialect.functions import (
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.data_flow_edges import add_edges_of
 
-__all__ = [
-    "FlattenCallGraph",
-    "ImportFuncCalls",
-    "PreOrderFuncs",
-    "PropagateShardingFromFuncToCall",
-]
-
 SHARDING = "sdy.sharding"
 EXECUTION_THREAD = "execution_thread"
 

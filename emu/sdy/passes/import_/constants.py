@@ -30,8 +30,6 @@ from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.calls import set_callee
 from emu.sdy.rules import is_elementwise
 
-__all__ = ["ConstantOrScalarSplitter"]
-
 _BROADCAST = "stablehlo.broadcast_in_dim"
 _MOVING = frozenset((_BROADCAST, "stablehlo.reshape", "stablehlo.slice"))
 _SOURCES = frozenset(("sdy.constant", "stablehlo.iota"))

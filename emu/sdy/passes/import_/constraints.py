@@ -26,8 +26,6 @@ from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.rules import get_or_create
 
-__all__ = ["ApplyShardingConstraints"]
-
 _CONSTRAINT = "sdy.sharding_constraint"
 _MANUAL = "sdy.manual_computation"
 

@@ -17,12 +17,6 @@ from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 
-__all__ = [
-    "AddDataFlowEdges",
-    "AddFuncDataFlowEdges",
-    "add_data_flow_edges",
-]
-
 
 def add_data_flow_edges(owners: Sequence[Value]) -> None:
     """Insert an ``sdy.data_flow_edge`` after each of these owners of edges.

@@ -19,8 +19,6 @@ from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import FunctionPass, Session, register
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 
-__all__ = ["ExplicitGatherScatterBatching"]
-
 _I64 = IntegerType(64)
 _CONCATENATE = "stablehlo.concatenate"
 _FLAGS = ("indices_are_sorted", "unique_indices")

@@ -21,8 +21,6 @@ from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge
 from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
 from emu.sdy.passes.base import ModulePass, Session, register
 
-__all__ = ["ManualAxesCleanup"]
-
 
 @register
 @dataclass(frozen=True)

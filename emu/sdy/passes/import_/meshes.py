@@ -17,8 +17,6 @@ from emu.sdy.dialect.walker import Place, transform_shardings
 from emu.sdy.passes.base import ModulePass, Session, register
 from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
 
-__all__ = ["InlineMeshes", "LiftInlinedMeshes", "RemoveSizeOneAxes"]
-
 _I64 = IntegerType(64)
 _STABLEHLO_MESH = "stablehlo.mesh"
 _COLLECTIVES = (

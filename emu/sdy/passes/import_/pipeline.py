@@ -18,8 +18,6 @@ from emu.sdy.passes.import_.meshes import LiftInlinedMeshes, RemoveSizeOneAxes
 from emu.sdy.passes.import_.sharding_groups import ShardingGroupImport
 from emu.sdy.passes.save_module import SaveModule
 
-__all__ = ["ImportPipeline", "import_passes"]
-
 
 @register
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from emu.mlir.attributes import DialectAttr
 from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import Mesh, MeshAxis
 
-__all__ = ["ReplicaGroups", "StablehloMesh", "replica_groups_of"]
-
 _GROUPS = re.compile(r"#stablehlo\.replica_group_mesh_axes<mesh = (.*), (axes = .*)>", re.DOTALL)
 _STABLEHLO_AXIS = re.compile(r'name = "([^"]*)", size = (\d+)')
 _SDY_AXIS = re.compile(r'"([^"]*)"=(\d+)')

@@ -12,8 +12,6 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.passes.base import ModulePass, Session, register
 
-__all__ = ["ShardingGroupImport"]
-
 
 @register
 @dataclass(frozen=True)

@@ -29,17 +29,6 @@ from emu.sdy.passes.export.local.sums import combining_operation, reason_not_to_
 from emu.sdy.rules.reading import attribute
 from emu.stablehlo.syntax import array_of_ints
 
-__all__ = [
-    "dynamic_slice_along",
-    "gathered_along",
-    "localize_all_gather",
-    "localize_all_reduce",
-    "localize_all_slice",
-    "localize_all_to_all",
-    "localize_collective_permute",
-    "localize_reduce_scatter",
-]
-
 AxesPerDim = Sequence[tuple[AxisRef, ...]]
 
 

@@ -25,13 +25,6 @@ from emu.sdy.passes.export.local.sums import is_zero
 from emu.sdy.rules.reading import attribute, integer
 from emu.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
 
-__all__ = [
-    "check_all_reduce",
-    "localize_convolution",
-    "localize_dot",
-    "localize_dot_general",
-]
-
 
 def check_all_reduce(
     op: Operation, axes: Iterable[AxisRef], mesh: Mesh, what: str, dims: str

@@ -20,8 +20,6 @@ from emu.sdy.passes.export.local import (
 )
 from emu.sdy.passes.export.local.localization import CannotLocalize, Localization, Options
 
-__all__ = ["ConvertGlobalToLocal"]
-
 _CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
     "func.call": structure.localize_call,
     "func.func": structure.localize_function,

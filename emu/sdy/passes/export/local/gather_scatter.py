@@ -34,9 +34,6 @@ from emu.sdy.rules.reading import attribute, integers
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 from emu.stablehlo.syntax import array_of_ints
 
-__all__ = ["localize_gather", "localize_scatter"]
-
-
 # Local indices
 
 

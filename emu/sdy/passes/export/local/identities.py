@@ -7,8 +7,6 @@ from emu.mlir.dense import element_bytes
 from emu.mlir.floats import FORMATS, bits_of
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
 
-__all__ = ["identity"]
-
 
 def identity(name: str, element: Type) -> DenseElementsAttr | None:
     """Return the identity element of an operation; None if it is unknown.

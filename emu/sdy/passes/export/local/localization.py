@@ -36,8 +36,6 @@ from emu.sdy.passes.builder import integers_attribute
 from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
 
-__all__ = ["Axes", "CannotLocalize", "Localization", "Options", "axes_of", "is_replicated"]
-
 _CAST = "builtin.unrealized_conversion_cast"
 _DEVICE_TO_DEVICE = 1
 _MOST_DEVICES = 1 << 20

@@ -21,16 +21,6 @@ from emu.sdy.rules.reading import integer, integers
 from emu.stablehlo.syntax import array_of_ints
 from emu.stablehlo.windows import padding
 
-__all__ = [
-    "localize_concatenate",
-    "localize_dynamic_slice",
-    "localize_dynamic_update_slice",
-    "localize_iota",
-    "localize_pad",
-    "localize_slice",
-    "localize_windowed",
-]
-
 
 def _ints(op: Operation, name: str) -> tuple[int, ...]:
     return integers(op, name) or ()

@@ -12,17 +12,6 @@ from emu.sdy.passes.export.local.collectives import dynamic_slice_along
 from emu.sdy.passes.export.local.localization import Localization, is_replicated
 from emu.sdy.passes.insertion_point import Place
 
-__all__ = [
-    "localize_call",
-    "localize_constant",
-    "localize_function",
-    "localize_manual_computation",
-    "localize_named_computation",
-    "localize_random_bits",
-    "localize_return",
-    "localize_stablehlo_constant",
-]
-
 
 def localize_function(state: Localization, op: Operation) -> None:
     """Convert a function's type in place."""

@@ -13,8 +13,6 @@ from emu.mlir.floats import value_of
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import FloatType, IntegerType, TensorType
 
-__all__ = ["combining_operation", "is_zero", "reason_not_to_add"]
-
 _REDUCING = frozenset({"stablehlo.reduce", "stablehlo.scatter"})
 _COMBINERS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
 _BOOLEAN = IntegerType(1)

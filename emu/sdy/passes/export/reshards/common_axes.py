@@ -33,8 +33,6 @@ from emu.sdy.dialect.axes import (
 )
 from emu.sdy.propagation.projection import Axes, Projection
 
-__all__ = ["common_axes", "compatible_axes", "compatible_axes_of_factor"]
-
 
 def common_axes(
     projection: Projection, rule: OpShardingRule, sizes: Sequence[int], mesh: Mesh

@@ -50,8 +50,6 @@ from emu.sdy.passes.insertion_point import Place, location_of, replace_other_use
 from emu.sdy.propagation.projection import Axes, Projection, project
 from emu.sdy.rules import get_or_create
 
-__all__ = ["InsertExplicitReshards", "Rewrite"]
-
 _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 
 

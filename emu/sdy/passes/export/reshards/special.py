@@ -26,9 +26,6 @@ from emu.sdy.propagation.projection import (
     project,
 )
 
-__all__ = ["axes_of_reshape", "reshard_dot_result"]
-
-
 # Dot
 
 

@@ -26,8 +26,6 @@ from emu.sdy.passes.base import Session
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix
 
-__all__ = ["Reducer", "reduce_results"]
-
 
 def reduce_results(
     op: Operation, reduction_axes: Sequence[AxisRef], mesh_name: str, mesh: Mesh
