@@ -23,18 +23,19 @@ PROGRAMS = {  # one per front end: how it is started, and what it needs
 }
 
 
-class Installed:
-    """A fresh environment with the wheel in it, and a folder to work in that has no sources."""
+class Environment:
+    """A fresh environment, and a folder to work in that has no sources."""
 
-    def __init__(self, folder, wheel):
+    def __init__(self, folder):
         self.folder = folder / "work"
         self.folder.mkdir()
         venv.create(folder / "venv", with_pip=True)
         self.bin = folder / "venv" / "bin"
         (self.site,) = (folder / "venv" / "lib").glob("python*/site-packages")
         self.before = self.files()
-        self("python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
-        # The dependencies are those of this environment: a plain path, so that its editable installs stay out.
+
+    def borrow_dependencies(self):
+        """Take them from the environment of the tests: a plain path, so that its editable installs stay out."""
         libraries = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         (self.site / "dependencies.pth").write_text("\n".join(libraries) + "\n")
 
@@ -59,7 +60,23 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    return Installed(tmp_path_factory.mktemp("installed"), wheel)
+    environment = Environment(tmp_path_factory.mktemp("installed"))
+    environment("python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
+    environment.borrow_dependencies()
+    return environment
+
+
+@pytest.fixture(scope="module")
+def with_own_dependencies(wheel, tmp_path_factory):
+    """An environment in which an installer has put what the wheel says that it requires, and no more."""
+    environment = Environment(tmp_path_factory.mktemp("alone"))
+    try:
+        environment("python", "-m", "pip", "install", "--quiet", "--no-input", wheel)
+    except AssertionError as error:
+        if "No matching distribution found for" in str(error) and "tile-emu" not in str(error):
+            pytest.skip(f"no package index can be reached: {str(error)[-300:]}")
+        raise
+    return environment
 
 
 @pytest.mark.slow
@@ -92,6 +109,26 @@ class TestTheInstalledWheel:
         installed("python", "-m", "pip", "uninstall", "--quiet", "--yes", "tile-emu")
         (installed.site / "dependencies.pth").unlink()
         assert installed.files() == installed.before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+class TestTheWheelWithNothingButItsOwnDependencies:
+    def test_the_demo_runs_whole(self, with_own_dependencies):
+        printed = with_own_dependencies("emu", "demo", "-n", "2")
+        assert len(re.findall(r" ok *$", printed, re.MULTILINE)) == 8
+
+    @pytest.mark.parametrize("program", [p for p, (_, needed) in PROGRAMS.items() if not needed])
+    def test_a_program_of_each_front_end_runs(self, with_own_dependencies, program):
+        shutil.copy(ROOT / "examples" / program, with_own_dependencies.folder / "program.py")
+        words, _ = PROGRAMS[program]
+        assert with_own_dependencies(*(["emu", *words] if words else ["python"]), "program.py")
+
+    def test_a_script_for_torch_is_told_what_to_install(self, with_own_dependencies):
+        script = with_own_dependencies.folder / "needs_torch.py"
+        script.write_text("import torch\n")
+        with pytest.raises(AssertionError, match="No module named 'torch'"):
+            with_own_dependencies("emu", "run", "-n", "2", script)
 
 
 def test_the_changelog_has_an_entry_for_the_version_that_a_build_without_git_gets():
