@@ -1,0 +1,160 @@
+"""Collectives: what a device sends to others and takes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from emu.mlir.attributes import Attribute, DenseElementsAttr
+from emu.mlir.ir import Operation
+from emu.stablehlo.attributes import ChannelHandle
+from emu.stablehlo.checks import integer
+from emu.stablehlo.reference.devices import Device
+from emu.stablehlo.reference.dtypes import constant_array, result_dtype
+from emu.stablehlo.reference.elementwise import convert
+from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.reduction import fold
+from emu.stablehlo.reference.registry import handles
+from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.values import Array
+
+
+@handles("stablehlo.partition_id")
+def _partition_id(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device = scope.program.device
+    return (np.asarray(device.process % device.n_partitions, np.uint32),)
+
+
+@handles("stablehlo.replica_id")
+def _replica_id(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device = scope.program.device
+    return (np.asarray(device.process // device.n_partitions, np.uint32),)
+
+
+# Groups
+
+
+def _rows(attribute: Attribute | None) -> list[list[int]]:
+    if not isinstance(attribute, DenseElementsAttr):
+        raise EvaluationError(f"groups must be numbers, but are {str(attribute)[:60]}")
+    table = constant_array(attribute)
+    if table.ndim != 2:
+        raise EvaluationError(f"groups must be a matrix, but have {table.ndim} dimensions")
+    # Shorter groups are filled up with -1.
+    return [[int(v) for v in row if int(v) >= 0] for row in table]
+
+
+def _channel(op: Operation) -> int:
+    handle = op.properties.get("channel_handle")
+    return handle.handle if isinstance(handle, ChannelHandle) else 0
+
+
+def process_group(op: Operation, device: Device) -> list[int]:
+    """Return the processes of this device's group, in order.
+
+    Without a channel groups hold replicas, and each partition communicates by itself; with one
+    they hold replicas of which all partitions take part, or with ``use_global_device_ids``
+    processes. Where a program has one replica, groups with a channel hold partitions.
+    """
+    rows = _rows(op.properties.get("replica_groups"))
+    replica, partition = divmod(device.process, device.n_partitions)
+    partitions = range(device.n_partitions)
+    if "use_global_device_ids" in op.properties:
+        groups = rows
+    elif _channel(op) <= 0:
+        groups = [[r * device.n_partitions + partition for r in row] for row in rows]
+        groups = groups or [[r * device.n_partitions + partition for r in range(device.n_replicas)]]
+    elif op.name in ("stablehlo.all_to_all", "stablehlo.collective_broadcast"):
+        groups = [[replica * device.n_partitions + p for p in row] for row in rows]
+    else:
+        groups = [[r * device.n_partitions + p for p in partitions for r in row] for row in rows]
+    found = [group for group in groups if device.process in group]
+    if len(found) != 1:
+        raise EvaluationError(f"process {device.process} is in {len(found)} groups, not in one")
+    return found[0]
+
+
+# Operations
+
+
+@handles("stablehlo.all_gather")
+def _all_gather(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device, dimension = scope.program.device, integer(op, "all_gather_dim")
+    group = process_group(op, device)
+    return [np.concatenate(device.gather(x, group), dimension) for x in args]
+
+
+@handles("stablehlo.all_reduce")
+def _all_reduce(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return [_reduced(op, x, scope) for x in args]
+
+
+def _reduced(op: Operation, x: Array, scope: Scope) -> Array:
+    """Reduce an array with the region over the group, in the group's order."""
+    device = scope.program.device
+    parameter = op.regions[0].blocks[0].arguments[0].type
+    dtype = result_dtype(parameter)
+    parts = [convert(part, dtype) for part in device.gather(x, process_group(op, device))]
+    if len(parts) == 1:
+        return parts[0]
+    (found,) = fold(op.regions[0], [parts[0]], [np.stack(parts[1:])], scope)
+    return found
+
+
+@handles("stablehlo.reduce_scatter")
+def _reduce_scatter(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device, dimension = scope.program.device, integer(op, "scatter_dimension")
+    group = process_group(op, device)
+    whole = _reduced(op, args[0], scope)
+    return (np.split(whole, len(group), dimension)[group.index(device.process)],)
+
+
+@handles("stablehlo.all_to_all")
+def _all_to_all(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device, group = scope.program.device, process_group(op, scope.program.device)
+    split, concat = integer(op, "split_dimension"), integer(op, "concat_dimension")
+    count = integer(op, "split_count")
+    if count != len(group):
+        raise EvaluationError(f"split_count is {count}, but the group has {len(group)} processes")
+    mine = group.index(device.process)
+    return [
+        np.concatenate(
+            [np.split(part, count, split)[mine] for part in device.gather(x, group)], concat
+        )
+        for x in args
+    ]
+
+
+@handles("stablehlo.collective_permute")
+def _collective_permute(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device = scope.program.device
+    rows = _rows(op.properties.get("source_target_pairs"))
+    replica, partition = divmod(device.process, device.n_partitions)
+    if _channel(op) > 0:
+        pairs = [tuple(replica * device.n_partitions + p for p in row) for row in rows]
+    else:
+        pairs = [tuple(r * device.n_partitions + partition for r in row) for row in rows]
+    for name, ends in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        if len(set(ends)) < len(ends):
+            raise EvaluationError(f"source_target_pairs name a {name} twice")
+    found = device.permute(args[0], [(a, b) for a, b in pairs])
+    return (np.zeros_like(args[0]) if found is None else found,)
+
+
+@handles("stablehlo.collective_broadcast")
+def _collective_broadcast(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device = scope.program.device
+    rows = _rows(op.properties.get("replica_groups"))
+    replica, partition = divmod(device.process, device.n_partitions)
+    number = partition if _channel(op) > 0 else replica
+    if not any(number in row for row in rows):
+        return (np.zeros_like(args[0]),)
+    return (device.gather(args[0], process_group(op, device))[0],)
+
+
+@handles("stablehlo.cross-replica-sum")
+def _cross_replica_sum(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device = scope.program.device
+    parts = device.gather(args[0], process_group(op, device))
+    return (np.asarray(sum(parts[1:], parts[0])).astype(args[0].dtype),)

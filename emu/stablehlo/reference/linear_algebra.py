@@ -1,0 +1,127 @@
+"""Factorisations, triangular systems, Fourier transforms and batch normalisation, by NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from emu.mlir.attributes import BoolAttr, FloatAttr
+from emu.mlir.floats import value_of
+from emu.mlir.ir import Operation
+from emu.stablehlo.attributes import FftType, Transpose
+from emu.stablehlo.checks import integer
+from emu.stablehlo.reference.dtypes import result_dtype
+from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.registry import handles
+from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.values import Array
+from emu.stablehlo.syntax import ints
+
+
+def _flag(op: Operation, name: str) -> bool:
+    found = op.properties.get(name)
+    return isinstance(found, BoolAttr) and found.value
+
+
+def _in_double(x: Array) -> Array:
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+@handles("stablehlo.cholesky")
+def _cholesky(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    x = args[0]
+    lower = _flag(op, "lower")
+    wide = _in_double(x if lower else np.conj(np.swapaxes(x, -1, -2)))
+    result = np.full_like(wide, np.nan)
+    for index in np.ndindex(*x.shape[:-2]):
+        try:
+            result[index] = np.linalg.cholesky(wide[index])
+        except np.linalg.LinAlgError:
+            continue  # XLA gives NaN where a matrix is not positive definite
+    found = result if lower else np.conj(np.swapaxes(result, -1, -2))
+    return (found.astype(x.dtype),)
+
+
+@handles("stablehlo.triangular_solve")
+def _triangular_solve(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    a, b = (_in_double(x) for x in args)
+    a = np.tril(a) if _flag(op, "lower") else np.triu(a)
+    if _flag(op, "unit_diagonal"):
+        identity = np.eye(a.shape[-1], dtype=a.dtype)
+        a = a * (1 - identity) + identity
+    kind = op.properties["transpose_a"]
+    assert isinstance(kind, Transpose)
+    if kind.value in ("TRANSPOSE", "ADJOINT"):
+        a = np.swapaxes(a, -1, -2)
+    if kind.value == "ADJOINT":
+        a = np.conj(a)
+    if _flag(op, "left_side"):
+        found = np.linalg.solve(a, b)
+    else:
+        found = np.swapaxes(np.linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+    return (found.astype(args[1].dtype),)
+
+
+@handles("stablehlo.fft")
+def _fft(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    kind, lengths = op.properties["fft_type"], ints(op.properties["fft_length"])
+    assert isinstance(kind, FftType)
+    axes = list(range(args[0].ndim - len(lengths), args[0].ndim))
+    function = {
+        "FFT": np.fft.fftn,
+        "IFFT": np.fft.ifftn,
+        "RFFT": np.fft.rfftn,
+        "IRFFT": np.fft.irfftn,
+    }[kind.value]
+    found = function(_in_double(args[0]), lengths, axes)
+    return (found.astype(result_dtype(op.result.type)),)
+
+
+# Batch normalisation
+
+
+def _along(op: Operation, x: Array) -> tuple[tuple[int, ...], list[int], float]:
+    """Return the other dimensions, the shape of a feature's number, and epsilon."""
+    feature, epsilon = integer(op, "feature_index"), op.properties["epsilon"]
+    if not isinstance(epsilon, FloatAttr):
+        raise EvaluationError("epsilon must be a number")
+    others = tuple(d for d in range(x.ndim) if d != feature)
+    shape = [-1 if d == feature else 1 for d in range(x.ndim)]
+    return others, shape, float(value_of(epsilon.bits, str(epsilon.type)))
+
+
+@handles("stablehlo.batch_norm_inference")
+def _inference(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    _, shape, epsilon = _along(op, args[0])
+    x, scale, offset, mean, variance = (_in_double(a) for a in args)
+    scale, offset, mean, variance = (a.reshape(shape) for a in (scale, offset, mean, variance))
+    found = scale * (x - mean) / np.sqrt(variance + epsilon) + offset
+    return (found.astype(args[0].dtype),)
+
+
+@handles("stablehlo.batch_norm_training")
+def _training(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    others, shape, epsilon = _along(op, args[0])
+    x, scale, offset = (_in_double(a) for a in args)
+    mean, variance = x.mean(others), x.var(others)
+    centred = (x - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + epsilon)
+    found = scale.reshape(shape) * centred + offset.reshape(shape)
+    return [each.astype(args[0].dtype) for each in (found, mean, variance)]
+
+
+@handles("stablehlo.batch_norm_grad")
+def _gradient(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    others, shape, epsilon = _along(op, args[0])
+    x, scale, mean, variance, gradient = (_in_double(a) for a in args)
+    deviation = np.sqrt(variance + epsilon).reshape(shape)
+    centred = x - mean.reshape(shape)
+    count = x.size / max(mean.size, 1)
+    by_offset = gradient.sum(others)
+    by_scale = (gradient * centred / deviation).sum(others)
+    moved = (gradient * centred).sum(others).reshape(shape) * centred / deviation**2
+    by_input = (
+        scale.reshape(shape) / deviation / count
+        * (count * gradient - by_offset.reshape(shape) - moved)
+    )  # fmt: skip
+    return [each.astype(args[0].dtype) for each in (by_input, by_scale, by_offset)]

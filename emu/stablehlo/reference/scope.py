@@ -1,0 +1,190 @@
+"""Evaluation of functions and regions, an operation at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from emu.mlir.attributes import StringAttr, SymbolRefAttr
+from emu.mlir.ir import Block, Operation, Region, Value
+from emu.mlir.types import TensorType
+from emu.stablehlo.reference.devices import Device
+from emu.stablehlo.reference.dtypes import dtype_of
+from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.registry import ELEMENTWISE, HANDLERS
+from emu.stablehlo.reference.values import Array
+
+CustomCall = Callable[..., Sequence[Array]]
+"""Called with the operation and its operands."""
+
+Observer = Callable[[Operation, Sequence[Array]], None]
+"""Called after each operation outside of batched regions, with its results."""
+
+_TERMINATORS = {"stablehlo.return", "func.return", "sdy.return"}
+_SCALAR_IDENTITIES = {"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.constant"}
+
+
+class Program:
+    """A module that is evaluated: its functions, and what they run on.
+
+    Attributes:
+        functions: Functions by name.
+        device: The process that evaluates.
+        custom_calls: Functions by the name of their target.
+        observer: Told of every operation's results; None for nobody.
+    """
+
+    def __init__(
+        self,
+        module: Operation,
+        device: Device,
+        custom_calls: Mapping[str, CustomCall],
+        observer: Observer | None = None,
+    ) -> None:
+        self.functions = {
+            op.symbol_name: op for op in module.body() if op.name == "func.func" and op.symbol_name
+        }
+        self.device = device
+        self.custom_calls = custom_calls
+        self.observer = observer
+
+    def function(self, name: str) -> Operation:
+        """Return the function of a name."""
+        found = self.functions.get(name)
+        if found is None or not found.regions or not found.regions[0].blocks:
+            raise EvaluationError(f"there is no function @{name} with a body")
+        return found
+
+    def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
+        """Call a function: its values are its own."""
+        return Scope(self).call(name, arguments)
+
+
+class Scope:
+    """Values of one call of a function; its regions see those around them.
+
+    Attributes:
+        program: The program.
+        batched: Whether values of rank 0 may be arrays: many elements at once.
+    """
+
+    __slots__ = ("_values", "batched", "program")
+
+    def __init__(
+        self, program: Program, values: dict[Value, Array] | None = None, batched: bool = False
+    ) -> None:
+        self.program = program
+        self.batched = batched
+        self._values = {} if values is None else values
+
+    def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
+        """Call a function, whose values are its own."""
+        body = self.program.function(name).body()
+        return Scope(self.program, batched=self.batched).block(body, arguments)
+
+    def block(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
+        """Evaluate the operations of a block; return what its terminator does."""
+        values = self._values
+        for argument, value in zip(block.arguments, arguments, strict=True):
+            values[argument] = value
+        for op in block:
+            operands = [values[operand] for operand in op.operands]
+            if op.name in _TERMINATORS:
+                return operands
+            for result, found in zip(op.results, self._evaluate(op, operands), strict=True):
+                values[result] = found
+        raise EvaluationError("a block has no terminator")
+
+    def run(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        """Evaluate a region once."""
+        return self.block(region.blocks[0], arguments)
+
+    def _evaluate(self, op: Operation, operands: Sequence[Array]) -> Sequence[Array]:
+        handler = HANDLERS.get(op.name)
+        if handler is None:
+            raise _at(op, EvaluationError("the operation cannot be evaluated"))
+        if self.batched and op.name in _SCALAR_IDENTITIES and operands:
+            return operands
+        try:
+            # NumPy warns of what StableHLO defines: overflow, 0 / 0, NaN.
+            with np.errstate(all="ignore"):
+                found = handler(op, operands, self)
+        except EvaluationError as error:
+            raise _at(op, error) from error.__cause__
+        if not self.batched:
+            self._check(op, found)
+            if self.program.observer is not None:
+                self.program.observer(op, found)
+        return found
+
+    def _check(self, op: Operation, found: Sequence[Array]) -> None:
+        """Raise an error where a handler's results are not of the types that the program says."""
+        for result, array in zip(op.results, found, strict=True):
+            type_ = result.type
+            if not isinstance(type_, TensorType) or not type_.is_static:
+                continue
+            if array.shape != type_.shape or array.dtype != dtype_of(type_.element):
+                raise _at(
+                    op, EvaluationError(f"gives {array.dtype}{list(array.shape)}, but must {type_}")
+                )
+
+    def apply(
+        self, region: Region, arguments: Sequence[Array], shape: tuple[int, ...]
+    ) -> list[Array]:
+        """Apply a region of scalars to each element of arrays.
+
+        Args:
+            region: Takes and returns tensors of rank 0.
+            arguments: One array per parameter; they broadcast to ``shape``.
+            shape: Shape of the results.
+
+        Returns:
+            One array per result.
+        """
+        if self.is_elementwise(region):
+            scope = Scope(self.program, self._values, batched=True)
+            found = scope.run(region, arguments)
+            return [np.broadcast_to(each, shape) for each in found]
+        wide = [np.broadcast_to(each, shape) for each in arguments]
+        last = region.blocks[0].last
+        types = [] if last is None else [value.type for value in last.operands]
+        results: list[Array] = [
+            np.empty(shape, dtype_of(t.element)) for t in types if isinstance(t, TensorType)
+        ]
+        for index in np.ndindex(*shape):
+            found = self.run(region, [each[index].reshape(()) for each in wide])
+            for result, value in zip(results, found, strict=True):
+                result[index] = value[()]
+        return results
+
+    def is_elementwise(self, region: Region) -> bool:
+        """Return whether all that a region does broadcasts."""
+        return all(self._is_scalar(op) for block in region.blocks for op in block)
+
+    def _is_scalar(self, op: Operation) -> bool:
+        if op.name in ELEMENTWISE or op.name in _TERMINATORS:
+            return True
+        if op.name == "func.call":
+            return self.is_elementwise(self.program.function(callee(op)).regions[0])
+        types = [value.type for value in (*op.operands, *op.results)]
+        scalars = all(isinstance(t, TensorType) and not t.rank for t in types)
+        return op.name in _SCALAR_IDENTITIES and scalars
+
+
+def callee(op: Operation) -> str:
+    """Return the name of the function that an operation calls."""
+    for name in ("callee", "decomposition"):
+        found = op.properties.get(name)
+        if isinstance(found, SymbolRefAttr):
+            return found.root
+        if isinstance(found, StringAttr):
+            return found.value
+    raise EvaluationError("has no callee")
+
+
+def _at(op: Operation, error: EvaluationError) -> EvaluationError:
+    """Return an error that names the innermost operation and its place."""
+    if error.placed:
+        return error
+    return EvaluationError(f"{op.location}: {op.name}: {error}", placed=True)
