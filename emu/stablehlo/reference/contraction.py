@@ -28,12 +28,13 @@ from emu.stablehlo.syntax import ints
 def _wide(x: Array) -> Array:
     if is_complex(x.dtype):
         return x.astype(np.complex128)
-    return x.astype(np.int64 if is_integer(x.dtype) or x.dtype.kind == "b" else np.float64)
+    is_whole = is_integer(x.dtype) or x.dtype.kind == "b"
+    return x.astype(np.int64) if is_whole else x.astype(np.float64)
 
 
 def _rounded(x: Array, dtype: np.dtype[np.generic]) -> Array:
     if dtype.kind == "b":
-        return x != 0
+        return np.asarray(x != 0)
     return wrap(x, dtype) if is_integer(dtype) else x.astype(dtype)
 
 
@@ -50,14 +51,14 @@ def dot_general(left: Array, right: Array, numbers: DotDimensionNumbers) -> Arra
     b = np.transpose(_wide(right), [*other, *other_contract, *other_free])
     a = a.reshape(*sizes, int(np.prod(rows, dtype=int)), length)
     b = b.reshape(*sizes, length, int(np.prod(columns, dtype=int)))
-    return (a @ b).reshape((*sizes, *rows, *columns))
+    return np.matmul(a, b).reshape((*sizes, *rows, *columns))
 
 
 @handles("stablehlo.dot_general")
 def _dot_general(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     numbers = op.properties["dot_dimension_numbers"]
     assert isinstance(numbers, DotDimensionNumbers)
-    return (_rounded(dot_general(*args, numbers), result_dtype(op.result.type)),)
+    return (_rounded(dot_general(args[0], args[1], numbers), result_dtype(op.result.type)),)
 
 
 @handles("stablehlo.dot")
@@ -114,7 +115,7 @@ def _convolution(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence
         numbers.kernel_input_feature_dimension,
         *numbers.kernel_spatial_dimensions,
     )
-    kernel = np.flip(kernel, [2 + d for d, is_reversed in enumerate(reversal) if is_reversed])
+    kernel = np.flip(kernel, tuple(2 + d for d, is_reversed in enumerate(reversal) if is_reversed))
     low, high = (0, 0, *edges[::2]), (0, 0, *edges[1::2])
     x = pad(x, np.zeros((), x.dtype), low, high, (0, 0, *(d - 1 for d in dilations)))
     sizes = kernel.shape[2:]
@@ -135,10 +136,8 @@ def _convolution(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence
 def _grouped(view: Array, kernel: Array, features: int, batches: int, count: int) -> Array:
     """Multiply windows ``[batch, feature, *places, *window]`` by kernels ``[out, in, *window]``."""
     groups = max(features, batches)
-    if features > 1:
-        parts = np.split(view, features, axis=1)
-    else:
-        parts = np.split(view, batches, axis=0)
+    count_and_axis = (features, 1) if features > 1 else (batches, 0)
+    parts = np.split(view, *count_and_axis)
     window = list(range(2 + count, 2 + 2 * count))
     found = []
     for part, weights in zip(parts, np.split(kernel, groups, axis=0), strict=True):

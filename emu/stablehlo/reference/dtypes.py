@@ -71,7 +71,8 @@ def dtype_of(element: Type) -> np.dtype[np.generic]:
         found = np.int64
     if found is None:
         raise EvaluationError(f"elements of type {element} have no NumPy dtype")
-    return np.dtype(found)  # type: ignore[call-overload]  # ml_dtypes' scalar types
+    dtype: np.dtype[np.generic] = np.dtype(found)  # type: ignore[call-overload]  # scalar types of ml_dtypes
+    return dtype
 
 
 def result_dtype(type_: Type) -> np.dtype[np.generic]:

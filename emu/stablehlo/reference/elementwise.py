@@ -16,7 +16,6 @@ from emu.mlir.types import TensorType
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.dtypes import result_dtype
-from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.registry import ELEMENTWISE, define_elementwise, handles
 from emu.stablehlo.reference.scope import Scope
 from emu.stablehlo.reference.values import Array
@@ -145,7 +144,7 @@ def _power(x: Array, y: Array) -> Array:
 
 def _is_greater(x: Array, y: Array) -> Array:
     """Compare complex numbers by their real parts first."""
-    return (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))
+    return np.asarray((x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag)))
 
 
 def _maximum(x: Array, y: Array) -> Array:
@@ -187,14 +186,14 @@ def _shift(
         # The highest bit is the sign, of unsigned integers too.
         signed = np.dtype(f"i{x.dtype.itemsize}")
         bits, counts = x.view(signed), np.where(outside, width - 1, safe).astype(signed)
-        return np.right_shift(bits, counts).view(x.dtype)
+        return np.asarray(np.right_shift(bits, counts)).view(x.dtype)
 
     return shifted
 
 
 def _shift_right_logical(x: Array, y: Array) -> Array:
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    return (x.view(unsigned) >> y.view(unsigned)).view(x.dtype)
+    return np.asarray(x.view(unsigned) >> y.view(unsigned)).view(x.dtype)
 
 
 def _small_shift_right_logical(x: Array, y: Array) -> Array:
@@ -251,7 +250,7 @@ def _not(x: Array) -> Array:
 def _popcnt(x: Array) -> Array:
     width = bit_width(x.dtype)
     bits = x.astype(np.int64).view(np.uint64) & np.uint64((1 << width) - 1)
-    return np.bitwise_count(bits).astype(x.dtype)
+    return np.asarray(np.bitwise_count(bits)).astype(x.dtype)
 
 
 def _count_leading_zeros(x: Array) -> Array:
@@ -263,12 +262,16 @@ def _count_leading_zeros(x: Array) -> Array:
     return count.astype(x.dtype)
 
 
+def _select(predicate: Array, yes: Array, no: Array) -> Array:
+    return np.where(predicate, yes, no)
+
+
 # Functions of floats
 
 
 def _round_away(x: Array) -> Array:
     wide = x.astype(np.float64)
-    return np.copysign(np.floor(np.abs(wide) + _half_below(wide)), wide).astype(x.dtype)
+    return np.asarray(np.copysign(np.floor(np.abs(wide) + _half_below(wide)), wide)).astype(x.dtype)
 
 
 def _half_below(x: Array) -> Array:
@@ -292,7 +295,7 @@ def _cbrt(x: Array) -> Array:
 def _atan2(y: Array, x: Array) -> Array:
     if not is_complex(x.dtype):
         return np.arctan2(y, x)
-    return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+    return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
 
 
 def _complex(re: Array, im: Array) -> Array:
@@ -342,7 +345,7 @@ _PLAIN: dict[str, Callable[..., Array]] = {
     "remainder": _in_bytes(_remainder),
     "round_nearest_afz": _round_away,
     "round_nearest_even": np.rint,
-    "select": lambda predicate, yes, no: np.where(predicate, yes, no),
+    "select": _select,
     "shift_left": _small_shift(np.left_shift, False),
     "shift_right_arithmetic": _small_shift(np.right_shift, True),
     "shift_right_logical": _small_shift_right_logical,
@@ -406,7 +409,7 @@ def convert(x: Array, dtype: np.dtype[np.generic]) -> Array:
     if is_complex(x.dtype) and not is_complex(dtype):
         x = x.real
     if dtype.kind == "b":
-        return x != np.zeros((), x.dtype)
+        return np.asarray(x != np.zeros((), x.dtype))
     if not is_integer(dtype):
         return x.astype(dtype)
     if x.dtype.kind == "b":

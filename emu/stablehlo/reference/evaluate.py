@@ -44,7 +44,7 @@ def evaluate(
         function: Name of the function. Default: "main".
         device: The process that runs it. Default: the only one.
         custom_calls: Functions by the name of their target. Default: none.
-        observer: Called with each operation and its results. Default: nobody.
+        observer: Sees all values. Default: nobody.
 
     Returns:
         One array per result.

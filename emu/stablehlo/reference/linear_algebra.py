@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -63,18 +63,20 @@ def _triangular_solve(op: Operation, args: Sequence[Array], scope: Scope) -> Seq
     return (found.astype(args[1].dtype),)
 
 
+_TRANSFORMS: dict[str, Callable[[Array, Sequence[int], Sequence[int]], Array]] = {
+    "FFT": np.fft.fftn,
+    "IFFT": np.fft.ifftn,
+    "RFFT": np.fft.rfftn,
+    "IRFFT": np.fft.irfftn,
+}
+
+
 @handles("stablehlo.fft")
 def _fft(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     kind, lengths = op.properties["fft_type"], ints(op.properties["fft_length"])
     assert isinstance(kind, FftType)
     axes = list(range(args[0].ndim - len(lengths), args[0].ndim))
-    function = {
-        "FFT": np.fft.fftn,
-        "IFFT": np.fft.ifftn,
-        "RFFT": np.fft.rfftn,
-        "IRFFT": np.fft.irfftn,
-    }[kind.value]
-    found = function(_in_double(args[0]), lengths, axes)
+    found = _TRANSFORMS[kind.value](_in_double(args[0]), lengths, axes)
     return (found.astype(result_dtype(op.result.type)),)
 
 

@@ -105,10 +105,8 @@ def _philox_bits(state: Words, shape: tuple[int, ...], width: int) -> tuple[Word
     high = state[2] + (low < state[1]).astype(np.uint64)
     words = philox4x32([*_halves(low), *_halves(high)], _halves(state[0]))
     if width == 64:
-        columns = [_joined(words[0], words[1]), _joined(words[2], words[3])]
-    else:
-        columns = words
-    bits = np.stack(columns, -1).reshape(-1)[:size].reshape(shape)
+        words = [_joined(words[0], words[1]), _joined(words[2], words[3])]
+    bits = np.stack(words, -1).reshape(-1)[:size].reshape(shape)
     new_low = state[1] + np.uint64(count)
     new_high = state[2] + np.uint64(new_low < state[1])
     return np.array([state[0], new_low, new_high], np.uint64), bits

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -18,8 +20,16 @@ from emu.stablehlo.reference.values import Array
 CustomCall = Callable[..., Sequence[Array]]
 """Called with the operation and its operands."""
 
-Observer = Callable[[Operation, Sequence[Array]], None]
-"""Called after each operation outside of batched regions, with its results."""
+
+class Observer(Protocol):
+    """Sees the values of a running program, but for those of batched regions."""
+
+    def enter(self, block: Block, arguments: Sequence[Array]) -> None:
+        """Note the arguments of a block that is about to run."""
+
+    def leave(self, op: Operation, results: Sequence[Array]) -> None:
+        """Note the results of an operation that has run."""
+
 
 _TERMINATORS = {"stablehlo.return", "func.return", "sdy.return"}
 _SCALAR_IDENTITIES = {"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.constant"}
@@ -56,6 +66,12 @@ class Program:
             raise EvaluationError(f"there is no function @{name} with a body")
         return found
 
+    def on(self, device: Device) -> Program:
+        """Return the same program on another device."""
+        other = copy.copy(self)
+        other.device = device
+        return other
+
     def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
         """Call a function: its values are its own."""
         return Scope(self).call(name, arguments)
@@ -78,6 +94,11 @@ class Scope:
         self.batched = batched
         self._values = {} if values is None else values
 
+    def on(self, device: Device) -> Scope:
+        """Return a scope that sees the same values and is another device's."""
+        # A copy: devices run one region at the same time, in threads.
+        return Scope(self.program.on(device), dict(self._values), self.batched)
+
     def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
         """Call a function, whose values are its own."""
         body = self.program.function(name).body()
@@ -88,6 +109,8 @@ class Scope:
         values = self._values
         for argument, value in zip(block.arguments, arguments, strict=True):
             values[argument] = value
+        if self.program.observer is not None and not self.batched:
+            self.program.observer.enter(block, arguments)
         for op in block:
             operands = [values[operand] for operand in op.operands]
             if op.name in _TERMINATORS:
@@ -115,7 +138,7 @@ class Scope:
         if not self.batched:
             self._check(op, found)
             if self.program.observer is not None:
-                self.program.observer(op, found)
+                self.program.observer.leave(op, found)
         return found
 
     def _check(self, op: Operation, found: Sequence[Array]) -> None:

@@ -13,7 +13,7 @@ from emu.stablehlo.reference.devices import Device, run_on_threads
 from emu.stablehlo.reference.dtypes import constant_array
 from emu.stablehlo.reference.elementwise import is_complex, is_float, total_order
 from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Program, Scope
+from emu.stablehlo.reference.scope import Scope
 from emu.stablehlo.reference.values import Array
 
 _ULPS = 3
@@ -126,10 +126,7 @@ def _run_parallel(op: Operation, args: Sequence[Array], scope: Scope) -> Sequenc
         del given[:count]
 
     def run(device: Device) -> list[Array]:
-        program = Program.__new__(Program)
-        program.functions, program.device = scope.program.functions, device
-        program.custom_calls, program.observer = scope.program.custom_calls, None
-        return program.call(names[device.process], parts[device.process])
+        return scope.program.on(device).call(names[device.process], parts[device.process])
 
     found = run_on_threads(run, len(rows), len(rows[0]))
     return [each for results in found for each in results]

@@ -1,0 +1,69 @@
+"""A PE as a device of a partitioned program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from emu.comm.world.group import Group
+from emu.comm.world.world import World
+from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.values import Array
+
+
+class WorldDevice:
+    """This PE: process number and PE number are the same.
+
+    Attributes:
+        n_replicas: Number of replicas.
+        n_partitions: Number of partitions.
+        process: Number of this PE.
+    """
+
+    def __init__(self, world: World, n_replicas: int, n_partitions: int) -> None:
+        self.n_replicas = n_replicas
+        self.n_partitions = n_partitions
+        self.process = world.my_pe
+        self._world = world
+
+    def gather(self, value: Array, group: Sequence[int]) -> list[Array]:
+        """Return the values of all members of a group, in its order."""
+        if list(group) == [self.process]:
+            return [value]
+        rows = self._group(group).all_gather(_bytes(value))
+        return [row.view(value.dtype).reshape(value.shape) for row in rows]
+
+    def permute(self, value: Array, pairs: Sequence[tuple[int, int]]) -> Array | None:
+        """Return what the source of this process sent, if it has one."""
+        members = sorted({process for pair in pairs for process in pair})
+        if self.process not in members:
+            return None
+        places = {process: place for place, process in enumerate(members)}
+        moved = self._group(members).permute(
+            _bytes(value), [(places[a], places[b]) for a, b in pairs]
+        )
+        if not any(target == self.process for _, target in pairs):
+            return None
+        return moved.view(value.dtype).reshape(value.shape)
+
+    def _group(self, members: Sequence[int]) -> Group:
+        count = self.n_replicas * self.n_partitions
+        if any(not 0 <= member < count for member in members):
+            raise EvaluationError(f"a collective names processes {list(members)} of {count}")
+        if list(members) == list(range(self._world.n_pes)):
+            return self._world
+        return self._world.group("sdy:" + _short(members), list(members))
+
+
+def _bytes(value: Array) -> Array:
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+
+def _short(members: Sequence[int]) -> str:
+    """Return a name of at most 100 characters for a list of members."""
+    text = ",".join(map(str, members))
+    if len(text) <= 100:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()
