@@ -51,7 +51,8 @@ def dot_general(left: Array, right: Array, numbers: DotDimensionNumbers) -> Arra
     b = np.transpose(_wide(right), [*other, *other_contract, *other_free])
     a = a.reshape(*sizes, int(np.prod(rows, dtype=int)), length)
     b = b.reshape(*sizes, length, int(np.prod(columns, dtype=int)))
-    return np.matmul(a, b).reshape((*sizes, *rows, *columns))
+    product: Array = np.matmul(a, b)
+    return product.reshape((*sizes, *rows, *columns))
 
 
 @handles("stablehlo.dot_general")

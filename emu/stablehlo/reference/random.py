@@ -126,7 +126,8 @@ def _rng_bit_generator(op: Operation, args: Sequence[Array], scope: Scope) -> Se
     if is_threefry:
         new, bits = _threefry_bits(words, shape, width)
     else:
-        full = words if words.size == 3 else np.append(words, np.uint64(0))
+        # XLA takes the key for the counter's high word where the state has no word for it.
+        full = words if words.size == 3 else np.append(words, words[0])
         new, bits = _philox_bits(full, shape, width)
         new = new[: words.size]
     unsigned = np.dtype(f"u{dtype.itemsize}")
