@@ -261,6 +261,37 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--pipeline", metavar="PASSES", help="what to run (default: sdy-propagation-pipeline)"
     )
     why.set_defaults(command=_sdy_explain)
+    run = tools.add_parser(
+        "run",
+        help="run a sharded program, one PE per device, and compare it with the unsharded one",
+        description="Partitions a module, runs its main function on as many PEs as its mesh has "
+        "devices, and says what it computed.",
+    )
+    run.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="MLIR; - is standard input"
+    )
+    run.add_argument(
+        "--inputs",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="the inputs in order: .npy files, or one .npz (default: random numbers)",
+    )
+    run.add_argument("--seed", type=int, default=0, help="of the random inputs (default: 0)")
+    run.add_argument(
+        "--check",
+        choices=("outputs", "unsharded"),
+        help="compare the results, or every operation, with the program without shardings",
+    )
+    run.add_argument("--output", type=Path, metavar="OUT.npz", help="write the results there")
+    run.add_argument(
+        "--pipeline", metavar="PASSES", help="how to partition (default: emu-partition-pipeline)"
+    )
+    run.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="as of emu run (default: 60)"
+    )
+    run.set_defaults(command=_sdy_run)
 
 
 def _count(text: str) -> int:
@@ -455,6 +486,22 @@ def _sdy_explain(options: argparse.Namespace) -> int:
         function=options.function,
         html=options.html,
         passes=options.pipeline,
+    )
+
+
+def _sdy_run(options: argparse.Namespace) -> int:
+    from emu.commands.sdy.run import Request, run_program
+
+    return run_program(
+        Request(
+            options.file,
+            inputs=options.inputs,
+            seed=options.seed,
+            check=options.check,
+            output=options.output,
+            passes=options.pipeline,
+            timeout=options.timeout,
+        )
     )
 
 

@@ -64,6 +64,21 @@ class Comparison:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of a comparison.
+
+    Attributes:
+        findings: What differs, in the order of the program.
+        compared: Number of values that were compared.
+        largest_error: The largest error among those that agree, relative to their magnitude.
+    """
+
+    findings: tuple[Comparison, ...]
+    compared: int
+    largest_error: float
+
+
 def tolerance(dtype: np.dtype[np.generic], length: int) -> float:
     """Return the error that is allowed, relative to the largest magnitude.
 
@@ -129,14 +144,15 @@ def _compared(
     got: Array,
     expected: _Expected,
     made: tuple[str, ...] = (),
-) -> Comparison | None:
+) -> Comparison | float:
+    """Return what differs, or the error that is allowed."""
     error, place = largest_error(got, expected.value, expected.scale)
     allowed = tolerance(got.dtype, expected.length)
     if not expected.is_exact:
         # Errors of what came before are in it, and so are decisions that they turned.
         allowed = allowed * _INHERITED if allowed else np.inf
     if error <= allowed:
-        return None
+        return error if expected.is_exact else 0.0
     device = device_of(placement, place)
     value = expected.value[place]
     return Comparison(what, location, device, place, got[place], value, error, allowed, made)
@@ -160,16 +176,24 @@ def device_of(placement: Placement, index: Sequence[int]) -> int:
     return 0
 
 
+def _verdict(compared: Sequence[Comparison | float]) -> Verdict:
+    findings = tuple(each for each in compared if isinstance(each, Comparison))
+    errors = [each for each in compared if not isinstance(each, Comparison)]
+    return Verdict(findings, len(compared), max(errors, default=0.0))
+
+
 def compare_results(
     program: Partitioned, expected: Sequence[Array], got: Sequence[Array]
-) -> list[Comparison]:
-    """Return the results that differ."""
-    found = []
-    for index, (placement, a, b) in enumerate(zip(program.results, got, expected, strict=True)):
-        one = _compared(f"result {index}", "main", placement, a, _Expected(b, a.size))
-        if one is not None:
-            found.append(one)
-    return found
+) -> Verdict:
+    """Compare the results of the program."""
+    return _verdict(
+        [
+            _compared(f"result {index}", "main", placement, a, _Expected(b, a.size))
+            for index, (placement, a, b) in enumerate(
+                zip(program.results, got, expected, strict=True)
+            )
+        ]
+    )
 
 
 # Operations
@@ -182,10 +206,8 @@ _ADDING = {
 """Operations that may cancel: their error is measured by the magnitude of what they add up."""
 
 
-def compare_values(
-    program: Partitioned, whole: Recorder, per_device: Sequence[Values]
-) -> list[Comparison]:
-    """Return the operations that compute something else than they should, in the program's order.
+def compare_values(program: Partitioned, whole: Recorder, per_device: Sequence[Values]) -> Verdict:
+    """Compare what every operation computes.
 
     What an operation should give is computed from the operands that the devices have, as far as they
     are known, so that neither rounding nor an error before it is reported again. An operation that was
@@ -193,10 +215,10 @@ def compare_values(
     up, after the sum.
     """
     comparison = _Comparison(program, whole, per_device)
-    found = []
+    found: list[Comparison | float] = []
     for number, op in program.operations.items():
         found += comparison.compare(number, op)
-    return found
+    return _verdict(found)
 
 
 class _Comparison:
@@ -216,25 +238,26 @@ class _Comparison:
             (probe.operation, probe.result): number for number, probe in program.probes.items()
         }
 
-    def compare(self, number: int, op: Operation) -> list[Comparison]:
-        """Return at most one finding about an operation."""
+    def compare(self, number: int, op: Operation) -> list[Comparison | float]:
+        """Return the errors of an operation's values; the first that is too large ends the list."""
         expected = self.whole.values.get(number, [])
         made = tuple(self.program.made.get(number, ()))
+        compared: list[Comparison | float] = []
         for turn in range(len(expected)):
             for index in range(len(op.results)):
                 found = self.assembled(number, index, turn)
                 if found is None:
                     continue
                 got, placement = found
-                wanted = self._recomputed(op, turn, len(expected))
+                wanted = self._recomputed(op, turn, len(expected))[index]
                 what = f"{op.name}, result {index}" if len(op.results) > 1 else op.name
                 if len(expected) > 1:
                     what += f", at its run {turn + 1} of {len(expected)},"
                 location = str(plain_location(op.location))
-                one = _compared(what, location, placement, got, wanted[index], made)
-                if one is not None:
-                    return [one]
-        return []
+                compared.append(_compared(what, location, placement, got, wanted, made))
+                if isinstance(compared[-1], Comparison):
+                    return compared
+        return compared
 
     def assembled(self, number: int, index: int, turn: int) -> tuple[Array, Placement] | None:
         """Return what the devices have of a result, and where it is; None where that is not known."""

@@ -16,7 +16,7 @@ from emu.kernels.core.messages import shown
 from emu.mlir.arguments import check_module
 from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
-from emu.sdy.execution.comparison import Comparison, compare_results, compare_values
+from emu.sdy.execution.comparison import Verdict, compare_results, compare_values
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.errors import ExecutionError, MismatchError
 from emu.sdy.execution.partitioned import (
@@ -80,6 +80,7 @@ class Executable:
     Attributes:
         partitioned: The program of one device, and where inputs and results are.
         check: What is compared with the whole program: "outputs", "unsharded" or None.
+        verdict: Outcome of the comparison after the last call; None without one.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Executable:
                 f"check must be None, 'outputs' or 'unsharded', but is {shown(check)}"
             )
         self.check = check
+        self.verdict: Verdict | None = None
         probed = check == "unsharded"
         self.partitioned: Partitioned = partition(check_module(module), passes, probed=probed)
         self._work = _Work(
@@ -196,12 +198,16 @@ class Executable:
             custom_calls=self._work.custom_calls,
             observer=recorder,
         )
-        findings: list[Comparison] = []
+        verdict = compare_results(self.partitioned, expected, results)
         if recorder is not None:
-            findings = compare_values(self.partitioned, recorder, per_device)
-        findings = findings or compare_results(self.partitioned, expected, results)
-        if findings:
-            raise MismatchError(str(findings[0]), tuple(findings))
+            values = compare_values(self.partitioned, recorder, per_device)
+            # The results tell only that something is wrong, where no operation was found to be.
+            findings = values.findings or verdict.findings
+            largest = max(values.largest_error, verdict.largest_error)
+            verdict = Verdict(findings, values.compared + verdict.compared, largest)
+        self.verdict = verdict
+        if verdict.findings:
+            raise MismatchError(str(verdict.findings[0]), verdict.findings)
 
 
 def compile(

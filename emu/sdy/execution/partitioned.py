@@ -107,10 +107,13 @@ def partition(
         ExecutionError: The module has no main function, or its types are not static tensors.
         PassFailed: A pass failed.
     """
+    if probed:
+        # Marks would show in the errors of passes: a program that fails fails here.
+        run_passes(module.clone(), passes)
     whole = module.clone()
     # A function per call: then each operation has one sharding, and runs in the same order in both.
     run_passes(whole, "sdy-flatten-call-graph")
-    operations = mark_whole(whole)
+    operations = mark_whole(whole) if probed else {}
     local = whole.clone()
     type_ = function_type(main_function(local))
     count = n_devices(local)

@@ -1,0 +1,163 @@
+"""``emu sdy run``: runs a sharded program on PEs."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TextIO
+
+import numpy as np
+
+from emu.comm.errors import ArgumentError as LaunchArgumentError
+from emu.comm.process.launch_options import LaunchOptions
+from emu.commands.sdy.files import read_text
+from emu.mlir import parse
+from emu.mlir.arguments import ArgumentError
+from emu.mlir.diagnostics import MlirError, PassFailed
+from emu.mlir.types import TensorType
+from emu.sdy.execution.errors import ExecutionError, MismatchError
+from emu.sdy.execution.executable import Executable
+from emu.sdy.execution.partitioned import DEFAULT_PIPELINE
+from emu.sdy.execution.shards import Placement
+from emu.stablehlo.reference.dtypes import dtype_of
+from emu.stablehlo.reference.elementwise import convert, is_integer
+from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.values import Array
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for.
+
+    Attributes:
+        file: MLIR text; "-" is standard input.
+        inputs: Files of the inputs. Default: random inputs.
+        seed: Seed of the random inputs.
+        check: What to compare with the program without shardings. Default: nothing.
+        output: File for the results. Default: none.
+        passes: How to partition. Default: "emu-partition-pipeline".
+        timeout: Seconds without progress after which the PEs are stopped.
+    """
+
+    file: str
+    inputs: Sequence[Path] = ()
+    seed: int = 0
+    check: Literal["outputs", "unsharded"] | None = None
+    output: Path | None = None
+    passes: str | None = None
+    timeout: float = 60.0
+
+
+def run_program(
+    request: Request, stdout: TextIO | None = None, stderr: TextIO | None = None
+) -> int:
+    """Run the command.
+
+    Returns:
+        0 on success; 1 if the module, a pass or an operation failed, or results differ; 2 for a file
+        that cannot be read, or inputs that do not fit.
+    """
+    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    try:
+        module = parse(read_text(request.file), file=request.file)
+        program = Executable(module, passes=request.passes or DEFAULT_PIPELINE, check=request.check)
+        given = _inputs(request, program.partitioned.inputs)
+        stdout.write(_heading(request, program))
+        stdout.flush()
+        results = program(*given, options=LaunchOptions(timeout=request.timeout))
+        stdout.writelines(_lines(program, results))
+        if request.output is not None:
+            np.savez(request.output, *results)
+    except MismatchError as error:
+        stderr.write(f"{error}\n")
+        if len(error.findings) > 1:
+            stderr.write(f"  and {len(error.findings) - 1} more\n")
+        return 1
+    except (EvaluationError, MlirError, PassFailed) as error:
+        stderr.write(f"{error}\n")
+        return 1
+    except (ArgumentError, ExecutionError, LaunchArgumentError, OSError) as error:
+        stderr.write(f"emu sdy run: {error}\n")
+        return 2
+    return 0
+
+
+def _heading(request: Request, program: Executable) -> str:
+    meshes = {p.mesh for p in (*program.partitioned.inputs, *program.partitioned.results)}
+    axes = "; ".join(", ".join(f"{a.name}={a.size}" for a in m.axes) for m in meshes if m.axes)
+    count = program.n_devices
+    where = f"{count} PEs" if count > 1 else "one PE"
+    origin = "inputs as given" if request.inputs else f"random inputs (seed {request.seed})"
+    return f"@main on {where}{f' ({axes})' if axes else ''}, {origin}\n"
+
+
+def _inputs(request: Request, placements: Sequence[Placement]) -> list[Array]:
+    if not request.inputs:
+        rng = np.random.default_rng(request.seed)
+        return [random_array(rng, placement.type) for placement in placements]
+    found: list[Array] = []
+    for path in request.inputs:
+        try:
+            loaded = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise OSError(
+                f"{path} must be an .npy or .npz file, but cannot be read: {error}"
+            ) from None
+        found += [loaded[name] for name in loaded.files] if hasattr(loaded, "files") else [loaded]
+    # NumPy's files have no bfloat16 and no fp8: those come as floats or as raw bytes.
+    return [
+        _typed(value, placement) for value, placement in zip(found, placements, strict=False)
+    ] + found[len(placements) :]
+
+
+def _typed(value: Array, placement: Placement) -> Array:
+    dtype = dtype_of(placement.type.element)
+    if value.dtype.kind == "V" and value.dtype.itemsize == dtype.itemsize:
+        return value.view(dtype)
+    if dtype.kind not in "biufc" and value.dtype.kind in "iuf":
+        return convert(value, dtype)
+    return value
+
+
+def random_array(rng: np.random.Generator, type_: TensorType) -> Array:
+    """Return random numbers: normal floats, integers from 0 to 7 (which may be indices), booleans."""
+    dtype, shape = dtype_of(type_.element), type_.static_shape
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if is_integer(dtype):
+        return convert(rng.integers(0, 8, shape), dtype)
+    if dtype.kind == "c":
+        return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    return np.asarray(rng.normal(size=shape)).astype(dtype)
+
+
+def _lines(program: Executable, results: Sequence[Array]) -> list[str]:
+    lines = []
+    for index, (value, placement) in enumerate(
+        zip(results, program.partitioned.results, strict=True)
+    ):
+        sharding = placement.sharding
+        dims = (
+            "" if sharding is None else f" [{', '.join(d.stripped_text() for d in sharding.dims)}]"
+        )
+        lines.append(f"result {index}: {placement.type}{dims}{_statistics(value)}\n")
+    verdict = program.verdict
+    if verdict is not None:
+        what = "results" if program.check == "outputs" else "values"
+        lines.append(
+            f"equal to the unsharded program: {verdict.compared} {what} compared, largest error "
+            f"{verdict.largest_error:.2g}\n"
+        )
+    return lines
+
+
+def _statistics(value: Array) -> str:
+    if not value.size or value.dtype.kind in "bc":
+        return ""
+    wide = value.astype(np.float64)
+    if not np.isfinite(wide).all():
+        return f", {int((~np.isfinite(wide)).sum())} of {value.size} not finite"
+    return f", from {wide.min():.4g} to {wide.max():.4g}, mean {wide.mean():.4g}"
