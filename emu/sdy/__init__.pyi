@@ -4,6 +4,11 @@ from ._text import MlirError as MlirError
 from ._text import PassFailed as PassFailed
 from ._text import parse as parse
 from ._text import to_text as to_text
+from .execution.errors import ExecutionError as ExecutionError
+from .execution.errors import MismatchError as MismatchError
+from .execution.executable import Executable as Executable
+from .execution.executable import compile as compile
+from .execution.executable import execute as execute
 from .jax import from_jax as from_jax
 from .passes.run import run as run
 from .provenance import Explanation as Explanation
