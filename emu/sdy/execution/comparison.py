@@ -16,8 +16,7 @@ from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Recorder, Values, plain_location
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.elementwise import is_complex, is_float
-from emu.stablehlo.reference.registry import HANDLERS
-from emu.stablehlo.reference.scope import Program, Scope, callee
+from emu.stablehlo.reference.scope import HANDLERS, Program, Scope, callee
 from emu.stablehlo.reference.values import Array
 
 _ROUNDINGS = {2: 16, 1: 4}

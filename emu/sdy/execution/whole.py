@@ -17,8 +17,7 @@ from emu.sdy.execution.shards import Placement, coordinates
 from emu.stablehlo.reference.devices import Device, SingleDevice, run_on_threads
 from emu.stablehlo.reference.dtypes import constant_array
 from emu.stablehlo.reference.errors import EvaluationError
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.values import Array
 
 _PASSING = (

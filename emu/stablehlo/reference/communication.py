@@ -15,8 +15,7 @@ from emu.stablehlo.reference.dtypes import constant_array, result_dtype
 from emu.stablehlo.reference.elementwise import convert
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.reduction import fold
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.values import Array
 
 

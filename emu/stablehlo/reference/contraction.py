@@ -18,8 +18,7 @@ from emu.stablehlo.reference.dtypes import constant_array, result_dtype
 from emu.stablehlo.reference.elementwise import is_complex, is_integer, wrap
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.reduction import window_view
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.shaping import dense_ints, pad, result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints

@@ -9,8 +9,7 @@ import numpy as np
 from emu.mlir.attributes import IntegerAttr, StringAttr
 from emu.mlir.ir import Operation
 from emu.stablehlo.reference.errors import EvaluationError
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope, callee
+from emu.stablehlo.reference.scope import Scope, callee, handles
 from emu.stablehlo.reference.values import Array
 
 

@@ -16,8 +16,7 @@ from emu.mlir.types import TensorType
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.dtypes import result_dtype
-from emu.stablehlo.reference.registry import ELEMENTWISE, define_elementwise, handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import ELEMENTWISE, Scope, define_elementwise, handles
 from emu.stablehlo.reference.values import Array
 
 _SMALL_INTEGERS = {

@@ -10,8 +10,7 @@ from emu.mlir.ir import Operation
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.errors import EvaluationError
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.shaping import result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints

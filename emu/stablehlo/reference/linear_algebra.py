@@ -13,8 +13,7 @@ from emu.stablehlo.attributes import FftType, Transpose
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.dtypes import result_dtype
 from emu.stablehlo.reference.errors import EvaluationError
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints
 

@@ -14,8 +14,7 @@ from emu.mlir.ir import Operation, Region
 from emu.mlir.types import Type
 from emu.stablehlo.reference.dtypes import result_dtype
 from emu.stablehlo.reference.elementwise import convert
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.shaping import dense_ints, pad, result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints

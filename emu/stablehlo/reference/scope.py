@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from emu.mlir.types import TensorType
 from emu.stablehlo.reference.devices import Device
 from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.errors import EvaluationError
-from emu.stablehlo.reference.registry import ELEMENTWISE, HANDLERS
 from emu.stablehlo.reference.values import Array
 
 CustomCall = Callable[..., Sequence[Array]]
@@ -30,6 +29,15 @@ class Observer(Protocol):
     def leave(self, op: Operation, results: Sequence[Array]) -> None:
         """Note the results of an operation that has run."""
 
+
+Handler: TypeAlias = "Callable[[Operation, Sequence[Array], Scope], Sequence[Array]]"
+"""Computes an operation's results from its operands."""
+
+HANDLERS: dict[str, Handler] = {}
+"""Handler per name of an operation."""
+
+ELEMENTWISE: set[str] = set()
+"""Operations whose handlers broadcast: a region of nothing else is applied to whole arrays."""
 
 _TERMINATORS = {"stablehlo.return", "func.return", "sdy.return"}
 _SCALAR_IDENTITIES = {"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.constant"}
@@ -211,3 +219,25 @@ def _at(op: Operation, error: EvaluationError) -> EvaluationError:
     if error.placed:
         return error
     return EvaluationError(f"{op.location}: {op.name}: {error}", placed=True)
+
+
+# Handlers
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Make a function the handler of operations."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            if name in HANDLERS:
+                raise ValueError(f"{name} has a handler")
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def define_elementwise(name: str, function: Callable[..., Array]) -> None:
+    """Define an operation by a function of arrays that computes each element by itself."""
+    handles(name)(lambda op, args, scope: (function(*args),))
+    ELEMENTWISE.add(name)

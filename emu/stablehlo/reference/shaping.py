@@ -12,8 +12,7 @@ from emu.mlir.types import TensorType
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.dtypes import constant_array, result_dtype
 from emu.stablehlo.reference.errors import EvaluationError
-from emu.stablehlo.reference.registry import ELEMENTWISE, handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import ELEMENTWISE, Scope, handles
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints
 

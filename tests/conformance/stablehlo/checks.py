@@ -12,8 +12,7 @@ from emu.mlir.ir import Operation
 from emu.stablehlo.reference.devices import Device, run_on_threads
 from emu.stablehlo.reference.dtypes import constant_array
 from emu.stablehlo.reference.elementwise import is_complex, is_float, total_order
-from emu.stablehlo.reference.registry import handles
-from emu.stablehlo.reference.scope import Scope
+from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.values import Array
 
 _ULPS = 3
