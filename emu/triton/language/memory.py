@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NoReturn
 
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, bytes_of_bools, cast_to, to_tensor
 from emu.triton.language.shapes import broadcast_handle, broadcast_tensors, wrapped
@@ -20,7 +20,7 @@ from emu.triton.language.types import (
     pointer_type,
     void,
 )
-from emu.triton.language.values import member, tensor
+from emu.triton.language.values import TensorLike, member, tensor
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
 _STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
@@ -34,14 +34,14 @@ _BLOCK_POINTERS = (
 )
 
 
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     value = unwrap(value)
     if value is not None and value not in allowed:
         said = ", ".join(repr(a) for a in allowed)
         raise ValueError(f"{name} must be one of {said}, but got {value!r}")
 
 
-def _pointer(x: Any, what: str) -> tensor:
+def _pointer(x: object, what: str) -> tensor:
     if not isinstance(x, tensor) or not x.dtype.is_ptr():
         got = str(x) if isinstance(x, tensor) else repr(unwrap(x))
         raise TypeError(f"{what} needs a pointer or a tensor of pointers, but got {got}")
@@ -53,14 +53,14 @@ def _element(pointer: tensor) -> dtype:
     return pointer.dtype.element_ty
 
 
-def _optional(x: Any) -> tensor | None:
+def _optional(x: TensorLike | None) -> tensor | None:
     if isinstance(x, tensor):
         return x
     value = unwrap(x)
     return None if value is None else to_tensor(value)
 
 
-def _mask(x: Any, what: str) -> tensor | None:
+def _mask(x: TensorLike | None, what: str) -> tensor | None:
     mask = _optional(x)
     if mask is not None and mask.dtype != int1:
         raise TypeError(f"mask of {what} must be int1, but got {mask}; compare it with 0")
@@ -77,20 +77,20 @@ def _scalars_only(pointer: tensor, what: str, **others: tensor | None) -> None:
             )
 
 
-def _no_block_pointer(boundary_check: Any, padding_option: Any) -> None:
+def _no_block_pointer(boundary_check: object, padding_option: object) -> None:
     if unwrap(boundary_check) not in (None, (), []) or unwrap(padding_option) not in (None, ""):
         raise NotImplementedError(f"boundary_check and padding_option: {_BLOCK_POINTERS}")
 
 
 def load(
-    pointer: Any,
-    mask: Any = None,
-    other: Any = None,
-    boundary_check: Any = (),
-    padding_option: Any = "",
-    cache_modifier: Any = "",
-    eviction_policy: Any = "",
-    volatile: Any = False,
+    pointer: tensor,
+    mask: TensorLike | None = None,
+    other: TensorLike | None = None,
+    boundary_check: object = (),
+    padding_option: object = "",
+    cache_modifier: ConstexprLike[str | None] = "",
+    eviction_policy: ConstexprLike[str | None] = "",
+    volatile: ConstexprLike[bool] = False,
 ) -> tensor:
     """Read the element that a pointer, or each of a tensor of pointers, points to.
 
@@ -138,12 +138,12 @@ def load(
 
 @member
 def store(
-    pointer: Any,
-    value: Any,
-    mask: Any = None,
-    boundary_check: Any = (),
-    cache_modifier: Any = "",
-    eviction_policy: Any = "",
+    pointer: tensor,
+    value: TensorLike,
+    mask: TensorLike | None = None,
+    boundary_check: object = (),
+    cache_modifier: ConstexprLike[str | None] = "",
+    eviction_policy: ConstexprLike[str | None] = "",
 ) -> tensor:
     """Write the element that a pointer, or each of a tensor of pointers, points to.
 
@@ -171,7 +171,7 @@ def store(
 
 
 def _prepared(
-    what: str, pointer: Any, value: Any, mask: Any
+    what: str, pointer: tensor, value: TensorLike, mask: TensorLike | None
 ) -> tuple[tensor, tensor, tensor | None]:
     """Return pointer, value (of the element's dtype) and mask under the pointer's shape."""
     at, where = _pointer(pointer, what), _mask(mask, what)
@@ -195,7 +195,11 @@ def _prepared(
     return at, others[0], others[1] if where is not None else None
 
 
-def _checked_order(sem: Any, scope: Any, allowed: tuple[str, ...] = _SEMANTICS) -> None:
+def _checked_order(
+    sem: ConstexprLike[str | None],
+    scope: ConstexprLike[str | None],
+    allowed: tuple[str, ...] = _SEMANTICS,
+) -> None:
     _one_of("sem", sem, allowed)
     _one_of("scope", scope, _SCOPES)
 
@@ -212,7 +216,14 @@ def _check_atomic(what: str, element: dtype) -> None:
         raise TypeError(f"{what} does not support {element}")
 
 
-def _rmw(kind: Rmw, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> tensor:
+def _rmw(
+    kind: Rmw,
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None,
+    sem: ConstexprLike[str | None],
+    scope: ConstexprLike[str | None],
+) -> tensor:
     what = f"atomic_{kind.value}"
     _checked_order(sem, scope)
     at, value, where = _prepared(what, pointer, val, mask)
@@ -223,7 +234,11 @@ def _rmw(kind: Rmw, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> 
 
 @member
 def atomic_add(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Add to memory, each element atomically; return what was there before.
 
@@ -243,7 +258,11 @@ def atomic_add(
 
 @member
 def atomic_max(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Store the larger value atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.MAX, pointer, val, mask, sem, scope)
@@ -251,7 +270,11 @@ def atomic_max(
 
 @member
 def atomic_min(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Store the smaller value atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.MIN, pointer, val, mask, sem, scope)
@@ -259,7 +282,11 @@ def atomic_min(
 
 @member
 def atomic_and(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Store the bitwise and atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.AND, pointer, val, mask, sem, scope)
@@ -267,7 +294,11 @@ def atomic_and(
 
 @member
 def atomic_or(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Store the bitwise or atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.OR, pointer, val, mask, sem, scope)
@@ -275,7 +306,11 @@ def atomic_or(
 
 @member
 def atomic_xor(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Store the bitwise exclusive or atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.XOR, pointer, val, mask, sem, scope)
@@ -283,14 +318,24 @@ def atomic_xor(
 
 @member
 def atomic_xchg(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Store the value atomically; otherwise as :func:`atomic_add`."""
     return _rmw(Rmw.EXCHANGE, pointer, val, mask, sem, scope)
 
 
 @member
-def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
+def atomic_cas(
+    pointer: tensor,
+    cmp: TensorLike,
+    val: TensorLike,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
+) -> tensor:
     """Write ``val`` where memory holds ``cmp``, each element atomically; return what was there before.
 
     Elements are compared as bits: of floats, NaN equals itself and -0 differs from 0.
@@ -316,7 +361,12 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
 
 
 @member
-def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
+def atomic_load(
+    pointer: tensor,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
+) -> tensor:
     """Read, each element atomically; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
     _checked_order(sem, scope, ("acquire", "relaxed"))
     _number(_pointer(pointer, "atomic_load"), "atomic_load")
@@ -325,7 +375,11 @@ def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = No
 
 @member
 def atomic_store(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Write, each element atomically; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
     _checked_order(sem, scope, ("release", "relaxed"))
@@ -340,7 +394,11 @@ def _number(pointer: tensor, what: str) -> None:
 
 @member
 def atomic_poll(
-    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+    pointer: tensor,
+    expected_value: TensorLike,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
+    timeout_ns: ConstexprLike[int] | None = None,
 ) -> tensor:
     """Refuse: polling memory inside of one operation is not in this version.
 
@@ -350,7 +408,7 @@ def atomic_poll(
     raise NotImplementedError("tl.atomic_poll is not in emu yet; loop over tl.atomic_load")
 
 
-def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
+def make_block_ptr(*arguments: object, **keywords: object) -> tensor:
     """Refuse, as in Triton 3.9.
 
     Raises:
@@ -359,7 +417,7 @@ def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
     raise NotImplementedError(f"tl.make_block_ptr: {_BLOCK_POINTERS}")
 
 
-def advance(*arguments: Any, **keywords: Any) -> tensor:
+def advance(*arguments: object, **keywords: object) -> tensor:
     """Refuse, as in Triton 3.9.
 
     Raises:
@@ -368,7 +426,7 @@ def advance(*arguments: Any, **keywords: Any) -> tensor:
     raise NotImplementedError(f"tl.advance: {_BLOCK_POINTERS}")
 
 
-def make_tensor_descriptor(*arguments: Any, **keywords: Any) -> Any:
+def make_tensor_descriptor(*arguments: object, **keywords: object) -> NoReturn:
     """Refuse: tensor descriptors are not in this version.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from emu.triton.language.types import (
     bfloat16,
@@ -22,7 +21,7 @@ _SMALLEST_F32 = 2.0**-126
 _LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
 
 
-def scalar_dtype(value: Any) -> dtype:
+def scalar_dtype(value: object) -> dtype:
     """Return the dtype of a Python number: the smallest of 32 or 64 bits that holds it.
 
     Raises:

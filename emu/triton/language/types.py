@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 import enum
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from emu.tile import types as tile
-from emu.triton.language.constants import base_type, constexpr_type, unwrap
+from emu.triton.language.constants import ConstexprLike, base_type, constexpr_type, unwrap
 
 MAX_NUMEL = 1 << 20
 """Maximum number of elements of a tensor, as in Triton."""
@@ -69,11 +69,11 @@ class dtype(base_type):
         INTEGRAL = 1
         FLOATING = 2
 
-    def __init__(self, name: Any) -> None:
-        name = unwrap(name)
-        if not dtype.is_dtype(name):
-            raise ValueError(f"name must be that of a dtype, but got {name!r}")
-        self.name: str = name
+    def __init__(self, name: ConstexprLike[str]) -> None:
+        plain = unwrap(name)
+        if not dtype.is_dtype(plain):
+            raise ValueError(f"name must be that of a dtype, but got {plain!r}")
+        self.name = name = str(plain)
         self.primitive_bitwidth: int = _width(name)
         self.itemsize: int = self.primitive_bitwidth // 8
         if name in dtype.FP_TYPES:
@@ -86,7 +86,7 @@ class dtype(base_type):
             self.int_bitwidth = self.primitive_bitwidth
 
     @staticmethod
-    def is_dtype(name: Any) -> bool:
+    def is_dtype(name: object) -> bool:
         """Return whether that is the short name of a dtype."""
         return name in (
             *dtype.SINT_TYPES,
@@ -172,7 +172,7 @@ class dtype(base_type):
         """Return the type of the same shape with other elements."""
         return element_ty
 
-    def to_ir(self, builder: Any = None) -> tile.Type:
+    def to_ir(self, builder: object = None) -> tile.Type:
         """Return the tile IR's type.
 
         Raises:
@@ -250,14 +250,16 @@ class pointer_type(dtype):
         const: Whether storing through it is refused.
     """
 
-    def __init__(self, element_ty: Any, address_space: str = "global", const: bool = False) -> None:
-        element_ty = unwrap(element_ty)
-        if not isinstance(element_ty, dtype) or element_ty.is_block():
-            raise TypeError(f"element_ty must be a dtype, but got {element_ty!r}")
-        self.element_ty = element_ty
+    def __init__(
+        self, element_ty: ConstexprLike[dtype], address_space: str = "global", const: bool = False
+    ) -> None:
+        element = unwrap(element_ty)
+        if not isinstance(element, dtype) or element.is_block():
+            raise TypeError(f"element_ty must be a dtype, but got {element!r}")
+        self.element_ty = element
         self.address_space = unwrap(address_space)
         self.const = bool(unwrap(const))
-        self.name = f"{'const_' if self.const else ''}pointer<{element_ty}>"
+        self.name = f"{'const_' if self.const else ''}pointer<{element}>"
         self.primitive_bitwidth = 64
         self.itemsize = 8
 
@@ -269,7 +271,7 @@ class pointer_type(dtype):
         """Return whether storing through it is refused."""
         return self.const
 
-    def to_ir(self, builder: Any = None) -> tile.Type:
+    def to_ir(self, builder: object = None) -> tile.Type:
         """Return the tile IR's type, in which const pointers are pointers like others."""
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
@@ -290,17 +292,19 @@ class block_type(dtype):
         element_ty: Type of an element.
     """
 
-    def __init__(self, element_ty: Any, shape: Any) -> None:
-        element_ty = unwrap(element_ty)
+    def __init__(
+        self, element_ty: ConstexprLike[dtype], shape: ConstexprLike[Sequence[ConstexprLike[int]]]
+    ) -> None:
+        element: dtype = unwrap(element_ty)
         extents = builtins.tuple(unwrap(s) for s in unwrap(shape))
         if not extents:
             raise TypeError("shape of a block_type must have at least one extent, but got ()")
-        self.element_ty: dtype = element_ty
+        self.element_ty = element
         self._shape = extents
         self._numel = validate_block_shape(extents)
-        self.name = f"<{list(extents)}, {element_ty}>"
-        self.primitive_bitwidth = element_ty.primitive_bitwidth
-        self.itemsize = element_ty.itemsize
+        self.name = f"<{list(extents)}, {element}>"
+        self.primitive_bitwidth = element.primitive_bitwidth
+        self.itemsize = element.itemsize
 
     def is_block(self) -> bool:
         """Return whether it has a shape."""
@@ -334,7 +338,7 @@ class block_type(dtype):
         """Return the type of the same shape with other elements."""
         return block_type(element_ty, self._shape)
 
-    def to_ir(self, builder: Any = None) -> tile.Type:
+    def to_ir(self, builder: object = None) -> tile.Type:
         """Return the tile IR's type."""
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
@@ -356,7 +360,7 @@ class tuple_type(base_type):
         fields: Names of the items of a named tuple, else ``None``.
     """
 
-    def __init__(self, types: Sequence[Any], fields: Sequence[str] | None = None) -> None:
+    def __init__(self, types: Iterable[base_type], fields: Sequence[str] | None = None) -> None:
         self.types = list(types)
         self.fields = None if fields is None else list(fields)
 
@@ -371,13 +375,13 @@ class tuple_type(base_type):
     def __str__(self) -> str:
         return self.name
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[base_type]:
         return iter(self.types)
 
     def __len__(self) -> int:
         return len(self.types)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> base_type:
         return self.types[index]
 
     def __eq__(self, other: object) -> bool:
@@ -403,7 +407,7 @@ class slice_type(dtype):
         self.primitive_bitwidth = self.itemsize = 0
 
 
-def validate_block_shape(shape: Sequence[Any]) -> int:
+def validate_block_shape(shape: Sequence[int]) -> int:
     """Return the number of elements of a tensor of that shape.
 
     Raises:
@@ -477,7 +481,7 @@ FROM_TILE: dict[tile.DType, dtype] = {d: dtype(n) for n, d in _TO_TILE.items()}
 """Dtypes by those of the tile IR."""
 
 
-def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
+def get_int_dtype(bitwidth: ConstexprLike[int], signed: ConstexprLike[bool]) -> dtype:
     """Return the integer dtype of that width.
 
     Raises:
@@ -492,7 +496,11 @@ def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
     return found
 
 
-def str_to_ty(name: Any, constant: Any = None) -> Any:
+TypeSpelling: TypeAlias = "str | builtins.tuple[TypeSpelling, ...]"
+"""A type as signatures spell it: ``fp32``, ``*i32``, ``constexpr``, or a (named) tuple of these."""
+
+
+def str_to_ty(name: TypeSpelling, constant: object = None) -> Any:
     """Return the type that the text of a signature stands for: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
 
     Args:
