@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from emu.tile.ir import Region
 from emu.triton.codegen.expressions import condition_of, static_truth
@@ -25,7 +24,7 @@ def run(state: State, definition: ast.FunctionDef) -> Outcome:
     return outcome or _leave(state, definition, constexpr(None))
 
 
-def _leave(state: State, node: ast.AST, value: Any) -> Leave:
+def _leave(state: State, node: ast.AST, value: object) -> Leave:
     return Leave(state.builder.region, value, node, state.builder.location)
 
 

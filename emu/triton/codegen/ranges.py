@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from emu.triton import language
@@ -31,7 +32,9 @@ def loop_name(state: State, node: ast.For) -> str:
     return node.target.id
 
 
-def _iterator(state: State, node: ast.For) -> tuple[Any, list[Any], dict[str, Any]]:
+def _iterator(
+    state: State, node: ast.For
+) -> tuple[Callable[..., Any], list[object], dict[str, object]]:
     """Return the function that makes a loop's range, its arguments and its keywords."""
     call = node.iter
     function = unwrap(state.visit(call.func)) if isinstance(call, ast.Call) else None
@@ -42,7 +45,7 @@ def _iterator(state: State, node: ast.For) -> tuple[Any, list[Any], dict[str, An
     if node.orelse:
         raise state.unsupported(node.orelse[0], "`else` of a loop is not supported")
     assert isinstance(call, ast.Call)
-    arguments: list[Any] = []
+    arguments: list[object] = []
     for argument in call.args:
         if isinstance(argument, ast.Starred):
             arguments += unpacked(state, argument.value)

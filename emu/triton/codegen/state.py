@@ -122,7 +122,7 @@ class State:
     # ---- names
 
     @contextlib.contextmanager
-    def inner_scope(self) -> Iterator[dict[str, Any]]:
+    def inner_scope(self) -> Iterator[dict[str, object]]:
         """Forget, at the end of the block, what was assigned inside."""
         outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
         self.frame.scope = inner = dict(outer)
@@ -133,7 +133,7 @@ class State:
         finally:
             self.frame.scope, self.frame.annotated, self.frame.lost = outer, annotated, lost
 
-    def lookup(self, name: str) -> Any:
+    def lookup(self, name: str) -> object:
         """Return the value of a name: a variable, a global that may be used, or a builtin.
 
         Raises:
@@ -154,14 +154,14 @@ class State:
             hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         raise NameError(f"{name} is not defined{hint}")
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         """Give a variable a value."""
         if is_tensor(value) and value.handle is not None and not value.handle.name:
             value.handle.name = name
         self.frame.scope[name] = value
         self.frame.lost.pop(name, None)
 
-    def _global(self, name: str, value: Any) -> Any:
+    def _global(self, name: str, value: object) -> object:
         allowed = (
             isinstance(value, constexpr | ModuleType | JITCallable | dtype)
             or name in BUILTINS

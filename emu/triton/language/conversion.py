@@ -73,7 +73,7 @@ def constant(value: Scalar, to: dtype) -> tensor:
     return tensor(builder().constant(literal(value, to), to.to_ir()), to)
 
 
-def to_tensor(x: TensorLike) -> tensor:
+def to_tensor(x: object) -> tensor:
     """Return a tensor as it is; a number, or a constexpr of one, as a scalar.
 
     A bool becomes ``int1``, an int the first of int32, uint32, int64, uint64 that holds it, a float fp32
