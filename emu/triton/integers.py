@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, SupportsIndex
 
 from emu.triton.source import constexpr_function
 
@@ -47,7 +47,7 @@ def next_power_of_2(n: int) -> int:
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: SupportsIndex | float) -> int:
     """Return an integer; of a float that is whole, too.
 
     Raises:

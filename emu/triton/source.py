@@ -136,7 +136,7 @@ class JITCallable:
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., object],
         *,
         do_not_specialize: Sequence[int | str] = (),
         do_not_specialize_on_alignment: Sequence[int | str] = (),
@@ -170,7 +170,7 @@ class JITCallable:
             )
             for n, p in enumerate(self.signature.parameters.values())
         ]
-        self.used_global_vals: dict[tuple[str, int], tuple[Any, dict[str, Any]]] = {}
+        self.used_global_vals: dict[tuple[str, int], tuple[object, dict[str, object]]] = {}
         self._src: str | None = None
         self._tree: ast.Module | None = None
         self._key: str | None = None
@@ -249,7 +249,7 @@ class JITCallable:
     # ---- surroundings
 
     @property
-    def nonlocals(self) -> dict[str, Any]:
+    def nonlocals(self) -> dict[str, object]:
         """Values of the variables of enclosing functions that it uses."""
         if self.fn.__closure__ is None:
             return {}
@@ -261,7 +261,7 @@ class JITCallable:
                 continue
         return found
 
-    def get_capture_scope(self) -> dict[str, Any]:
+    def get_capture_scope(self) -> dict[str, object]:
         """Return the values of names outside the function."""
         nonlocals = self.nonlocals
         return self.__globals__ | nonlocals if nonlocals else self.__globals__
@@ -313,16 +313,16 @@ class JITCallable:
 class ConstexprFunction(JITCallable):
     """A Python function that runs while a kernel is compiled."""
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function with the values of constexprs in their place."""
         plain = {name: plain_value(value) for name, value in kwargs.items()}
         return self.fn(*map(plain_value, args), **plain)
 
 
-def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
+def constexpr_function(fn: Callable[..., object]) -> ConstexprFunction:
     """Make a function callable in kernels; it runs at compile time, on plain Python values."""
     return ConstexprFunction(fn)
 
@@ -340,7 +340,7 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
     return fn
 
 
-def aggregate(cls: Any) -> NoReturn:
+def aggregate(cls: object) -> NoReturn:
     """Refuse: aggregates, classes whose instances kernels hold, are not in this version.
 
     Raises:
@@ -361,7 +361,7 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def _follow(value: Any, chain: tuple[str, ...]) -> Any:
+def _follow(value: object, chain: tuple[str, ...]) -> Any:
     """Return the attribute that a chain of names leads to, through modules and classes only."""
     for attribute in chain:
         if not isinstance(value, ModuleType | type):
@@ -370,7 +370,7 @@ def _follow(value: Any, chain: tuple[str, ...]) -> Any:
     return value
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """Return the spelling of a value that can become part of a kernel; None for others."""
     value = plain_value(value)
     if isinstance(value, tuple):

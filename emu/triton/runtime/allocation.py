@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 
-def set_allocator(allocator: Callable[..., Any]) -> None:
+def set_allocator(allocator: Callable[..., object]) -> None:
     """Accept a function ``(size, alignment, stream)`` that allocates; no kernel here needs one.
 
     Args:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 from emu.tile.ir import Module
 from emu.tile.packing import slot
+from emu.triton.runtime.arguments import Packed
+
+Launch: TypeAlias = Callable[[int, int, int, Sequence[Packed]], None]
+"""Runs a kernel for a grid, x, y and z, with the packed values of its arguments."""
 
 
 class Executable(Protocol):
     """A kernel that can run."""
 
-    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
-        """Return a function that runs it for a grid, x, y and z, with the values of its arguments."""
+    def bind(self, threads: int) -> Launch:
+        """Return a function that runs it on at most that many threads."""
 
 
 class ReferenceKernel:
@@ -24,10 +28,10 @@ class ReferenceKernel:
         self._module = module
         self._slots = struct.Struct("".join(slot(a.type) for a in module.kernel.body.arguments))
 
-    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+    def bind(self, threads: int) -> Launch:
         """Return a function that runs it, on one thread."""
 
-        def launch(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+        def launch(x: int, y: int, z: int, values: Sequence[Packed]) -> None:
             from emu.tile.reference import run
 
             # Numbers become what an argument of their dtype holds.

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from emu.tile.ir import Module
+from emu.triton.language.constants import base_type
+from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
-from emu.triton.runtime.arguments import CONSTANT, constant_key
+from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
@@ -37,13 +39,13 @@ class Request:
     """
 
     fn: JITCallable
-    signature: dict[str, Any]
-    constants: dict[str, Any]
+    signature: dict[str, TypeSpelling]
+    constants: dict[str, object]
     debug: bool
     backend: str
     contract: bool = False
 
-    def key(self) -> Any:
+    def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
         return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
@@ -79,7 +81,7 @@ class Request:
         return build_module(self.fn, types, constants, {"debug": self.debug})
 
 
-def _type(spelled: Any, constant: Any) -> Any:
+def _type(spelled: TypeSpelling, constant: Any) -> base_type:
     """Return the language's type for its spelling; inside tuples that of a constant, too."""
     from emu.triton.language.constants import constexpr_type
     from emu.triton.language.types import str_to_ty, tuple_type
@@ -90,7 +92,7 @@ def _type(spelled: Any, constant: Any) -> Any:
     return constexpr_type(constant) if spelled == CONSTANT else str_to_ty(spelled)
 
 
-def _spelling(value: Any) -> str | None:
+def _spelling(value: object) -> str | None:
     if value is None or isinstance(value, (bool, int, float, str)):
         return f"{type(value).__name__}:{value!r}"
     if isinstance(value, tuple):
@@ -122,7 +124,7 @@ class Build:
         self.from_disk = from_disk
 
     @functools.cached_property
-    def texts(self) -> Mapping[str, Any]:
+    def texts(self) -> Mapping[str, str]:
         """Readable forms of the kernel, each made on first use."""
         return Texts(self)
 
@@ -163,7 +165,7 @@ def _compile(request: Request) -> Build:
     return Build(request, executable, stores, False)
 
 
-class Texts(dict[str, Any]):
+class Texts(dict[str, str]):
     """``asm`` of a compiled kernel: its readable forms by name, each made on first use.
 
     ``ttir`` is the tile IR; ``llir`` the LLVM IR and ``s`` the assembly, where the backend has them.
@@ -173,7 +175,7 @@ class Texts(dict[str, Any]):
         super().__init__()
         self._build = build
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> str:
         request = self._build.request
         if name in ("ttir", "ttgir", "source"):
             from emu.tile.text import print_module

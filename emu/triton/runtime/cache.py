@@ -53,11 +53,11 @@ def load(key: str) -> Entry | None:
     with contextlib.suppress(OSError):
         os.utime(path)
     head, _, code = payload.partition(b"\n")
-    facts: dict[str, Any] = json.loads(head)
+    facts: dict[str, object] = json.loads(head)
     return facts, code
 
 
-def save(key: str, facts: dict[str, Any], code: bytes) -> None:
+def save(key: str, facts: dict[str, object], code: bytes) -> None:
     """Store what was compiled; a cache that cannot be written costs time, never the result."""
     payload = json.dumps(facts).encode() + b"\n" + code
     path = cache_files.store_checked(sources_digest(), f"{key}.kernel", payload)

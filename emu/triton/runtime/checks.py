@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 from emu.kernels.core.messages import shown
 
 
-def names(what: str, value: Any) -> list[str]:
+def names(what: str, value: object) -> list[str]:
     """Return a sequence of names as a list; None and ``()`` give none.
 
     Raises:
@@ -37,7 +37,7 @@ def items(what: str, value: Any) -> list[Any]:
     raise TypeError(f"{what} must be a list, but got {shown(value, with_type=True)}")
 
 
-def mapping(what: str, value: Any) -> dict[str, Any]:
+def mapping(what: str, value: object) -> dict[str, Any]:
     """Return a dictionary with names as keys; of None an empty one.
 
     Raises:
@@ -50,7 +50,7 @@ def mapping(what: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def function(what: str, value: Any) -> Any:
+def function(what: str, value: object) -> Any:
     """Return a function, or None.
 
     Raises:
@@ -61,7 +61,7 @@ def function(what: str, value: Any) -> Any:
     return value
 
 
-def flag(what: str, value: Any) -> bool:
+def flag(what: str, value: object) -> bool:
     """Return a flag; 0 and 1 will do.
 
     Raises:
@@ -72,7 +72,7 @@ def flag(what: str, value: Any) -> bool:
     return bool(value)
 
 
-def whole(what: str, value: Any, least: int) -> int:
+def whole(what: str, value: SupportsIndex, least: int) -> int:
     """Return an integer of at least some.
 
     Raises:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emu.triton.runtime.active import DriverConfig, driver
+from emu.triton.runtime.arguments import Tensor
 from emu.triton.runtime.timing import do_bench
 
 __all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
@@ -44,14 +45,14 @@ class GPUTarget:
 class Event:
     """A point in time on the host."""
 
-    def __init__(self, enable_timing: bool = True, **_: Any) -> None:
+    def __init__(self, enable_timing: bool = True, **_: object) -> None:
         self._at: float | None = None
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         """Record the time."""
         self._at = time.perf_counter()
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: object = None) -> None:
         """Return: nothing is under way."""
 
     def query(self) -> bool:
@@ -78,7 +79,7 @@ class HostInterface:
     Event = Event
 
     @staticmethod
-    def synchronize(device: Any = None) -> None:
+    def synchronize(device: object = None) -> None:
         """Return: nothing is under way."""
 
     @staticmethod
@@ -92,7 +93,7 @@ class HostInterface:
         return 1
 
     @staticmethod
-    def set_device(device: Any) -> None:
+    def set_device(device: object) -> None:
         """Return: there is one."""
 
     @staticmethod
@@ -105,7 +106,7 @@ class Utilities:
     """Figures that programs read from ``driver.active.utils``."""
 
     @staticmethod
-    def get_device_properties(device: Any = None) -> dict[str, int]:
+    def get_device_properties(device: object = None) -> dict[str, int]:
         """Return figures of the device: one multiprocessor is a core of the host."""
         return {
             "max_shared_mem": SHARED_BYTES_PER_CORE,
@@ -174,7 +175,7 @@ class Driver:
 
             set_current_device(kind, device)
 
-    def get_current_stream(self, device: Any = None) -> int:
+    def get_current_stream(self, device: object = None) -> int:
         """Return 0, the handle of the default stream: work is done when it is submitted."""
         return 0
 
@@ -183,11 +184,11 @@ class Driver:
         kind = self._emulated()
         return HostInterface if kind is None else getattr(sys.modules["torch"], kind)
 
-    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+    def get_device_capability(self, device: object = None) -> tuple[int, int]:
         """Return (8, 0), the capability that emulated devices have."""
         return divmod(ARCH, 10)
 
-    def get_benchmarker(self) -> Callable[..., Any]:
+    def get_benchmarker(self) -> Callable[..., object]:
         """Return :func:`emu.triton.testing.do_bench`."""
         return do_bench
 
@@ -200,7 +201,7 @@ class Driver:
 
         return np.empty(_FLUSHED_BYTES, np.int8)
 
-    def clear_cache(self, cache: Any) -> None:
+    def clear_cache(self, cache: Tensor) -> None:
         """Overwrite the memory, so that the caches of the CPU hold it and little else."""
         cache.zero_() if hasattr(cache, "zero_") else cache.fill(0)
 

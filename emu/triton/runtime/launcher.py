@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from emu.triton.runtime import arguments
+from emu.triton.runtime.arguments import Key, Packed
 from emu.triton.source import KernelParam, plain_value
+
+K = TypeVar("K")
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
@@ -109,7 +112,7 @@ def launcher({parameters}):
 """
 
 
-def extents(grid: Any) -> tuple[int, int, int]:
+def extents(grid: object) -> tuple[int, int, int]:
     """Return the three extents of a grid; all 0 if one of them is.
 
     Args:
@@ -149,10 +152,10 @@ def _lookup(param: KernelParam, i: int) -> str:
 def make(
     name: str,
     params: Sequence[KernelParam],
-    table: dict[Any, Any],
-    miss: Callable[[Any, dict[str, Any], dict[str, Any]], Any],
-    watched: list[tuple[str, Any, dict[str, Any]]],
-) -> Callable[..., Any]:
+    table: dict[Key, K],
+    miss: Callable[[Key, dict[str, object], dict[str, object]], K],
+    watched: list[tuple[str, object, dict[str, object]]],
+) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
     Args:
@@ -199,12 +202,12 @@ def make(
         bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
     )
     exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
-    launcher: Callable[..., Any] = space["launcher"]
+    launcher: Callable[..., K] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name
     return launcher
 
 
-def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
+def _check_unchanged(name: str, value: object, space: dict[str, object]) -> None:
     """Check that a global has the value that a kernel was compiled with.
 
     Raises:
@@ -219,7 +222,7 @@ def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
         )
 
 
-def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
+def _annotated(name: str, type_: str, value: Any) -> tuple[Key, Packed]:
     """Describe an argument whose parameter has the type of a number."""
     if value is None or isinstance(value, tuple):
         return arguments.describe(value)
@@ -238,7 +241,7 @@ def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:
     raise type(error)(f"{argument} of kernel {kernel}: {error}") from None
 
 
-def options_key(options: dict[str, Any]) -> tuple[Any, ...]:
+def options_key(options: dict[str, object]) -> tuple[object, ...]:
     """Return the part of a compiled kernel's key that stands for the options of the launch."""
     key = tuple(options.items())
     try:

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.kernels.core import environment
 from emu.triton import knobs
 
-IGNORED: dict[str, Any] = {
+IGNORED: dict[str, object] = {
     "num_warps": 4,
     "num_stages": 3,
     "num_ctas": 1,
@@ -67,7 +65,7 @@ USED = frozenset(("debug", "num_threads", "backend"))
 BACKENDS = ("cpu", "reference")
 
 
-def check(kernel: str, options: dict[str, Any]) -> None:
+def check(kernel: str, options: dict[str, object]) -> None:
     """Check the options of a launch.
 
     Args:
@@ -98,7 +96,7 @@ def check(kernel: str, options: dict[str, Any]) -> None:
         raise ValueError(f"backend must be one of {BACKENDS}, but got {backend!r}")
 
 
-def backend_of(options: dict[str, Any]) -> str:
+def backend_of(options: dict[str, object]) -> str:
     """Return the backend of a launch: the option's, the environment's, or ``"cpu"``.
 
     Raises:
@@ -117,7 +115,7 @@ def backend_of(options: dict[str, Any]) -> str:
     return backend
 
 
-def threads_of(options: dict[str, Any]) -> int:
+def threads_of(options: dict[str, object]) -> int:
     """Return the number of threads that a launch may use.
 
     That is the option ``num_threads``, else the environment's ``EMU_THREADS``, else in a PE one (the
@@ -127,8 +125,8 @@ def threads_of(options: dict[str, Any]) -> int:
         ValueError: ``EMU_THREADS`` is no whole number of at least 1.
     """
     given = options.get("num_threads")
-    if given is not None:
-        return int(given)
+    if isinstance(given, int):
+        return given
     return (
         environment.thread_count()
         or environment.numba_thread_count()  # one in a PE; the same setting elsewhere

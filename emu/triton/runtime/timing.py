@@ -12,15 +12,16 @@ from typing import Any
 from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 from emu.triton.runtime.active import driver
+from emu.triton.runtime.arguments import Tensor
 
 _MODES = ("min", "max", "mean", "median", "all")
 
 
 def do_bench(
-    fn: Callable[[], Any],
+    fn: Callable[[], object],
     warmup: float = 25,
     rep: float = 100,
-    grad_to_none: Iterable[Any] | None = None,
+    grad_to_none: Iterable[Tensor] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
@@ -77,9 +78,9 @@ def do_bench(
 
 
 def do_bench_cudagraph(
-    fn: Callable[[], Any],
+    fn: Callable[[], object],
     rep: float = 20,
-    grad_to_none: Iterable[Any] | None = None,
+    grad_to_none: Iterable[Tensor] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
@@ -88,10 +89,10 @@ def do_bench_cudagraph(
 
 
 def do_bench_proton(
-    fn: Callable[[], Any],
+    fn: Callable[[], object],
     warmup: float = 25,
     rep: float = 100,
-    grad_to_none: Iterable[Any] | None = None,
+    grad_to_none: Iterable[Tensor] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
@@ -104,7 +105,7 @@ def _synchronize() -> Callable[[], None]:
     return synchronize
 
 
-def _check(warmup: Any, rep: Any, quantiles: Any, return_mode: Any) -> None:
+def _check(warmup: object, rep: object, quantiles: object, return_mode: object) -> None:
     if not isinstance(return_mode, str) or return_mode not in _MODES:
         raise ValueError(f"return_mode must be one of {_MODES}, but got {return_mode!r}")
     for name, value in (("warmup", warmup), ("rep", rep)):

@@ -6,7 +6,7 @@ import csv
 import html
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,12 @@ class Benchmark:
     def __init__(
         self,
         x_names: Sequence[str],
-        x_vals: Sequence[Any],
+        x_vals: Sequence[object],
         line_arg: str,
-        line_vals: Sequence[Any],
+        line_vals: Sequence[object],
         line_names: Sequence[str],
         plot_name: str,
-        args: dict[str, Any],
+        args: Mapping[str, object],
         xlabel: str = "",
         ylabel: str = "",
         x_log: bool = False,
@@ -95,7 +95,7 @@ class _Table:
 
     columns: list[str]
     rows: list[list[Any]] = field(default_factory=list)
-    bounds: list[list[tuple[Any, Any]]] = field(default_factory=list)
+    bounds: list[list[tuple[object, object]]] = field(default_factory=list)
 
     def text(self) -> str:
         """Return the table with right-aligned columns and numbered rows."""
@@ -128,14 +128,16 @@ class _Table:
         return pandas.DataFrame(self.rows, columns=self.columns)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
 class Mark:
     """A function with the benchmarks that it is measured in; :func:`perf_report` makes it."""
 
-    def __init__(self, fn: Callable[..., Any], benchmarks: Benchmark | Sequence[Benchmark]) -> None:
+    def __init__(
+        self, fn: Callable[..., object], benchmarks: Benchmark | Sequence[Benchmark]
+    ) -> None:
         self.fn = fn
         self.benchmarks = benchmarks
 
@@ -147,7 +149,7 @@ class Mark:
         return_df: bool = False,
         diff_col: bool = False,
         save_precision: int = 6,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Call the function for every x value and every line.
 
@@ -195,7 +197,7 @@ class Mark:
         frames = [table.frame() for table in tables]
         return frames[0] if single else frames
 
-    def _measure(self, bench: Benchmark, kwargs: dict[str, Any]) -> _Table:
+    def _measure(self, bench: Benchmark, kwargs: dict[str, object]) -> _Table:
         lines = [f"{name} ({bench.ylabel})" for name in bench.line_names]
         table = _Table([*bench.x_names, *lines])
         for x in bench.x_vals:
@@ -284,7 +286,7 @@ def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> N
 
 def perf_report(
     benchmarks: Benchmark | Sequence[Benchmark],
-) -> Callable[[Callable[..., Any]], Mark]:
+) -> Callable[[Callable[..., object]], Mark]:
     """Return a decorator that makes a function measurable: call ``run`` on the result.
 
     Args:
@@ -292,7 +294,7 @@ def perf_report(
             or a value with a lower and an upper bound.
     """
 
-    def decorate(fn: Callable[..., Any]) -> Mark:
+    def decorate(fn: Callable[..., object]) -> Mark:
         return Mark(fn, benchmarks)
 
     return decorate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 _MESSAGE = "{} is not in emu yet; pass the tensor and its strides, and use tl.load with a mask"
 
@@ -14,12 +14,12 @@ class TensorDescriptor:
         NotImplementedError: Always.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
         raise NotImplementedError(_MESSAGE.format("TensorDescriptor"))
 
     @staticmethod
-    def from_tensor(*args: Any, **kwargs: Any) -> NoReturn:
+    def from_tensor(*args: object, **kwargs: object) -> NoReturn:
         """Refuse.
 
         Raises:
