@@ -12,28 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from emu.triton.formats import FORMATS
+
 _DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
 _EMPTY = inspect.Parameter.empty
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
+# Spellings of dtypes by the other names that annotations have for them.
 _CANONICAL = {
-    "float8e4nv": "fp8e4nv",
-    "float8e5": "fp8e5",
-    "float8e4b15": "fp8e4b15",
+    **{f.language_name: f.spelling for f in FORMATS},
     "float8_e4m3fn": "fp8e4nv",
     "float8_e5m2": "fp8e5",
     "half": "fp16",
-    "float16": "fp16",
-    "bfloat16": "bf16",
     "float": "fp32",
-    "float32": "fp32",
     "double": "fp64",
-    "float64": "fp64",
     "bool": "i1",
-    "int1": "i1",
     "uint1": "u1",
-    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
-    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
 }
 
 

@@ -9,35 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from emu.tile import types as tile
+from emu.triton import formats
 from emu.triton.language.constants import ConstexprLike, base_type, constexpr_type, unwrap
 
 MAX_NUMEL = 1 << 20
 """Maximum number of elements of a tensor, as in Triton."""
-
-# Programs read the widths and biases below from dtypes, those of all of Triton's formats; _TO_TILE has only
-# the formats that are computed with.
-_MANTISSA = {"fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2}
-_MANTISSA |= {"fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
-_BIAS = {"fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16}
-_BIAS |= {"fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023}
-
-_TO_TILE: dict[str, tile.DType] = {
-    "int1": tile.I1,
-    "int8": tile.I8,
-    "int16": tile.I16,
-    "int32": tile.I32,
-    "int64": tile.I64,
-    "uint8": tile.U8,
-    "uint16": tile.U16,
-    "uint32": tile.U32,
-    "uint64": tile.U64,
-    "fp8e4nv": tile.F8E4M3FN,
-    "fp8e5": tile.F8E5M2,
-    "fp16": tile.F16,
-    "bf16": tile.BF16,
-    "fp32": tile.F32,
-    "fp64": tile.F64,
-}
 
 
 class dtype(base_type):
@@ -49,11 +25,11 @@ class dtype(base_type):
         itemsize: ``primitive_bitwidth // 8``.
     """
 
-    SINT_TYPES = ("int8", "int16", "int32", "int64")
+    SINT_TYPES = formats.names(tile.Kind.INT)
     # int1 counts as unsigned, as in Triton: comparisons and shifts of it must not extend a sign.
-    UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
-    FP_TYPES = tuple(_MANTISSA)
-    STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
+    UINT_TYPES = formats.names(tile.Kind.BOOL, tile.Kind.UINT)
+    FP_TYPES = formats.names(tile.Kind.FLOAT)
+    STANDARD_FP_TYPES = tuple(n for n in FP_TYPES if formats.BY_NAME[n].bits > 8)
     OTHER_TYPES = ("void",)
 
     class SIGNEDNESS(enum.Enum):
@@ -73,14 +49,17 @@ class dtype(base_type):
         plain = unwrap(name)
         if not dtype.is_dtype(plain):
             raise ValueError(f"name must be that of a dtype, but got {plain!r}")
-        self.name = name = str(plain)
-        self.primitive_bitwidth: int = _width(name)
+        self.name = str(plain)
+        format_ = formats.BY_NAME.get(self.name)  # void has none
+        self.primitive_bitwidth: int = 0 if format_ is None else format_.bits
         self.itemsize: int = self.primitive_bitwidth // 8
-        if name in dtype.FP_TYPES:
-            self.fp_mantissa_width = _MANTISSA[name]
-            self.exponent_bias = _BIAS[name]
-        elif name != "void":
-            signed = name in dtype.SINT_TYPES
+        if format_ is None:
+            return
+        if format_.is_float:
+            self.fp_mantissa_width = format_.mantissa
+            self.exponent_bias = format_.bias
+        else:
+            signed = format_.kind is tile.Kind.INT
             sign = dtype.SIGNEDNESS
             self.int_signedness = sign.SIGNED if signed else sign.UNSIGNED
             self.int_bitwidth = self.primitive_bitwidth
@@ -179,19 +158,18 @@ class dtype(base_type):
             NotImplementedError: It is an 8-bit float that the tile IR does not have.
         """
         del builder
-        found = _TO_TILE.get(self.name)
-        if found is None:
+        format_ = formats.BY_NAME.get(self.name)
+        if format_ is None or format_.element is None:
             raise NotImplementedError(
                 f"type {self.name} is not supported in this architecture: of the 8-bit floats emu has "
                 "float8e4nv and float8e5"
             )
-        return found
+        return format_.element
 
     def codegen_name(self) -> str:
         """Return the name in ``triton.language``: ``float32``."""
-        if self.name.startswith("fp"):
-            return "float" + self.name[2:]
-        return "bfloat16" if self.name == "bf16" else self.name
+        format_ = formats.BY_NAME.get(self.name)
+        return self.name if format_ is None else format_.language_name
 
     @property
     def cache_key_part(self) -> str:
@@ -232,13 +210,6 @@ def _named(names: Sequence[str]) -> None:
 
 
 _named([*dtype.SINT_TYPES, *dtype.UINT_TYPES, *dtype.FP_TYPES])
-
-
-def _width(name: str) -> int:
-    if name.startswith("fp8"):
-        return 8
-    digits = "".join(c for c in name if c.isdigit())
-    return int(digits) if digits else 0
 
 
 class pointer_type(dtype):
@@ -453,31 +424,11 @@ float32 = dtype("fp32")
 float64 = dtype("fp64")
 pi32_t = pointer_type(int32)
 
-# As signatures spell them; "i1", "u1" and "B" are all int1.
-_SHORT: dict[str, dtype] = {
-    "fp8e4nv": float8e4nv,
-    "fp8e4b8": float8e4b8,
-    "fp8e5": float8e5,
-    "fp8e5b16": float8e5b16,
-    "fp8e4b15": float8e4b15,
-    "fp16": float16,
-    "bf16": bfloat16,
-    "fp32": float32,
-    "fp64": float64,
-    "i1": int1,
-    "i8": int8,
-    "i16": int16,
-    "i32": int32,
-    "i64": int64,
-    "u1": int1,
-    "u8": uint8,
-    "u16": uint16,
-    "u32": uint32,
-    "u64": uint64,
-    "B": int1,
-}
+_SHORT: dict[str, dtype] = {s: dtype(f.name) for s, f in formats.BY_SPELLING.items()}
 
-FROM_TILE: dict[tile.DType, dtype] = {d: dtype(n) for n, d in _TO_TILE.items()}
+FROM_TILE: dict[tile.DType, dtype] = {
+    f.element: dtype(f.name) for f in formats.FORMATS if f.element is not None
+}
 """Dtypes by those of the tile IR."""
 
 

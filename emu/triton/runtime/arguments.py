@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
+from emu.triton.formats import BY_SPELLING, FORMATS
 from emu.triton.language.types import TypeSpelling
 from emu.triton.source import JITCallable, KernelParam, plain_value
 
@@ -38,26 +38,7 @@ Key: TypeAlias = Hashable
 Packed: TypeAlias = "int | float | tuple[Packed, ...]"
 """What is passed for an argument: an address, a number, or a tuple of these."""
 
-DTYPES: dict[Any, str] = {
-    np.dtype(d): n
-    for d, n in (
-        (np.bool_, "i1"),
-        (np.int8, "i8"),
-        (np.int16, "i16"),
-        (np.int32, "i32"),
-        (np.int64, "i64"),
-        (np.uint8, "u8"),
-        (np.uint16, "u16"),
-        (np.uint32, "u32"),
-        (np.uint64, "u64"),
-        (ml_dtypes.float8_e4m3fn, "fp8e4nv"),
-        (ml_dtypes.float8_e5m2, "fp8e5"),
-        (np.float16, "fp16"),
-        (ml_dtypes.bfloat16, "bf16"),
-        (np.float32, "fp32"),
-        (np.float64, "fp64"),
-    )
-}
+DTYPES: dict[Any, str] = {f.element.numpy: f.spelling for f in FORMATS if f.element is not None}
 """Spelling of each dtype in a signature; those of torch are added once torch is loaded."""
 
 _NAMES = {d.name: n for d, n in DTYPES.items()} | {n: n for n in DTYPES.values()}
@@ -364,7 +345,7 @@ def check_annotated(name: str, type_: str, value: object) -> None:
     """
     if isinstance(value, (bool, np.bool_)):
         return
-    if type_.startswith(("fp", "bf")):
+    if BY_SPELLING[type_].is_float:
         if not isinstance(value, (int, float, np.integer, np.floating)):
             raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
         return
@@ -379,9 +360,9 @@ def check_annotated(name: str, type_: str, value: object) -> None:
 
 def bounds(type_: str) -> tuple[int, int]:
     """Return the least and the greatest integer of a type; of floats, those that fp32 holds exactly."""
-    if type_.startswith(("fp", "bf")):
+    if BY_SPELLING[type_].is_float:
         return -(1 << 24), 1 << 24
-    bits = int(type_[1:])
+    bits = BY_SPELLING[type_].bits
     if type_[0] == "u" or bits == 1:
         return 0, (1 << bits) - 1
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from emu.triton.formats import BY_SPELLING
 from emu.triton.runtime.active import DriverConfig, driver
 from emu.triton.runtime.arguments import Tensor
 from emu.triton.runtime.timing import do_bench
@@ -209,9 +210,10 @@ class Driver:
         """Return the C++ type of an argument's type in a signature."""
         if ty.startswith("*"):
             return "void*"
-        if ty.startswith(("fp", "bf")):
-            return "double" if ty == "fp64" else "float"
-        return f"{'u' if ty.startswith('u') else ''}int{max(int(ty[1:]), 8)}_t"
+        found = BY_SPELLING[ty]
+        if found.is_float:
+            return "double" if found.bits == 64 else "float"
+        return f"{'u' if ty.startswith('u') else ''}int{max(found.bits, 8)}_t"
 
 
 driver.default = Driver()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from emu.kernels.core import environment
 from emu.triton import knobs
+from emu.triton.formats import FORMATS
 
 IGNORED: dict[str, object] = {
     "num_warps": 4,
@@ -26,7 +27,9 @@ IGNORED: dict[str, object] = {
     "launch_cooperative_grid": False,
     "launch_cluster": False,
     "launch_pdl": False,
-    "supported_fp8_dtypes": ("fp8e4nv", "fp8e5"),
+    "supported_fp8_dtypes": tuple(
+        f.name for f in FORMATS if f.is_float and f.bits == 8 and f.element
+    ),
     "deprecated_fp8_dot_operand_dtypes": (),
     "allow_fp8e4nv": True,
     "default_dot_input_precision": "ieee",
