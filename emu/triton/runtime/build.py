@@ -34,7 +34,7 @@ class Request:
         signature: The spelling of each parameter's type, in order: ``*fp32``, ``constexpr``, tuples.
         constants: The values of the constants; a tuple's at their places in a tuple.
         debug: Whether assertions are checked.
-        backend: ``"cpu"`` or ``"reference"``.
+        backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
     """
 
@@ -52,8 +52,6 @@ class Request:
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
-        from emu.tile.cpu.native import host
-
         spelled = []
         for name, value in self.constants.items():
             text = _spelling(value)
@@ -61,7 +59,8 @@ class Request:
                 return None
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
-        parts = (host(), *fn, self.signature, spelled, self.debug, self.contract)
+        made_by = self.backend, backends.find(self.backend).target()
+        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -135,7 +134,8 @@ def build(request: Request) -> Build:
     Raises:
         CompilationError: The source breaks a rule of the language.
     """
-    digest = request.digest() if request.backend == "cpu" else None
+    backend = backends.find(request.backend)
+    digest = request.digest() if backend.is_stored else None
     if digest is None:
         return _compile(request)
     found = _load(request, digest)
@@ -146,7 +146,7 @@ def build(request: Request) -> Build:
         if found is not None:
             return found
         made = _compile(request)
-        cache.save(digest, {"stores": made.stores}, made.executable.to_bytes())  # type: ignore[attr-defined]  # of the CPU, as there is a digest
+        cache.save(digest, {"stores": made.stores}, backend.to_bytes(made.executable))
         return made
 
 
@@ -155,13 +155,14 @@ def _load(request: Request, digest: str) -> Build | None:
     if entry is None:
         return None
     facts, code = entry
-    return Build(request, backends.load(code), facts["stores"], from_disk=True)
+    executable = backends.find(request.backend).from_bytes(code)
+    return Build(request, executable, facts["stores"], from_disk=True)
 
 
 def _compile(request: Request) -> Build:
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
-    executable = backends.compile_module(module, request.backend, request.contract)
+    executable = backends.find(request.backend).compile(module, request.contract)
     return Build(request, executable, stores, False)
 
 
@@ -180,15 +181,13 @@ class Texts(dict[str, str]):
         if name in ("ttir", "ttgir", "source"):
             from emu.tile.text import print_module
 
-            self[name] = print_module(request.module())
-        elif name in ("llir", "s") and request.backend == "cpu":
-            from emu.tile.cpu import native
-
-            # A kernel that came from disk has its code alone.
-            kernel: Any = backends.compile_module(request.module(), "cpu", request.contract)
-            self[name] = native.to_assembly(kernel.llvm) if name == "s" else kernel.llvm
+            found: str | None = print_module(request.module())
         else:
+            backend = backends.find(request.backend)
+            found = backend.text(name, request.module(), request.contract)
+        if found is None:
             raise KeyError(
                 f"asm has no {name!r}: there are 'ttir' and, of a kernel for the CPU, 'llir' and 's'"
             )
-        return self[name]
+        self[name] = found
+        return found

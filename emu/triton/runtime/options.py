@@ -8,6 +8,7 @@ from __future__ import annotations
 from emu.kernels.core import environment
 from emu.triton import knobs
 from emu.triton.formats import FORMATS
+from emu.triton.runtime import backends
 
 IGNORED: dict[str, object] = {
     "num_warps": 4,
@@ -65,7 +66,7 @@ They are accepted and change nothing, as an instance of the kernel runs on one t
 """
 
 USED = frozenset(("debug", "num_threads", "backend"))
-BACKENDS = ("cpu", "reference")
+DEFAULT_BACKEND = "cpu"
 
 
 def check(kernel: str, options: dict[str, object]) -> None:
@@ -94,9 +95,9 @@ def check(kernel: str, options: dict[str, object]) -> None:
     debug = options.get("debug")
     if debug is not None and debug is not False and debug is not True:
         raise TypeError(f"debug must be a bool, but got {type(debug).__name__} {debug!r:.60}")
-    backend = options.get("backend", BACKENDS[0])
-    if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
-        raise ValueError(f"backend must be one of {BACKENDS}, but got {backend!r}")
+    backend = options.get("backend")
+    if backend is not None and (not isinstance(backend, str) or backend not in backends.names()):
+        raise ValueError(f"backend must be one of {backends.names()}, but got {backend!r}")
 
 
 def backend_of(options: dict[str, object]) -> str:
@@ -112,9 +113,11 @@ def backend_of(options: dict[str, object]) -> str:
         return "reference"
     backend = environment.triton_backend()
     if backend is None:
-        return BACKENDS[0]
-    if backend not in BACKENDS:
-        raise ValueError(f"EMU_TRITON_BACKEND must be one of {BACKENDS}, but got {backend!r}")
+        return DEFAULT_BACKEND
+    if backend not in backends.names():
+        raise ValueError(
+            f"EMU_TRITON_BACKEND must be one of {backends.names()}, but got {backend!r}"
+        )
     return backend
 
 
