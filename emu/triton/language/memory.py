@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
@@ -126,14 +126,18 @@ def load(
     if instead is not None:
         # Before the broadcast, while it may still be a scalar.
         instead = cast_to(cast_to(instead, element), stored)
-    given = [v for v in (where, instead) if v is not None]
+    at, *others = _broadcast_to_load(at, [v for v in (where, instead) if v is not None])
+    handle = builder().load(at.handle, *(v.handle for v in others))
+    return cast_to(wrapped(handle, stored), element)
+
+
+def _broadcast_to_load(at: tensor, given: list[tensor]) -> tuple[tensor, ...]:
+    """Return pointers, mask and other value under one shape."""
     try:
-        fits = broadcast_tensors(at, *given)
+        return broadcast_tensors(at, *given)
     except ValueError as error:
         said = " and ".join(map(str, given))
         raise ValueError(f"cannot load {at} with {said}: {error}") from None
-    at, handles = fits[0], [v.handle for v in fits[1:]]
-    return cast_to(wrapped(builder().load(at.handle, *handles), stored), element)
 
 
 @member
@@ -256,76 +260,43 @@ def atomic_add(
     return _rmw(Rmw.ADD, pointer, val, mask, sem, scope)
 
 
-@member
-def atomic_max(
-    pointer: tensor,
-    val: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the larger value atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.MAX, pointer, val, mask, sem, scope)
+class AtomicFunction(Protocol):
+    """Function with the parameters of :func:`atomic_add`."""
+
+    def __call__(
+        self,
+        pointer: tensor,
+        val: TensorLike,
+        mask: TensorLike | None = None,
+        sem: ConstexprLike[str | None] = None,
+        scope: ConstexprLike[str | None] = None,
+    ) -> tensor:
+        """Change memory, each element atomically; return what was there before."""
 
 
-@member
-def atomic_min(
-    pointer: tensor,
-    val: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the smaller value atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.MIN, pointer, val, mask, sem, scope)
+def _atomic(kind: Rmw, what: str) -> AtomicFunction:
+    """Return the function of the language for a kind of atomic operation, a method of tensors, too."""
+
+    def function(
+        pointer: tensor,
+        val: TensorLike,
+        mask: TensorLike | None = None,
+        sem: ConstexprLike[str | None] = None,
+        scope: ConstexprLike[str | None] = None,
+    ) -> tensor:
+        return _rmw(kind, pointer, val, mask, sem, scope)
+
+    function.__name__ = function.__qualname__ = f"atomic_{kind.value}"
+    function.__doc__ = f"{what} atomically; otherwise as :func:`atomic_add`."
+    return member(function)
 
 
-@member
-def atomic_and(
-    pointer: tensor,
-    val: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the bitwise and atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.AND, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_or(
-    pointer: tensor,
-    val: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the bitwise or atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.OR, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_xor(
-    pointer: tensor,
-    val: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the bitwise exclusive or atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.XOR, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_xchg(
-    pointer: tensor,
-    val: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the value atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.EXCHANGE, pointer, val, mask, sem, scope)
+atomic_max = _atomic(Rmw.MAX, "Store the larger value")
+atomic_min = _atomic(Rmw.MIN, "Store the smaller value")
+atomic_and = _atomic(Rmw.AND, "Store the bitwise and")
+atomic_or = _atomic(Rmw.OR, "Store the bitwise or")
+atomic_xor = _atomic(Rmw.XOR, "Store the bitwise exclusive or")
+atomic_xchg = _atomic(Rmw.EXCHANGE, "Store the value")
 
 
 @member

@@ -69,18 +69,9 @@ def computation_type(
         number, other = (a, b) if a_is_scalar else (b, a)
         if number.kind().value <= other.kind().value:
             a = b = other
-    if float64 in (a, b):
-        return float64
-    if division and (a.is_floating() or b.is_floating()):
-        return float32
-    if float32 in (a, b):
-        return float32
-    if float16 in (a, b):
-        return float16
-    if bfloat16 in (a, b):
-        return bfloat16 if a == b else float32
-    if a.is_fp8() and b.is_fp8():
-        return a if a == b else float16
+    common = _common_float(a, b, division)
+    if common is not None:
+        return common
     if not (a.is_int() and b.is_int()):
         raise TypeError(f"unexpected type {a} and {b}; cast one of them")
     if division and a.int_signedness != b.int_signedness:
@@ -89,3 +80,20 @@ def computation_type(
             "cast one of them"
         )
     return integer_promote(a, b)
+
+
+def _common_float(a: dtype, b: dtype, division: bool) -> dtype | None:
+    """Return the float dtype of two operands; None where neither is a float, or one alone is fp8."""
+    both = (a, b)
+    if float64 in both:
+        return float64
+    if float32 in both or (division and any(t.is_floating() for t in both)):
+        return float32
+    if float16 in both:
+        return float16
+    if bfloat16 in both:
+        # Beside any other dtype, an integer too, bf16 becomes fp32, as in Triton.
+        return bfloat16 if a == b else float32
+    if all(t.is_fp8() for t in both):
+        return a if a == b else float16
+    return None

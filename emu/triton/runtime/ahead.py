@@ -57,6 +57,7 @@ class ASTSource:
         for name in fn.arg_names:
             if name not in types and name not in self.constants:
                 raise ValueError(f"signature must have the type of {name}, but got {types!r}")
+            # A value wins over a type, as programs list constants in both, in any spelling.
             self.signature[name] = CONSTANT if name in self.constants else types[name]
 
 
@@ -66,6 +67,7 @@ def _parameter(fn: JITFunction[Any], name: object) -> str:
     Raises:
         ValueError: It names none.
     """
+    # Triton's own paths are tuples: (position, index inside of a tuple, ...).
     where = name[0] if isinstance(name, tuple) and name else name
     if isinstance(where, int) and -len(fn.arg_names) <= where < len(fn.arg_names):
         return fn.arg_names[where]

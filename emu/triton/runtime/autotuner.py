@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -125,22 +126,10 @@ class Autotuner(KernelInterface[Any]):
     ) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self.configs = checks.items("configs", configs) or [Config({})]
-        for config in self.configs:
-            if not isinstance(config, Config):
-                raise TypeError(
-                    f"configs must be Configs, but one is {shown(config, with_type=True)}"
-                )
-        self.keys = checks.names("key", key)
-        self.reset_to_zero = checks.names("reset_to_zero", reset_to_zero)
-        self.restore_value = checks.names("restore_value", restore_value)
-        for name in ("keys", "reset_to_zero", "restore_value"):
-            unknown = [n for n in getattr(self, name) if n not in self.arg_names]
-            if unknown:
-                raise ValueError(
-                    f"{'key' if name == 'keys' else name} must be names of parameters of the kernel "
-                    f"({', '.join(self.arg_names)}), but got {', '.join(map(repr, unknown))}"
-                )
+        self.configs = _checked_configs(configs)
+        self.keys = self._parameters("key", key)
+        self.reset_to_zero = self._parameters("reset_to_zero", reset_to_zero)
+        self.restore_value = self._parameters("restore_value", restore_value)
         self.cache: dict[tuple[object, ...], Config] = {}
         self.cache_results = checks.flag("cache_results", cache_results)
         for name, hook in (
@@ -164,16 +153,29 @@ class Autotuner(KernelInterface[Any]):
         )
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self._do_bench = do_bench or _bench_of(warmup, rep, use_cuda_graph)
-        base: Any = fn
-        while not inspect.isfunction(base):
-            base = base.fn
-        self.base_fn = base
+        self.base_fn = _python_function(fn)
         self.__name__, self.__qualname__ = self.base_fn.__name__, self.base_fn.__qualname__
         self.__module__ = self.base_fn.__module__
         self.nargs: Arguments | None = None
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, list[float]] = {}
         self.bench_time = 0.0
+
+    def _parameters(self, what: str, given: Sequence[str] | None) -> list[str]:
+        """Return names of parameters as a list.
+
+        Raises:
+            TypeError: They are no names.
+            ValueError: The kernel has no such parameter.
+        """
+        found = checks.names(what, given)
+        unknown = [n for n in found if n not in self.arg_names]
+        if unknown:
+            raise ValueError(
+                f"{what} must be names of parameters of the kernel "
+                f"({', '.join(self.arg_names)}), but got {', '.join(map(repr, unknown))}"
+            )
+        return found
 
     @functools.cached_property
     def do_bench(self) -> Callable[..., Any]:
@@ -378,6 +380,21 @@ class Autotuner(KernelInterface[Any]):
             ]
         finally:
             self.nargs = None
+
+
+def _checked_configs(configs: Sequence[Config]) -> list[Config]:
+    found = checks.items("configs", configs) or [Config({})]
+    for config in found:
+        if not isinstance(config, Config):
+            raise TypeError(f"configs must be Configs, but one is {shown(config, with_type=True)}")
+    return found
+
+
+def _python_function(fn: Any) -> FunctionType:
+    """Return the function of Python's under the decorators."""
+    while not inspect.isfunction(fn):
+        fn = fn.fn
+    return fn
 
 
 def _bench_of(

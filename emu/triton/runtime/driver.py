@@ -21,11 +21,12 @@ from emu.triton.runtime.timing import do_bench
 
 __all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
 
+# Figures of a GPU that programs divide by, to choose how many programs a core holds at once.
 REGISTERS_PER_CORE = 65536
 SHARED_BYTES_PER_CORE = 1 << 20
 WARP_SIZE = 32
-ARCH = 80
-_FLUSHED_BYTES = 1 << 25
+ARCH = 80  # the oldest that has what programs test for: bf16, asynchronous copies
+_FLUSHED_BYTES = 1 << 25  # larger than the last-level caches of most hosts
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class Driver:
 
     def _emulated(self) -> str | None:
         """Return the type of the emulated devices that the program uses, if torch has any."""
+        # Looked up, never imported: a program without torch must not pay for loading it.
         accelerator = sys.modules.get("emu.accelerator")
         if accelerator is None or "torch" not in sys.modules or not accelerator.installed():
             return None

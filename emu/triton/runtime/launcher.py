@@ -169,24 +169,8 @@ def make(
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
         only compiles.
     """
-    space: dict[str, Any] = {
-        "_emu_tensors": arguments.tensors,
-        "_emu_refuse": arguments.refuse_device,
-        "_emu_integer": arguments.integer_key,
-        "_emu_describe": arguments.describe,
-        "_emu_constant": arguments.constant_key,
-        "_emu_annotated": _annotated,
-        "_emu_guard": arguments.torch_guard,
-        "_emu_modes": arguments.torch_modes(),
-        "_emu_refusals": REFUSALS,
-        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
-        "_emu_options_key": options_key,
-        "_emu_table": table,
-        "_emu_miss": miss,
-        "_emu_watched": watched,
-        "_emu_changed": _check_unchanged,
-        "_emu_extents": extents,
-    }
+    space = _namespace(name, params)
+    space |= {"_emu_table": table, "_emu_miss": miss, "_emu_watched": watched}
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default
@@ -205,6 +189,25 @@ def make(
     launcher: Callable[..., K] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name
     return launcher
+
+
+def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
+    """Return what the generated text calls and reads, but the tables of its kernel."""
+    return {
+        "_emu_tensors": arguments.tensors,
+        "_emu_refuse": arguments.refuse_device,
+        "_emu_integer": arguments.integer_key,
+        "_emu_describe": arguments.describe,
+        "_emu_constant": arguments.constant_key,
+        "_emu_annotated": _annotated,
+        "_emu_guard": arguments.torch_guard,
+        "_emu_modes": arguments.torch_modes(),
+        "_emu_refusals": REFUSALS,
+        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
+        "_emu_options_key": options_key,
+        "_emu_changed": _check_unchanged,
+        "_emu_extents": extents,
+    }
 
 
 def _check_unchanged(name: str, value: object, space: dict[str, object]) -> None:

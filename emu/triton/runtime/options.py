@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from emu.kernels.core import environment
 from emu.triton import knobs
 from emu.triton.formats import FORMATS
@@ -86,18 +88,37 @@ def check(kernel: str, options: dict[str, object]) -> None:
                 f"{kernel} got an unexpected keyword argument {name!r}: it must be a parameter of the "
                 f"kernel or an option ({', '.join(sorted(USED))}, num_warps, num_stages and others)"
             )
-    threads = options.get("num_threads")
+    for name, check_value in _CHECKS.items():
+        if name in options:
+            check_value(options[name])
+
+
+def _check_threads(threads: object) -> None:
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"num_threads must be an int of at least 1, but got {threads!r}")
-    warps = options.get("num_warps", 4)
+
+
+def _check_warps(warps: object) -> None:
     if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
         raise ValueError(f"num_warps must be a power of 2, but got {warps!r}")
-    debug = options.get("debug")
+
+
+def _check_debug(debug: object) -> None:
     if debug is not None and debug is not False and debug is not True:
         raise TypeError(f"debug must be a bool, but got {type(debug).__name__} {debug!r:.60}")
-    backend = options.get("backend")
+
+
+def _check_backend(backend: object) -> None:
     if backend is not None and (not isinstance(backend, str) or backend not in backends.names()):
         raise ValueError(f"backend must be one of {backends.names()}, but got {backend!r}")
+
+
+_CHECKS: dict[str, Callable[[object], None]] = {
+    "num_threads": _check_threads,
+    "num_warps": _check_warps,
+    "debug": _check_debug,
+    "backend": _check_backend,
+}
 
 
 def backend_of(options: dict[str, object]) -> str:

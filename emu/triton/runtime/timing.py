@@ -49,12 +49,7 @@ def do_bench(
     _check(warmup, rep, quantiles, return_mode)
     if not callable(fn):
         raise TypeError(f"fn must be a function, but got {shown(fn, with_type=True)}")
-    cleared = checks.items("grad_to_none", grad_to_none) if grad_to_none is not None else []
-    for tensor in cleared:
-        if not hasattr(tensor, "grad"):
-            raise TypeError(
-                f"grad_to_none must be tensors, but one is {shown(tensor, with_type=True)}"
-            )
+    cleared = _checked_tensors(grad_to_none)
     synchronize = _synchronize()
     fn()
     synchronize()
@@ -75,6 +70,16 @@ def do_bench(
         synchronize()
         times.append((clock() - start) * 1e3)
     return _summary(times, quantiles, return_mode)
+
+
+def _checked_tensors(grad_to_none: Iterable[Tensor] | None) -> list[Tensor]:
+    cleared = checks.items("grad_to_none", grad_to_none) if grad_to_none is not None else []
+    for tensor in cleared:
+        if not hasattr(tensor, "grad"):
+            raise TypeError(
+                f"grad_to_none must be tensors, but one is {shown(tensor, with_type=True)}"
+            )
+    return cleared
 
 
 def do_bench_cudagraph(

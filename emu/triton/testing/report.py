@@ -247,6 +247,23 @@ def _write_page(folder: Path, plots: list[str]) -> None:
     (folder / "results.html").write_text(f"<html><body>\n{images}</body></html>\n")
 
 
+def _draw(axes: Any, bench: Benchmark, table: _Table) -> None:
+    """Draw the lines with their bounds into axes of matplotlib."""
+    count = len(bench.x_names)
+    x = [row[0] for row in table.rows]
+    for i, label in enumerate(table.columns[count : count + len(bench.line_names)]):
+        colour, style = bench.styles[i] if bench.styles else (None, None)
+        axes.plot(x, [row[count + i] for row in table.rows], label=label, color=colour, ls=style)
+        bounds = [row[i] for row in table.bounds]
+        if all(low is not None and high is not None for low, high in bounds):
+            axes.fill_between(x, *zip(*bounds, strict=True), alpha=0.15, color=colour)
+    axes.legend()
+    axes.set_xlabel(bench.xlabel or bench.x_names[0])
+    axes.set_ylabel(bench.ylabel)
+    axes.set_xscale("log" if bench.x_log else "linear")
+    axes.set_yscale("log" if bench.y_log else "linear")
+
+
 def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> None:
     if not bench.plot_name or not (show or folder is not None):
         return
@@ -264,19 +281,7 @@ def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> N
         )
         return
     figure, axes = pyplot.subplots()
-    count = len(bench.x_names)
-    x = [row[0] for row in table.rows]
-    for i, label in enumerate(table.columns[count : count + len(bench.line_names)]):
-        colour, style = bench.styles[i] if bench.styles else (None, None)
-        axes.plot(x, [row[count + i] for row in table.rows], label=label, color=colour, ls=style)
-        bounds = [row[i] for row in table.bounds]
-        if all(low is not None and high is not None for low, high in bounds):
-            axes.fill_between(x, *zip(*bounds, strict=True), alpha=0.15, color=colour)
-    axes.legend()
-    axes.set_xlabel(bench.xlabel or bench.x_names[0])
-    axes.set_ylabel(bench.ylabel)
-    axes.set_xscale("log" if bench.x_log else "linear")
-    axes.set_yscale("log" if bench.y_log else "linear")
+    _draw(axes, bench, table)
     if show:
         pyplot.show()
     if folder is not None:
