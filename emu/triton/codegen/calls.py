@@ -18,7 +18,7 @@ from emu.triton import language
 from emu.triton.codegen.blocks import run
 from emu.triton.codegen.builtins import BUILTINS, OWN
 from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFailure
-from emu.triton.codegen.expressions import unpacked
+from emu.triton.codegen.expressions import arguments_of
 from emu.triton.codegen.frame import Frame, Leave, Outcome
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
@@ -50,12 +50,7 @@ def visit_call(state: State, node: ast.Call) -> object:
     function = unwrap(state.visit(node.func))
     if function is language.static_assert:
         return _static_assert(state, node)
-    arguments: list[object] = []
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            arguments += unpacked(state, argument.value)
-        else:
-            arguments.append(state.visit(argument))
+    arguments = arguments_of(state, node.args)
     keywords: dict[str, object] = {}
     for keyword in node.keywords:
         if keyword.arg is None:

@@ -6,7 +6,7 @@ import ast
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from emu.tile.ir import Region, Value
@@ -124,6 +124,17 @@ def unpacked(state: State, node: ast.expr) -> list[object]:
     if not isinstance(value, tuple):
         raise TypeError(f"only a tuple can be unpacked, but got {describe(value)}")
     return list(value.values)
+
+
+def arguments_of(state: State, nodes: Sequence[ast.expr]) -> list[object]:
+    """Return the values of a call's positional arguments, those behind stars one by one."""
+    arguments: list[object] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            arguments += unpacked(state, node.value)
+        else:
+            arguments.append(state.visit(node))
+    return arguments
 
 
 def visit_slice(state: State, node: ast.Slice) -> slice:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from emu.triton import language
-from emu.triton.codegen.expressions import unpacked
+from emu.triton.codegen.expressions import arguments_of
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
     cast_to,
@@ -45,12 +45,7 @@ def _iterator(
     if node.orelse:
         raise state.unsupported(node.orelse[0], "`else` of a loop is not supported")
     assert isinstance(call, ast.Call)
-    arguments: list[object] = []
-    for argument in call.args:
-        if isinstance(argument, ast.Starred):
-            arguments += unpacked(state, argument.value)
-        else:
-            arguments.append(state.visit(argument))
+    arguments = arguments_of(state, call.args)
     return function, arguments, {str(k.arg): state.visit(k.value) for k in call.keywords}
 
 
