@@ -17,7 +17,7 @@ def cdiv(x: Any, y: Any) -> Any:
         y: An integer above 0.
 
     Raises:
-        TypeError: They are not numbers.
+        TypeError: The arguments are not numbers.
         ValueError: ``y`` is 0.
     """
     if type(x) is int and type(y) is int and y:
@@ -39,8 +39,8 @@ def next_power_of_2(n: int) -> int:
         n: An integer of at least 0.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not whole.
+        TypeError: ``n`` is not a number.
+        ValueError: ``n`` is a float that is not whole.
     """
     if type(n) is not int:
         n = _integer("n", n)
@@ -51,8 +51,8 @@ def _integer(name: str, value: SupportsIndex | float) -> int:
     """Return an integer; of a float that is whole, too.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not whole.
+        TypeError: The value is not a number.
+        ValueError: The value is a float that is not whole.
     """
     if isinstance(value, float):
         if not value.is_integer():

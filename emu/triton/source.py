@@ -145,7 +145,7 @@ class JITCallable:
             noinline: Kept; a call means the same either way.
 
         Raises:
-            ValueError: The source of the function is nowhere to be read.
+            ValueError: The source of the function cannot be read.
         """
         code = fn.__code__
         if code.co_filename.startswith("<") and code.co_filename not in linecache.cache:

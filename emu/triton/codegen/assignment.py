@@ -17,8 +17,8 @@ def assign(state: State, target: ast.expr, value: object, known: bool = False) -
         known: Whether numbers stay known at compile time; otherwise they become tensors.
 
     Raises:
-        UnsupportedLanguageConstruct: The target is of another form.
-        TypeError: A tuple is needed.
+        UnsupportedLanguageConstruct: The target is neither a name nor a tuple of targets.
+        TypeError: There are several targets, but the value is not a tuple.
         ValueError: The tuple has more or fewer items than there are targets.
     """
     if isinstance(target, ast.Name):

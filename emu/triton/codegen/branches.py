@@ -83,7 +83,7 @@ def _joined(
     """Return both sides' values of a variable as ones of one type.
 
     Raises:
-        TypeError: There is no such type.
+        TypeError: No type can hold both.
     """
     try:
         type_ = common_type(type_of(first), type_of(second))

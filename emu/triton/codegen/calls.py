@@ -89,7 +89,7 @@ def call(
     """Return the value of a call of a function of any kind.
 
     Raises:
-        UnsupportedLanguageConstruct: It is nothing that can be called.
+        UnsupportedLanguageConstruct: ``function`` is not callable.
     """
     # Combine functions of reductions are called later, by the language: errors name this node then.
     before, state.call_node = state.call_node, node

@@ -66,7 +66,7 @@ def _emit_kernel(state: State, arguments: Sequence[Value], narrow: Mapping[str, 
         narrow: Parameters whose values are of another dtype than the function's arguments.
 
     Raises:
-        CompilationError: It cannot be compiled.
+        CompilationError: The body breaks a rule of the language.
     """
     function = state.frame.function
     (definition,) = function.parse().body

@@ -118,7 +118,7 @@ def unpacked(state: State, node: ast.expr) -> list[object]:
     """Return the items of what stands behind a star.
 
     Raises:
-        TypeError: It is no tuple.
+        TypeError: The value is not a tuple.
     """
     value = normalize(unwrap(state.visit(node)))
     if not isinstance(value, tuple):
@@ -211,7 +211,7 @@ def _static_value(state: State, node: ast.expr, what: str) -> object:
     """Return the plain value of an expression that must be known at compile time.
 
     Raises:
-        UnsupportedLanguageConstruct: It is not.
+        UnsupportedLanguageConstruct: The value is not known at compile time.
     """
     value = state.visit(node)
     if flatten(value):
@@ -232,7 +232,7 @@ def operate(
     """Return what an operator gives for two values.
 
     Raises:
-        UnsupportedLanguageConstruct: There is no such operator, or not for these values.
+        UnsupportedLanguageConstruct: There is no such operator, or the values do not support it.
     """
     function = _OPERATORS.get(kind)
     if function is None:
@@ -351,7 +351,7 @@ def static_truth(state: State, node: ast.AST, value: object) -> bool:
     """Return the truth of a value known at compile time.
 
     Raises:
-        UnsupportedLanguageConstruct: It is of no type that may decide.
+        UnsupportedLanguageConstruct: The value's type is not one of :data:`CONDITIONS`.
     """
     plain = unwrap(value)
     if type(plain) not in CONDITIONS:

@@ -25,7 +25,7 @@ def loop_name(state: State, node: ast.For) -> str:
     """Return the name of a loop's variable.
 
     Raises:
-        UnsupportedLanguageConstruct: The target is no name.
+        UnsupportedLanguageConstruct: The target is not a name.
     """
     if not isinstance(node.target, ast.Name):
         raise state.unsupported(node.target, "the target of a `for` must be a name")

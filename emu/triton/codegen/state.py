@@ -62,7 +62,7 @@ class State:
         """Return the value of an expression, or do what a statement says.
 
         Raises:
-            CompilationError: It cannot be; the innermost node is the one at fault.
+            CompilationError: The visit failed; the innermost node is the one at fault.
         """
         before = self.builder.location
         if not isinstance(node, _WITHOUT_LOCATION) and hasattr(node, "lineno"):
@@ -137,7 +137,7 @@ class State:
         """Return the value of a name: a variable, a global that may be used, or a builtin.
 
         Raises:
-            NameError: It means nothing here, or a global that may not be used.
+            NameError: The name is unknown, or that of a global that may not be used.
         """
         found = self.frame.scope.get(name, _MISSING)
         if found is not _MISSING:

@@ -114,7 +114,7 @@ def common_type(first: base_type, second: base_type) -> base_type:
     """Return the type that a value of either type can have.
 
     Raises:
-        Mismatch: There is none.
+        Mismatch: No type can hold both.
     """
     if isinstance(first, tuple_type) and isinstance(second, tuple_type):
         if len(first) != len(second) or first.fields != second.fields:
@@ -144,7 +144,7 @@ def fit(value: object, type_: base_type) -> object:
     """Return the value as one of a type that :func:`common_type` gave; may emit constants.
 
     Raises:
-        Mismatch: It cannot be.
+        Mismatch: The value cannot have the type.
     """
     if isinstance(value, tuple) and isinstance(type_, tuple_type):
         items = [fit(v, t) for v, t in zip(value.values, type_, strict=True)]
@@ -166,7 +166,7 @@ def truth(value: tensor, single: Callable[[tensor], tensor]) -> tensor:
         single: Takes the one element out of a tensor of one element.
 
     Raises:
-        TypeError: It has more than one element.
+        TypeError: The condition has more than one element.
     """
     if value.type.is_block():
         if value.type.numel != 1:

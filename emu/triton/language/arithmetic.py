@@ -35,7 +35,7 @@ def operand(x: TensorLike) -> tensor | Scalar:
     """Return a tensor as it is, anything else as the Python number that it stands for.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: ``x`` is neither a tensor nor a number.
     """
     if isinstance(x, tensor):
         return x
@@ -83,7 +83,7 @@ def promoted(what: str, lhs: TensorLike, rhs: TensorLike, division: bool = False
 
     Raises:
         TypeError: The dtypes cannot be combined.
-        ValueError: The shapes cannot, or a number is out of range.
+        ValueError: The shapes cannot be combined, or a number is out of range.
     """
     a, b = operand(lhs), operand(rhs)
     a_type = a.dtype if isinstance(a, tensor) else scalar_dtype(a)
@@ -223,8 +223,8 @@ def fdiv(
     """Return ``x / y`` of floats, correctly rounded whatever the flags are.
 
     Raises:
-        TypeError: Both are integers.
-        ValueError: Both flags are set, or ``approx`` is and they are not fp32.
+        TypeError: Both operands are integers.
+        ValueError: Both flags are set, or ``approx`` is set and the operands are not fp32.
     """
     a, b = promoted("divide", x, y, division=True)
     if not a.dtype.is_floating():
@@ -302,7 +302,7 @@ def minus(x: tensor) -> tensor:
     """Return ``-x``; of integers wrapped.
 
     Raises:
-        TypeError: It is a pointer.
+        TypeError: ``x`` is a pointer.
     """
     if x.dtype.is_ptr():
         raise TypeError(f"cannot negate {x}")
@@ -316,7 +316,7 @@ def invert(x: tensor) -> tensor:
     """Return ``~x``; of int1 the logical not.
 
     Raises:
-        TypeError: It is a float or a pointer.
+        TypeError: ``x`` is a float or a pointer.
     """
     if not x.dtype.is_int():
         raise TypeError(f"cannot invert {x}: only integers have bits to invert")

@@ -44,7 +44,7 @@ def current() -> Context:
     """Return the context of the kernel that is being compiled.
 
     Raises:
-        RuntimeError: None is.
+        RuntimeError: No kernel is being compiled.
     """
     context = _current.get()
     if context is None:

@@ -80,8 +80,8 @@ def to_tensor(x: object) -> tensor:
     or, where that does not hold it, fp64.
 
     Raises:
-        TypeError: It is no number and no tensor.
-        ValueError: It is an integer that no dtype holds.
+        TypeError: ``x`` is neither a number nor a tensor.
+        ValueError: No dtype holds the integer.
     """
     if isinstance(x, tensor):
         return x
@@ -108,7 +108,7 @@ def cast(
 
     Raises:
         TypeError: There is no such conversion.
-        ValueError: The rounding is none, or the widths differ.
+        ValueError: The rounding mode is unknown, or the widths of a bitcast differ.
     """
     x = to_tensor(input)
     to = unwrap(dtype)

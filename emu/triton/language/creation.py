@@ -44,8 +44,8 @@ def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
         end: Exclusive end, known at compile time; the count must be a power of two.
 
     Raises:
-        TypeError: One is not known at compile time.
-        ValueError: One does not fit int32, or the count is none or no power of two.
+        TypeError: ``start`` or ``end`` is not known at compile time.
+        ValueError: ``start`` or ``end`` does not fit int32, or the count is not a power of two.
     """
     first, behind = unwrap(start), unwrap(end)
     for name, value in (("start", first), ("end", behind)):

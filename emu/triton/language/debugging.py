@@ -23,8 +23,8 @@ def static_assert(cond: object, msg: ConstexprLike[str] = "") -> None:
     """Stop compiling with an error unless a condition holds.
 
     Raises:
-        StaticAssertionError: It does not.
-        TypeError: It is not known at compile time.
+        StaticAssertionError: The condition does not hold.
+        TypeError: The condition is not known at compile time.
     """
     if isinstance(cond, tensor):
         raise TypeError(f"a static_assert must be known at compile time, but got {cond}")
@@ -78,8 +78,8 @@ def device_print(
         hex: Whether numbers are printed in hexadecimal.
 
     Raises:
-        TypeError: The prefix is no text.
-        ValueError: It has a character that is no printable ASCII.
+        TypeError: The prefix is not a string.
+        ValueError: The prefix has a character that is not printable ASCII.
     """
     text = unwrap(prefix)
     if not isinstance(text, str):

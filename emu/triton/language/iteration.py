@@ -31,7 +31,7 @@ class static_range(_Range):
         step: By default 1.
 
     Raises:
-        TypeError: One is not known at compile time.
+        TypeError: An argument is not known at compile time.
     """
 
     def __init__(

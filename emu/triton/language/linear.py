@@ -109,7 +109,7 @@ def dot(
 
     Raises:
         TypeError: The dtypes do not fit.
-        ValueError: The shapes do not fit, or a keyword has no such value.
+        ValueError: The shapes do not fit, or a keyword has an unknown value.
     """
     _checked_precision(input_precision, allow_tf32)
     _checked_inputs(input, other)

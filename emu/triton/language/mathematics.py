@@ -17,7 +17,7 @@ def checked(what: str, x: TensorLike, dtypes: tuple[str, ...] = SINGLE_DOUBLE) -
     """Return a value as a tensor.
 
     Raises:
-        ValueError: Its dtype is not one of those given.
+        ValueError: The dtype is not one of ``dtypes``.
     """
     value = to_tensor(x)
     if value.dtype.name not in dtypes:

@@ -108,8 +108,8 @@ def load(
         The elements, under the shape of the pointers.
 
     Raises:
-        TypeError: That is no pointer, or the mask is not int1.
-        ValueError: ``other`` is given without ``mask``, or shapes do not fit.
+        TypeError: ``pointer`` is not a pointer, or the mask is not int1.
+        ValueError: ``other`` is given without ``mask``, or the shapes do not fit.
     """
     del volatile
     _no_block_pointer(boundary_check, padding_option)
@@ -160,8 +160,8 @@ def store(
         eviction_policy: Checked, without effect.
 
     Raises:
-        TypeError: That is no pointer, it is const, or the mask is not int1.
-        ValueError: Shapes do not fit.
+        TypeError: ``pointer`` is not a pointer, or const, or the mask is not int1.
+        ValueError: The shapes do not fit.
     """
     _no_block_pointer(boundary_check, "")
     _one_of("cache_modifier", cache_modifier, _STORE_CACHE)
@@ -254,8 +254,8 @@ def atomic_add(
         scope: ``"gpu"`` (the default), ``"cta"`` or ``"sys"``.
 
     Raises:
-        TypeError: That is no pointer, or the dtype has no such operation.
-        ValueError: Shapes do not fit, or ``sem`` or ``scope`` is none of these.
+        TypeError: ``pointer`` is not a pointer, or the dtype has no such operation.
+        ValueError: The shapes do not fit, or ``sem`` or ``scope`` is unknown.
     """
     return _rmw(Rmw.ADD, pointer, val, mask, sem, scope)
 

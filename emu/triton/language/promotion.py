@@ -25,8 +25,8 @@ def scalar_dtype(value: object) -> dtype:
     """Return the dtype of a Python number: the smallest of 32 or 64 bits that holds it.
 
     Raises:
-        ValueError: It is an integer that no dtype holds.
-        TypeError: It is no number.
+        ValueError: No dtype holds the integer.
+        TypeError: The value is not a number.
     """
     if isinstance(value, bool):
         return int1
@@ -63,7 +63,7 @@ def computation_type(
         division: Whether this is ``/``, ``//`` or ``%``, for which floats are fp32 at least.
 
     Raises:
-        TypeError: One is no number, or integers that are divided differ in their signedness.
+        TypeError: An operand is not a number, or integers that are divided differ in their signedness.
     """
     if a_is_scalar != b_is_scalar:
         number, other = (a, b) if a_is_scalar else (b, a)

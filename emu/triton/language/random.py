@@ -49,7 +49,7 @@ def philox_impl(
         Four words.
 
     Raises:
-        TypeError: The dtype is another.
+        TypeError: The dtype is neither uint32 nor uint64.
     """
     counter = [to_tensor(c) for c in (c0, c1, c2, c3)]
     if counter[0].dtype.name not in _CONSTANTS:
@@ -87,7 +87,7 @@ def philox(
         Four words, uint32 or uint64.
 
     Raises:
-        TypeError: The seed is no integer, or the counter's width is another.
+        TypeError: The seed is not an integer, or the counter's width is not 32 or 64 bits.
     """
     key = to_tensor(seed)
     if not key.dtype.is_int():
@@ -136,7 +136,7 @@ def uint_to_uniform_float(x: TensorLike) -> tensor:
     """Turn random integers of 32 or 64 bits into fp32 in [0, 1).
 
     Raises:
-        TypeError: They are of another width.
+        TypeError: The integers have another width.
     """
     bits = to_tensor(x)
     if bits.dtype.name not in ("int32", "uint32", "int64", "uint64"):

@@ -134,7 +134,7 @@ def reduce(
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function gives other dtypes.
+        TypeError: The function returns other dtypes.
         ValueError: There is no such axis, or the shapes differ.
     """
     tensors, single = inputs_of(input, "a reduction")

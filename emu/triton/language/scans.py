@@ -64,7 +64,7 @@ def associative_scan(
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function gives other dtypes.
+        TypeError: The function returns other dtypes.
         ValueError: There is no such axis, or the shapes differ.
     """
     tensors, single = inputs_of(input, "a scan")
@@ -117,7 +117,7 @@ def histogram(
         mask: Elements are counted only where this is true.
 
     Raises:
-        ValueError: The dtype is another, there are more axes, or the number is no power of two.
+        ValueError: The input is not one axis of 32-bit integers, or the number of bins is not a power of two.
     """
     x, bins = to_tensor(input), unwrap(num_bins)
     if x.dtype.name not in ("int32", "uint32"):
@@ -212,7 +212,7 @@ def sort(
         descending: Whether the largest comes first.
 
     Raises:
-        ValueError: ``dim`` is another axis.
+        ValueError: ``dim`` is not the last axis.
     """
     return _sorted(x, dim, descending, None)
 

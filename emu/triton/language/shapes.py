@@ -34,8 +34,8 @@ def checked_shape(shape: object) -> Shape:
     """Return a shape as Python's integers.
 
     Raises:
-        TypeError: An extent is no int.
-        ValueError: It cannot be a tensor's.
+        TypeError: An extent is not an int.
+        ValueError: A tensor cannot have the shape.
     """
     extents = builtins.tuple(unwrap_sequence(shape))
     validate_block_shape(extents)
@@ -46,7 +46,7 @@ def checked_axis(axis: object, rank: int, name: str = "axis") -> int:
     """Return an axis counted from 0.
 
     Raises:
-        ValueError: It is not in ``[-rank, rank)``.
+        ValueError: The axis is not in ``[-rank, rank)``.
     """
     plain = unwrap(axis)
     if not isinstance(plain, int):
@@ -60,7 +60,7 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
     """Return the shape to which all can be broadcast.
 
     Raises:
-        ValueError: There is none.
+        ValueError: The shapes cannot be broadcast.
     """
     rank = max(len(s) for s in shapes)
     common = [1] * rank
@@ -106,7 +106,7 @@ def broadcast(input: TensorLike, other: TensorLike) -> tuple:
     """Return both tensors under the shape to which both can be broadcast.
 
     Raises:
-        ValueError: There is none.
+        ValueError: The shapes cannot be broadcast.
     """
     return tuple(broadcast_tensors(to_tensor(input), to_tensor(other)))
 
@@ -120,7 +120,7 @@ def broadcast_to(input: TensorLike, *shape: ShapeLike) -> tensor:
         shape: Extents, or one sequence of them.
 
     Raises:
-        ValueError: The rank differs, or an extent that is not 1.
+        ValueError: The ranks differ, or an extent other than 1 does.
     """
     x, target = to_tensor(input), checked_shape(shape)
     return wrapped(_broadcast_to(x, target), x.dtype)
@@ -175,7 +175,7 @@ def squeeze(x: TensorLike, dim: ConstexprLike[int]) -> tensor:
     """Remove an axis of extent 1.
 
     Raises:
-        ValueError: Its extent is another.
+        ValueError: The axis has another extent.
     """
     x = to_tensor(x)
     axis = checked_axis(dim, len(x.extents), "dim")
@@ -232,7 +232,7 @@ def item(input: TensorLike) -> tensor:
     """Return the only element of a tensor as a scalar.
 
     Raises:
-        ValueError: There are more.
+        ValueError: The tensor has more than one element.
     """
     x = to_tensor(input)
     if not x.extents:
@@ -301,7 +301,7 @@ def split(a: TensorLike) -> tuple:
     """Split a tensor in two along its last axis, whose extent is 2.
 
     Raises:
-        ValueError: It is another.
+        ValueError: The last axis has another extent.
     """
     x = to_tensor(a)
     if not x.extents or x.extents[-1] != 2:
@@ -365,7 +365,7 @@ def gather(src: TensorLike, index: TensorLike, axis: ConstexprLike[int]) -> tens
         axis: The axis.
 
     Raises:
-        TypeError: The index is no tensor of integers.
+        TypeError: The index is not a tensor of integers.
         ValueError: The shapes do not fit.
     """
     source, at = to_tensor(src), to_tensor(index)
@@ -387,7 +387,7 @@ def index(x: tensor, at: object) -> tensor:
     """Return ``x[:, None]``: insert axes where there is ``None``; whole axes are kept.
 
     Raises:
-        TypeError: Something else is there.
+        TypeError: The index has anything else.
         ValueError: There are more whole axes than the tensor has.
     """
     if isinstance(at, constexpr) and isinstance(at.value, builtins.tuple):

@@ -155,7 +155,7 @@ class dtype(base_type):
         """Return the tile IR's type.
 
         Raises:
-            NotImplementedError: It is an 8-bit float that the tile IR does not have.
+            NotImplementedError: The tile IR does not have this 8-bit float.
         """
         del builder
         format_ = formats.BY_NAME.get(self.name)
@@ -382,8 +382,8 @@ def validate_block_shape(shape: Sequence[int]) -> int:
     """Return the number of elements of a tensor of that shape.
 
     Raises:
-        TypeError: An extent is no int.
-        ValueError: An extent is no power of two, or there are more than :data:`MAX_NUMEL` elements.
+        TypeError: An extent is not an int.
+        ValueError: An extent is not a power of two, or there are more than :data:`MAX_NUMEL` elements.
     """
     for i, extent in enumerate(shape):
         if not isinstance(extent, int) or isinstance(extent, bool):
@@ -436,7 +436,7 @@ def get_int_dtype(bitwidth: ConstexprLike[int], signed: ConstexprLike[bool]) -> 
     """Return the integer dtype of that width.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such width.
     """
     bits, sign = unwrap(bitwidth), unwrap(signed)
     if bits == 1:

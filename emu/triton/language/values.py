@@ -358,7 +358,7 @@ def unflatten(template: T, values: Sequence[ir.Value]) -> T:
         values: IR values, in number and type like ``flatten(like)``.
 
     Raises:
-        ValueError: There are more or fewer values.
+        ValueError: There are more or fewer values than the template has.
     """
     rest = iter(values)
     made: T = _take(template, rest)

@@ -27,7 +27,7 @@ class ASTSource:
         attrs: Ignored.
 
     Raises:
-        TypeError: ``fn`` is no kernel.
+        TypeError: ``fn`` is not a kernel.
         ValueError: A parameter has neither a type nor a value.
     """
 
@@ -65,7 +65,7 @@ def _parameter(fn: JITFunction[Any], name: object) -> str:
     """Return the parameter that a key of the constants names.
 
     Raises:
-        ValueError: It names none.
+        ValueError: The kernel has no such parameter.
     """
     # Triton's own paths are tuples: (position, index inside of a tuple, ...).
     where = name[0] if isinstance(name, tuple) and name else name
@@ -91,7 +91,7 @@ def compile(
 
     Raises:
         CompilationError: The source breaks a rule of the language.
-        TypeError: ``src`` is no :class:`ASTSource`, or there is no such option.
+        TypeError: ``src`` is not an :class:`ASTSource`, or there is no such option.
     """
     if not isinstance(src, ASTSource):
         raise TypeError(f"src must be an ASTSource, but got {type(src).__name__}")

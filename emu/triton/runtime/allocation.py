@@ -12,7 +12,7 @@ def set_allocator(allocator: Callable[..., object]) -> None:
         allocator: The function.
 
     Raises:
-        TypeError: It cannot be called.
+        TypeError: The allocator is not callable.
     """
     if not callable(allocator):
         raise TypeError(f"allocator must be callable, but got {type(allocator).__name__}")

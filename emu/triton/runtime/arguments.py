@@ -88,7 +88,7 @@ def describe(value: object) -> tuple[Key, Packed]:
     """Return the key and the packed value of an argument that is not constant by annotation.
 
     Raises:
-        TypeError: Nothing of its type can be passed.
+        TypeError: An argument of this type cannot be passed.
     """
     found = _PLAIN.get(type(value))
     if found is not None:
@@ -126,7 +126,7 @@ def integer_key(value: int) -> str:
     """Return the type of an int argument: the smallest of i32, i64, u64 that holds it.
 
     Raises:
-        OverflowError: None does.
+        OverflowError: The integer does not fit into 64 bits.
     """
     if value in _I32:
         return "i32"
@@ -263,7 +263,7 @@ def constant_key(value: Any) -> Key:
     """Return a hashable key of a compile-time value: equal keys mean the same code.
 
     Raises:
-        TypeError: It is not hashable, so equal values cannot be found.
+        TypeError: The value is not hashable, so equal values cannot be found.
     """
     kind = type(value)
     if kind is int or kind is str or kind is bool or value is None:
@@ -309,7 +309,7 @@ def specialise(param: KernelParam, value: object) -> Specialised:
         value: The argument.
 
     Raises:
-        TypeError: Nothing of its type can be passed.
+        TypeError: An argument of this type cannot be passed.
         OverflowError: An integer does not fit into 64 bits, or into the annotated type.
     """
     if param.is_constexpr:
@@ -340,8 +340,8 @@ def check_annotated(name: str, type_: str, value: object) -> None:
     """Check a number that is given for a parameter with an annotated type.
 
     Raises:
-        TypeError: It is no number.
-        OverflowError: It does not fit.
+        TypeError: The value is not a number.
+        OverflowError: The value does not fit into the type.
     """
     if isinstance(value, (bool, np.bool_)):
         return

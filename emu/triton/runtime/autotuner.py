@@ -165,7 +165,7 @@ class Autotuner(KernelInterface[Any]):
         """Return names of parameters as a list.
 
         Raises:
-            TypeError: They are no names.
+            TypeError: ``given`` is not a list of names.
             ValueError: The kernel has no such parameter.
         """
         found = checks.names(what, given)
@@ -208,8 +208,8 @@ class Autotuner(KernelInterface[Any]):
             **kwargs: Arguments by name, options, and ``grid``.
 
         Raises:
-            ValueError: An argument is one that the settings give.
-            AutotunerError: Pruning left no settings.
+            ValueError: An argument is also set by the configurations.
+            AutotunerError: Pruning left no configuration.
         """
         # Kept in an attribute, as programs' hooks and pruning functions read it while this runs.
         self.nargs = dict(zip(self.arg_names, args, strict=False))
@@ -347,8 +347,8 @@ class Autotuner(KernelInterface[Any]):
         """Return the settings that ``prune_configs_by`` leaves for these arguments.
 
         Raises:
-            AutotunerError: None.
-            TypeError: ``top_k`` is neither a share up to 1.0 nor an int.
+            AutotunerError: No configuration is left.
+            TypeError: ``top_k`` is neither a fraction up to 1.0 nor an int.
         """
         nargs = self.nargs or {}
         configs = list(self.configs)

@@ -70,7 +70,7 @@ def register(backend: Backend) -> None:
     """Make a backend known.
 
     Raises:
-        ValueError: Another has its name.
+        ValueError: Another backend has the name.
     """
     if backend.name in _backends:
         raise ValueError(f"name must be that of no other backend, but got {backend.name!r}")
@@ -86,6 +86,6 @@ def find(name: str) -> Backend:
     """Return the backend of a name.
 
     Raises:
-        KeyError: There is none.
+        KeyError: No backend has the name.
     """
     return _backends[name]

@@ -12,7 +12,7 @@ def names(what: str, value: object) -> list[str]:
     """Return a sequence of names as a list; None and ``()`` give none.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not a list of names.
     """
     if value is None:
         return []
@@ -27,7 +27,7 @@ def items(what: str, value: Any) -> list[Any]:
     """Return a sequence as a list.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The value is not a sequence.
     """
     try:
         if not isinstance(value, (str, bytes, bytearray)):
@@ -41,7 +41,7 @@ def mapping(what: str, value: object) -> dict[str, Any]:
     """Return a dictionary with names as keys; of None an empty one.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not a dictionary with names as keys.
     """
     if value is None:
         return {}
@@ -54,7 +54,7 @@ def function(what: str, value: object) -> Any:
     """Return a function, or None.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not callable.
     """
     if value is not None and not callable(value):
         raise TypeError(f"{what} must be a function, but got {shown(value, with_type=True)}")
@@ -65,7 +65,7 @@ def flag(what: str, value: object) -> bool:
     """Return a flag; 0 and 1 will do.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not a flag.
     """
     if type(value).__name__ not in ("bool", "bool_", "int") or value not in (0, 1):
         raise TypeError(f"{what} must be a bool, but got {shown(value, with_type=True)}")
@@ -76,8 +76,8 @@ def whole(what: str, value: SupportsIndex, least: int) -> int:
     """Return an integer of at least some.
 
     Raises:
-        TypeError: It is none.
-        ValueError: It is less.
+        TypeError: The value is not an integer.
+        ValueError: The integer is less than ``least``.
     """
     try:
         number = int(value.__index__())

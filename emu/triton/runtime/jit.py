@@ -71,7 +71,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         launch_metadata: Kept for programs that ask.
 
     Raises:
-        ValueError: The source of the function is nowhere to be read.
+        ValueError: The source of the function cannot be read.
         TypeError: It takes ``*args`` or ``**kwargs``.
     """
 

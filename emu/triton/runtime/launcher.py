@@ -119,7 +119,7 @@ def extents(grid: object) -> tuple[int, int, int]:
         grid: An integer, or one to three of them.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The grid is not made of integers.
         ValueError: There are more or fewer extents, or one is out of bounds.
     """
     given = grid if isinstance(grid, (tuple, list)) else (grid,)
@@ -214,7 +214,7 @@ def _check_unchanged(name: str, value: object, space: dict[str, object]) -> None
     """Check that a global has the value that a kernel was compiled with.
 
     Raises:
-        RuntimeError: It has another.
+        RuntimeError: The value has changed.
     """
     now = plain_value(space.get(name))
     before = plain_value(value)

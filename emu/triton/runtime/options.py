@@ -125,7 +125,7 @@ def backend_of(options: dict[str, object]) -> str:
     """Return the backend of a launch: the option's, the environment's, or ``"cpu"``.
 
     Raises:
-        ValueError: The environment names another.
+        ValueError: The environment names an unknown backend.
     """
     given = options.get("backend")
     if given is not None:
@@ -149,7 +149,7 @@ def threads_of(options: dict[str, object]) -> int:
     other cores have PEs of their own), else as many as there are cores.
 
     Raises:
-        ValueError: ``EMU_THREADS`` is no whole number of at least 1.
+        ValueError: ``EMU_THREADS`` is not an integer of at least 1.
     """
     given = options.get("num_threads")
     if isinstance(given, int):

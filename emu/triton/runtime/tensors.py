@@ -111,7 +111,7 @@ def reinterpret(tensor: Tensor | TensorWrapper, dtype: object) -> Tensor | Tenso
         dtype: A dtype of torch or of ``triton.language``.
 
     Raises:
-        TypeError: It is no tensor.
+        TypeError: ``tensor`` is not a tensor, or kernels do not know the dtype.
     """
     if isinstance(tensor, TensorWrapper):
         tensor = tensor.base

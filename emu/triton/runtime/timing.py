@@ -44,7 +44,7 @@ def do_bench(
         of one number per quantile, or the number where there is only one.
 
     Raises:
-        ValueError: An argument breaks a rule; nothing was run.
+        ValueError: An argument is out of bounds; nothing was run.
     """
     _check(warmup, rep, quantiles, return_mode)
     if not callable(fn):

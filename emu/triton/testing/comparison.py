@@ -31,7 +31,7 @@ def assert_close(
         err_msg: Beginning of the error's text.
 
     Raises:
-        AssertionError: Shapes differ, or an element is further away.
+        AssertionError: The shapes differ, or an element is further away.
     """
     one, other = _numbers("x", x), _numbers("y", y)
     dtype = getattr(x, "dtype", one.dtype)
@@ -58,8 +58,8 @@ def _tolerance(name: str, given: object, dtype: object, default: float) -> float
     """Return a tolerance; a function is called with the dtype.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is negative, or NaN.
+        TypeError: The tolerance is not a number.
+        ValueError: The tolerance is negative, or NaN.
     """
     value = default if given is None else given
     if isinstance(given, type) or isinstance(value, bool | np.bool_):

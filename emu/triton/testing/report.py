@@ -171,7 +171,7 @@ class Mark:
 
         Raises:
             ValueError: An x value does not have one item for each of ``x_names``.
-            ModuleNotFoundError: ``return_df``, and there is no pandas.
+            ModuleNotFoundError: ``return_df`` is set, and pandas is not installed.
         """
         given = self.benchmarks
         single = isinstance(given, Benchmark)
