@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class HookChain(list[F]):
-    """Functions that are called one after the other; a list, whose truth a launch can see at once.
+    """Functions that are called one after the other; a list, so that a launch tests it at no cost.
 
     Args:
         reversed: Call the last that was added first.

@@ -322,7 +322,7 @@ def constexpr_function(fn: Callable[..., object]) -> ConstexprFunction:
 
 
 def must_use_result(fn: Any, hint: str | bool = True) -> Any:
-    """Make it an error in a kernel to ignore the result of a function.
+    """Make ignoring the result of a function an error in kernels.
 
     Args:
         fn: The function, under its other decorators; or a text, to get a decorator.
@@ -378,7 +378,7 @@ def _text(value: object) -> str | None:
 
 
 def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the names that a function takes from outside, each with the attributes read of it.
+    """Yield the global names that a function uses, each with the attributes that it reads of them.
 
     Args:
         tree: A module that holds the function alone.

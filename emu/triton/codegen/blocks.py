@@ -1,4 +1,4 @@
-"""Visits of blocks of statements, and how a function is left.
+"""Visits of blocks of statements, and of the places where a function is left.
 
 A function that is left inside a branch of the running program has no statement after that branch: what
 stands there is visited at the end of each side that gets so far. So every path through the function ends

@@ -48,7 +48,7 @@ def _merge(
     regions: Sequence[Region],
     scopes: Sequence[dict[str, object]],
 ) -> None:
-    """Append an IF of two visited sides, and give variables the values that it leaves."""
+    """Append an IF of two visited sides, and give variables its results."""
     then, other = scopes
     names, pairs = [], []
     for name in dict.fromkeys((*then, *other)):

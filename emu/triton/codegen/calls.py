@@ -159,7 +159,7 @@ def call_jit(
 
 
 def body(state: State, function: JITCallable) -> object:
-    """Emit the body of the current frame's function, and return the value it is left with."""
+    """Emit the body of the current frame's function, and return its value."""
     (definition,) = function.parse().body
     assert isinstance(definition, ast.FunctionDef)
     outcome = run(state, definition)
@@ -182,7 +182,7 @@ def body(state: State, function: JITCallable) -> object:
 
 
 def _settle(state: State, outcome: Outcome, type_: base_type) -> object:
-    """Emit what is left to do where a function is left, and return its value."""
+    """Emit the conversion to the common type and the yields at each exit, and return the value."""
     before = state.builder.location
     state.builder.location = outcome.location
     try:

@@ -89,7 +89,7 @@ def _emit_kernel(state: State, arguments: Sequence[Value], narrow: Mapping[str, 
 
 
 def _combine(state: State, function: object, arguments: Sequence[object]) -> object:
-    """Emit a function that the language was given, as reductions are; return its value.
+    """Emit a combine function that was passed to the language; return its value.
 
     Assertions in it have no effect: how often and of what it is called is the compiler's choice.
     """
@@ -107,9 +107,9 @@ def _combine(state: State, function: object, arguments: Sequence[object]) -> obj
 
 
 def _sweep(region: Region, first: int, results: Sequence[Value]) -> None:
-    """Drop what nobody needs of a region's operations from the first on.
+    """Drop the operations from ``first`` on whose results are not used.
 
-    Combine functions may look at a tile's dtype, say, and so emit tiles where only scalars may be.
+    A combine function that reads a tile's dtype, for example, emits tiles where only scalars may be.
     """
     needed = set(results)
     kept = []

@@ -92,7 +92,7 @@ def visit_constant(state: State, node: ast.Constant) -> constexpr:
 
 
 def visit_name(state: State, node: ast.Name) -> object:
-    """Return what a name means."""
+    """Return the value of a name."""
     return state.lookup(node.id)
 
 
@@ -115,7 +115,7 @@ def _items(state: State, nodes: list[ast.expr]) -> Iterator[object]:
 
 
 def unpacked(state: State, node: ast.expr) -> list[object]:
-    """Return the items of what stands behind a star.
+    """Return the items of a starred value.
 
     Raises:
         TypeError: The value is not a tuple.
@@ -127,7 +127,7 @@ def unpacked(state: State, node: ast.expr) -> list[object]:
 
 
 def arguments_of(state: State, nodes: Sequence[ast.expr]) -> list[object]:
-    """Return the values of a call's positional arguments, those behind stars one by one."""
+    """Return the values of a call's positional arguments, with starred ones unpacked."""
     arguments: list[object] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
@@ -229,7 +229,7 @@ def visit_binop(state: State, node: ast.BinOp) -> object:
 def operate(
     state: State, node: ast.AST, kind: type[ast.AST], left: object, right: object
 ) -> object:
-    """Return what an operator gives for two values.
+    """Return the result of an operator on two values.
 
     Raises:
         UnsupportedLanguageConstruct: There is no such operator, or the values do not support it.
@@ -383,13 +383,13 @@ def visit_ifexp(state: State, node: ast.IfExp) -> object:
                 made = fit(chosen, type_)
                 state.builder.yield_(*flatten(made))
     except Mismatch:
-        raise _error_of_types(first, second) from None
+        raise _ternary_error(first, second) from None
     if all(len(region.operations) == 1 for region, _ in sides) and not flatten(made):
         return made
     return unflatten(made, state.builder.if_(condition.handle, then, other))
 
 
-def _error_of_types(first: object, second: object) -> TypeError:
+def _ternary_error(first: object, second: object) -> TypeError:
     """Return the error for a ternary whose sides differ."""
     return TypeError(
         "Ternary expression with dynamic condition has inconsistent types "

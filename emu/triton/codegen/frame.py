@@ -110,7 +110,7 @@ class Tail:
 # Trees are immutable here, and unrolled loops visit the same nodes again and again.
 @functools.lru_cache(maxsize=4096)
 def has_return(node: ast.AST) -> bool:
-    """Return whether a statement contains a ``return`` of the function it stands in."""
+    """Return whether a statement contains a ``return`` of its own function."""
     if isinstance(node, ast.Return):
         return True
     if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):

@@ -146,7 +146,7 @@ def _loop(
     build: Callable[[_Carried], tuple[Operation, list[Region]]],
     own: set[str],
 ) -> None:
-    """Append a loop, and give the variables that it carries what it leaves.
+    """Append a loop, and give the carried variables its results.
 
     Args:
         node: The loop.

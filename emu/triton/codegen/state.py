@@ -59,7 +59,7 @@ class State:
     # ---- dispatch
 
     def visit(self, node: ast.AST) -> Any:
-        """Return the value of an expression, or do what a statement says.
+        """Return the value of an expression, or execute a statement.
 
         Raises:
             CompilationError: The visit failed; the innermost node is the one at fault.
@@ -116,14 +116,14 @@ class State:
         )
 
     def unsupported(self, node: ast.AST, message: str) -> UnsupportedLanguageConstruct:
-        """Return an error about Python that is no part of the language."""
+        """Return an error about Python that is not part of the language."""
         return self.error(UnsupportedLanguageConstruct, node, message)
 
     # ---- names
 
     @contextlib.contextmanager
     def inner_scope(self) -> Iterator[dict[str, object]]:
-        """Forget, at the end of the block, what was assigned inside."""
+        """Drop the assignments made inside at the end of the block."""
         outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
         self.frame.scope = inner = dict(outer)
         self.frame.annotated = set(annotated)
@@ -185,7 +185,7 @@ class State:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's text, with its kind where that says something."""
+    """Return an error's text, with its class where the text alone is not clear."""
     text = str(error)
     if isinstance(error, _PLAIN_TEXT) and text:
         return text

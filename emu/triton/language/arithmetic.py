@@ -32,7 +32,7 @@ class PropagateNan(enum.IntEnum):
 
 
 def operand(x: TensorLike) -> tensor | Scalar:
-    """Return a tensor as it is, anything else as the Python number that it stands for.
+    """Return a tensor unchanged, anything else as a Python number.
 
     Raises:
         TypeError: ``x`` is neither a tensor nor a number.
@@ -142,7 +142,7 @@ def _is_pointer(x: object) -> TypeGuard[tensor]:
     return isinstance(x, tensor) and x.dtype.is_ptr()
 
 
-def _moved(what: str, pointer: tensor, offset: TensorLike) -> tensor:
+def _offset_pointer(what: str, pointer: tensor, offset: TensorLike) -> tensor:
     by = to_tensor(operand(offset))
     if not by.dtype.is_int():
         raise TypeError(f"cannot {what} {pointer} and {by}: an offset must be an integer")
@@ -168,9 +168,9 @@ def add(x: TensorLike, y: TensorLike, sanitize_overflow: ConstexprLike[bool] = T
     if _is_pointer(x) and _is_pointer(y):
         raise TypeError(f"cannot add two pointers, but got {x} and {y}")
     if _is_pointer(x):
-        return _moved("add", x, y)
+        return _offset_pointer("add", x, y)
     if _is_pointer(y):
-        return _moved("add", y, x)
+        return _offset_pointer("add", y, x)
     return _binary(Code.ADD, *promoted("add", x, y))
 
 
@@ -179,7 +179,7 @@ def sub(x: TensorLike, y: TensorLike, sanitize_overflow: ConstexprLike[bool] = T
     """Return ``x - y``; a pointer minus an integer is the pointer moved back by that many elements."""
     del sanitize_overflow
     if _is_pointer(x) and not _is_pointer(y):
-        return _moved("subtract", x, minus(to_tensor(operand(y))))
+        return _offset_pointer("subtract", x, minus(to_tensor(operand(y))))
     return _binary(Code.SUB, *promoted("subtract", x, y))
 
 
@@ -247,7 +247,7 @@ def div_rn(x: TensorLike, y: TensorLike) -> tensor:
     return _binary(Code.DIV, a, b)
 
 
-def _nan(propagate_nan: ConstexprLike[PropagateNan]) -> dict[str, bool]:
+def _nan_attribute(propagate_nan: ConstexprLike[PropagateNan]) -> dict[str, bool]:
     value = unwrap(propagate_nan)
     if value not in (PropagateNan.NONE, PropagateNan.ALL):
         raise ValueError(f"propagate_nan must be PropagateNan.NONE or ALL, but got {value!r}")
@@ -266,7 +266,7 @@ def minimum(
             ``PropagateNan.ALL`` returns NaN. Default: NONE.
     """
     a, b = promoted("take the minimum of", x, y)
-    return _binary(Code.MIN, a, b, **_nan(propagate_nan))
+    return _binary(Code.MIN, a, b, **_nan_attribute(propagate_nan))
 
 
 def maximum(
@@ -274,7 +274,7 @@ def maximum(
 ) -> tensor:
     """Return the larger of each two elements; ``propagate_nan`` as in :func:`minimum`."""
     a, b = promoted("take the maximum of", x, y)
-    return _binary(Code.MAX, a, b, **_nan(propagate_nan))
+    return _binary(Code.MAX, a, b, **_nan_attribute(propagate_nan))
 
 
 def clamp(
@@ -285,7 +285,7 @@ def clamp(
 ) -> tensor:
     """Return ``x``, but at least ``min`` and at most ``max``; ``propagate_nan`` as in :func:`minimum`."""
     value, low, high = promoted_all("clamp", x, min, max)
-    nan = _nan(propagate_nan)
+    nan = _nan_attribute(propagate_nan)
     return _binary(Code.MIN, _binary(Code.MAX, value, low, **nan), high, **nan)
 
 

@@ -16,7 +16,7 @@ _INPUTS = ("int8", "uint8", "fp16", "bf16", "fp32", "fp64")
 _PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
-def _checked_inputs(a: tensor, b: tensor) -> None:
+def _check_inputs(a: tensor, b: tensor) -> None:
     given: tuple[tuple[str, object], ...] = ("input", a), ("other", b)
     for name, operand in given:
         if not isinstance(operand, tensor) or not operand.extents:
@@ -50,7 +50,7 @@ def _checked_shapes(a: tensor, b: tensor) -> tuple[int, ...]:
     return (*a.extents[:-1], b.extents[-1])
 
 
-def _checked_precision(
+def _check_precision(
     input_precision: ConstexprLike[str | None], allow_tf32: ConstexprLike[bool | None]
 ) -> None:
     precision, allowed = unwrap(input_precision), unwrap(allow_tf32)
@@ -111,8 +111,8 @@ def dot(
         TypeError: The dtypes do not fit.
         ValueError: The shapes do not fit, or a keyword has an unknown value.
     """
-    _checked_precision(input_precision, allow_tf32)
-    _checked_inputs(input, other)
+    _check_precision(input_precision, allow_tf32)
+    _check_inputs(input, other)
     shape = _checked_shapes(input, other)
     start = acc if isinstance(acc, tensor) else unwrap(acc)
     wanted = unwrap(out_dtype)

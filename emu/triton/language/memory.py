@@ -34,7 +34,7 @@ _BLOCK_POINTERS = (
 )
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     value = unwrap(value)
     if value is not None and value not in allowed:
         said = ", ".join(repr(a) for a in allowed)
@@ -67,7 +67,7 @@ def _mask(x: TensorLike | None, what: str) -> tensor | None:
     return mask
 
 
-def _scalars_only(pointer: tensor, what: str, **others: tensor | None) -> None:
+def _check_scalars(pointer: tensor, what: str, **others: tensor | None) -> None:
     if pointer.extents:
         return
     for name, other in others.items():
@@ -77,7 +77,7 @@ def _scalars_only(pointer: tensor, what: str, **others: tensor | None) -> None:
             )
 
 
-def _no_block_pointer(boundary_check: object, padding_option: object) -> None:
+def _refuse_block_pointers(boundary_check: object, padding_option: object) -> None:
     if unwrap(boundary_check) not in (None, (), []) or unwrap(padding_option) not in (None, ""):
         raise NotImplementedError(f"boundary_check and padding_option: {_BLOCK_POINTERS}")
 
@@ -112,14 +112,14 @@ def load(
         ValueError: ``other`` is given without ``mask``, or the shapes do not fit.
     """
     del volatile
-    _no_block_pointer(boundary_check, padding_option)
-    _one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
-    _one_of("eviction_policy", eviction_policy, _EVICTION)
+    _refuse_block_pointers(boundary_check, padding_option)
+    _check_one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
+    _check_one_of("eviction_policy", eviction_policy, _EVICTION)
     at = _pointer(pointer, "load")
     where, instead = _mask(mask, "load"), _optional(other)
     if where is None and instead is not None:
         raise ValueError("other must only be given with a mask, but mask is None")
-    _scalars_only(at, "load", mask=where, other=instead)
+    _check_scalars(at, "load", mask=where, other=instead)
     element = _element(at)
     at = bytes_of_bools(at)
     stored = _element(at)
@@ -163,9 +163,9 @@ def store(
         TypeError: ``pointer`` is not a pointer, or const, or the mask is not int1.
         ValueError: The shapes do not fit.
     """
-    _no_block_pointer(boundary_check, "")
-    _one_of("cache_modifier", cache_modifier, _STORE_CACHE)
-    _one_of("eviction_policy", eviction_policy, _EVICTION)
+    _refuse_block_pointers(boundary_check, "")
+    _check_one_of("cache_modifier", cache_modifier, _STORE_CACHE)
+    _check_one_of("eviction_policy", eviction_policy, _EVICTION)
     at, given, where = _prepared("store", pointer, value, mask)
     at_bytes = bytes_of_bools(at)
     given = cast_to(given, _element(at_bytes))
@@ -182,7 +182,7 @@ def _prepared(
     if at.dtype.is_const():
         raise TypeError(f"Cannot store to a constant pointer: {what} got {at}")
     given = to_tensor(value if isinstance(value, tensor) else operand(value))
-    _scalars_only(at, what, value=given, mask=where)
+    _check_scalars(at, what, value=given, mask=where)
     given = cast_to(given, _element(at))
     others = [given] if where is None else [given, where]
     shape = at.extents
@@ -199,13 +199,13 @@ def _prepared(
     return at, others[0], others[1] if where is not None else None
 
 
-def _checked_order(
+def _check_order(
     sem: ConstexprLike[str | None],
     scope: ConstexprLike[str | None],
     allowed: tuple[str, ...] = _SEMANTICS,
 ) -> None:
-    _one_of("sem", sem, allowed)
-    _one_of("scope", scope, _SCOPES)
+    _check_one_of("sem", sem, allowed)
+    _check_one_of("scope", scope, _SCOPES)
 
 
 def _check_atomic(what: str, element: dtype) -> None:
@@ -229,7 +229,7 @@ def _rmw(
     scope: ConstexprLike[str | None],
 ) -> tensor:
     what = f"atomic_{kind.value}"
-    _checked_order(sem, scope)
+    _check_order(sem, scope)
     at, value, where = _prepared(what, pointer, val, mask)
     _check_atomic(what, _element(at))
     handle = None if where is None else where.handle
@@ -319,7 +319,7 @@ def atomic_cas(
         sem: As of :func:`atomic_add`.
         scope: As of :func:`atomic_add`.
     """
-    _checked_order(sem, scope)
+    _check_order(sem, scope)
     at, expected, _ = _prepared("atomic_cas", pointer, cmp, None)
     _, new, _ = _prepared("atomic_cas", pointer, val, None)
     element = _element(at)
@@ -339,7 +339,7 @@ def atomic_load(
     scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Read, each element atomically; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
-    _checked_order(sem, scope, ("acquire", "relaxed"))
+    _check_order(sem, scope, ("acquire", "relaxed"))
     _number(_pointer(pointer, "atomic_load"), "atomic_load")
     return load(pointer, mask)
 
@@ -353,7 +353,7 @@ def atomic_store(
     scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Write, each element atomically; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
-    _checked_order(sem, scope, ("release", "relaxed"))
+    _check_order(sem, scope, ("release", "relaxed"))
     _number(_pointer(pointer, "atomic_store"), "atomic_store")
     return store(pointer, val, mask)
 

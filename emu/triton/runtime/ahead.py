@@ -52,7 +52,7 @@ class ASTSource:
             )
         for name, value in (constexprs or {}).items():
             self.constants[_parameter(fn, name)] = plain_value(value)
-        types = checks.mapping("signature", signature)
+        types = checks.as_mapping("signature", signature)
         self.signature: dict[str, TypeSpelling] = {}
         for name in fn.arg_names:
             if name not in types and name not in self.constants:

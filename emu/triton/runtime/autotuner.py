@@ -55,13 +55,13 @@ class Config:
         pre_hook: Callable[[Arguments], object] | None = None,
         ir_override: str | None = None,
     ) -> None:
-        self.kwargs = checks.mapping("kwargs", kwargs)
+        self.kwargs = checks.as_mapping("kwargs", kwargs)
         for name, value in (("num_warps", num_warps), ("num_ctas", num_ctas)):
-            checks.whole(name, value, 1)
-        checks.whole("num_stages", num_stages, 0)
+            checks.as_integer(name, value, 1)
+        checks.as_integer("num_stages", num_stages, 0)
         if maxnreg is not None:
-            checks.whole("maxnreg", maxnreg, 1)
-        checks.function("pre_hook", pre_hook)
+            checks.as_integer("maxnreg", maxnreg, 1)
+        checks.check_function("pre_hook", pre_hook)
         self.num_warps = num_warps
         self.num_ctas = num_ctas
         self.num_stages = num_stages
@@ -131,24 +131,24 @@ class Autotuner(KernelInterface[Any]):
         self.reset_to_zero = self._parameters("reset_to_zero", reset_to_zero)
         self.restore_value = self._parameters("restore_value", restore_value)
         self.cache: dict[tuple[object, ...], Config] = {}
-        self.cache_results = checks.flag("cache_results", cache_results)
+        self.cache_results = checks.as_flag("cache_results", cache_results)
         for name, hook in (
             ("pre_hook", pre_hook),
             ("post_hook", post_hook),
             ("do_bench", do_bench),
         ):
-            checks.function(name, hook)
+            checks.check_function(name, hook)
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
         self.pre_hook: Callable[..., object] = pre_hook or self._reset
         self.post_hook: Callable[..., object] = post_hook or self._restore
         self.restore_copies: dict[str, object] = {}
-        pruning = checks.mapping("prune_configs_by", prune_configs_by)
-        self.perf_model = checks.function(
+        pruning = checks.as_mapping("prune_configs_by", prune_configs_by)
+        self.perf_model = checks.check_function(
             "perf_model of prune_configs_by", pruning.get("perf_model")
         )
         self.configs_top_k = pruning.get("top_k", 1.0)
-        self.early_config_prune = checks.function(
+        self.early_config_prune = checks.check_function(
             "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
         )
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
@@ -168,7 +168,7 @@ class Autotuner(KernelInterface[Any]):
             TypeError: ``given`` is not a list of names.
             ValueError: The kernel has no such parameter.
         """
-        found = checks.names(what, given)
+        found = checks.as_names(what, given)
         unknown = [n for n in found if n not in self.arg_names]
         if unknown:
             raise ValueError(
@@ -383,7 +383,7 @@ class Autotuner(KernelInterface[Any]):
 
 
 def _checked_configs(configs: Sequence[Config]) -> list[Config]:
-    found = checks.items("configs", configs) or [Config({})]
+    found = checks.as_list("configs", configs) or [Config({})]
     for config in found:
         if not isinstance(config, Config):
             raise TypeError(f"configs must be Configs, but one is {shown(config, with_type=True)}")
@@ -508,7 +508,7 @@ class Heuristics(KernelInterface[Any]):
     ) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self.values = checks.mapping("values", values)
+        self.values = checks.as_mapping("values", values)
         for name, compute in self.values.items():
             if not callable(compute):
                 raise TypeError(

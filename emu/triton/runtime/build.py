@@ -81,7 +81,7 @@ class Request:
 
 
 def _type(spelled: TypeSpelling, constant: Any) -> base_type:
-    """Return the language's type for its spelling; inside tuples that of a constant, too."""
+    """Return the language's type for its spelling; in tuples constants have types, too."""
     from emu.triton.language.constants import constexpr_type
     from emu.triton.language.types import str_to_ty, tuple_type
 
@@ -129,7 +129,7 @@ class Build:
 
 
 def build(request: Request) -> Build:
-    """Build a kernel, or load what a process before built.
+    """Build a kernel, or load one that another process built.
 
     Raises:
         CompilationError: The source breaks a rule of the language.

@@ -1,4 +1,4 @@
-"""Checks of arguments that are looked at once: when a kernel is decorated, or a measurement described."""
+"""Checks of arguments of decorators and measurements, which run once per object, never per launch."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, SupportsIndex
 from emu.kernels.core.messages import shown
 
 
-def names(what: str, value: object) -> list[str]:
-    """Return a sequence of names as a list; None and ``()`` give none.
+def as_names(what: str, value: object) -> list[str]:
+    """Return a sequence of names as a list; None gives an empty one.
 
     Raises:
         TypeError: The value is not a list of names.
     """
     if value is None:
         return []
-    found = items(what, value)
+    found = as_list(what, value)
     for one in found:
         if not isinstance(one, str):
             raise TypeError(f"{what} must be a list of names, but has {shown(one, with_type=True)}")
     return found
 
 
-def items(what: str, value: Any) -> list[Any]:
+def as_list(what: str, value: Any) -> list[Any]:
     """Return a sequence as a list.
 
     Raises:
@@ -37,8 +37,8 @@ def items(what: str, value: Any) -> list[Any]:
     raise TypeError(f"{what} must be a list, but got {shown(value, with_type=True)}")
 
 
-def mapping(what: str, value: object) -> dict[str, Any]:
-    """Return a dictionary with names as keys; of None an empty one.
+def as_mapping(what: str, value: object) -> dict[str, Any]:
+    """Return a copy of a dictionary whose keys are names; None gives an empty one.
 
     Raises:
         TypeError: The value is not a dictionary with names as keys.
@@ -50,8 +50,8 @@ def mapping(what: str, value: object) -> dict[str, Any]:
     return dict(value)
 
 
-def function(what: str, value: object) -> Any:
-    """Return a function, or None.
+def check_function(what: str, value: object) -> Any:
+    """Check that a value is callable or None, and return it.
 
     Raises:
         TypeError: The value is not callable.
@@ -61,8 +61,8 @@ def function(what: str, value: object) -> Any:
     return value
 
 
-def flag(what: str, value: object) -> bool:
-    """Return a flag; 0 and 1 will do.
+def as_flag(what: str, value: object) -> bool:
+    """Return a flag as a bool; 0 and 1 are accepted, too.
 
     Raises:
         TypeError: The value is not a flag.
@@ -72,8 +72,8 @@ def flag(what: str, value: object) -> bool:
     return bool(value)
 
 
-def whole(what: str, value: SupportsIndex, least: int) -> int:
-    """Return an integer of at least some.
+def as_integer(what: str, value: SupportsIndex, least: int) -> int:
+    """Return an integer that is at least ``least``.
 
     Raises:
         TypeError: The value is not an integer.

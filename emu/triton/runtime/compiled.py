@@ -78,7 +78,7 @@ class CompiledKernel:
 
     @property
     def asm(self) -> Mapping[str, str]:
-        """Forms of the kernel to read, by name."""
+        """Readable forms of the kernel by name."""
         return self._build.texts
 
     @functools.cached_property
@@ -92,7 +92,7 @@ class CompiledKernel:
         return self._build.from_disk
 
     def _init_handles(self) -> None:
-        """Return: the code is loaded."""
+        """Return at once, as the code is loaded."""
 
     def launch_metadata(self, grid: object, stream: object, *args: object) -> LaunchMetadata:
         """Return the argument of launch hooks."""

@@ -140,7 +140,7 @@ class Driver:
         return "npu" if "torch_npu" in sys.modules else "cuda"
 
     def get_current_target(self) -> GPUTarget:
-        """Return the target of kernels, which programs choose their settings by."""
+        """Return the target of kernels, by which programs choose their settings."""
         kind = self._emulated()
         if kind == "cuda":
             return GPUTarget(kind, ARCH, WARP_SIZE)

@@ -37,7 +37,7 @@ class KernelInterface(Generic[T]):
     fn: Any  # a function of Python's, or what is launched with more or other arguments
 
     def run(self, *args: object, grid: object, warmup: bool, **kwargs: object) -> Any:
-        """Launch it, or only compile it."""
+        """Launch the kernel, or only compile it."""
         raise NotImplementedError
 
     def warmup(self, *args: object, grid: object, **kwargs: object) -> Any:
@@ -50,7 +50,7 @@ class KernelInterface(Generic[T]):
         )
 
     def __getitem__(self, grid: object) -> Callable[..., Any]:
-        """Return a function that launches it on a grid."""
+        """Return a function that launches the kernel on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
     def __reduce__(self) -> str:
@@ -119,7 +119,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
 
     def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:
-        """Return a function that launches it on a grid.
+        """Return a function that launches the kernel on a grid.
 
         Args:
             grid: One to three integers, or a function of the arguments by name that gives them.
@@ -162,7 +162,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
     # ---- compilation
 
     def _miss(self, key: Key, bound: dict[str, object], given: dict[str, object]) -> CompiledKernel:
-        """Compile and store the kernel for arguments that are met for the first time."""
+        """Compile and store the kernel for a new combination of arguments."""
         options.check(self.__name__, given)
         with self._lock, arguments.torch_guard():
             specialised = {}
@@ -224,7 +224,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         return made
 
     def _check_read_only(self, build: Build, specialised: dict[str, arguments.Specialised]) -> None:
-        """Check that the kernel stores to no memory that must not be written."""
+        """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
             count = _width(one.type)

@@ -192,7 +192,7 @@ def make(
 
 
 def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
-    """Return what the generated text calls and reads, but the tables of its kernel."""
+    """Return the names that the generated text uses, except the tables of its kernel."""
     return {
         "_emu_tensors": arguments.tensors,
         "_emu_refuse": arguments.refuse_device,
@@ -234,7 +234,7 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Key, Packed]:
 
 
 def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:
-    """Raise the error of an argument again with its name.
+    """Raise an error again, with the name of the argument that caused it.
 
     Args:
         kernel: Name of the kernel.

@@ -21,9 +21,9 @@ class MockTensor:
 
     def __init__(self, dtype: object, shape: Sequence[int] | None = None) -> None:
         self.dtype = dtype
-        self.shape = [1] if shape is None else checks.items("shape", shape)
+        self.shape = [1] if shape is None else checks.as_list("shape", shape)
         for extent in self.shape:
-            checks.whole("extents of shape", extent, 0)
+            checks.as_integer("extents of shape", extent, 0)
 
     @staticmethod
     def wrap_dtype(arg: object) -> Any:
@@ -52,7 +52,7 @@ class MockTensor:
 
 
 class TensorWrapper:
-    """A tensor whose memory kernels take as elements of another dtype.
+    """A tensor whose memory kernels read as elements of another dtype.
 
     Attributes:
         base: The tensor.
@@ -104,7 +104,7 @@ class TensorWrapper:
 
 
 def reinterpret(tensor: Tensor | TensorWrapper, dtype: object) -> Tensor | TensorWrapper:
-    """Return a tensor's memory as one that kernels take with elements of another dtype.
+    """Return a tensor with the same memory, which kernels read as elements of another dtype.
 
     Args:
         tensor: A tensor, or a result of this function.

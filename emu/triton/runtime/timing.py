@@ -73,7 +73,7 @@ def do_bench(
 
 
 def _checked_tensors(grad_to_none: Iterable[Tensor] | None) -> list[Tensor]:
-    cleared = checks.items("grad_to_none", grad_to_none) if grad_to_none is not None else []
+    cleared = checks.as_list("grad_to_none", grad_to_none) if grad_to_none is not None else []
     for tensor in cleared:
         if not hasattr(tensor, "grad"):
             raise TypeError(

@@ -53,10 +53,10 @@ class Benchmark:
         styles: Sequence[tuple[str, str]] | None = None,
     ) -> None:
         x_names, line_names = (
-            checks.names("x_names", x_names),
-            checks.names("line_names", line_names),
+            checks.as_names("x_names", x_names),
+            checks.as_names("line_names", line_names),
         )
-        x_vals, line_vals = checks.items("x_vals", x_vals), checks.items("line_vals", line_vals)
+        x_vals, line_vals = checks.as_list("x_vals", x_vals), checks.as_list("line_vals", line_vals)
         if not x_names:
             raise ValueError("x_names must name at least one argument, but is empty")
         for name, text in (
@@ -67,9 +67,9 @@ class Benchmark:
         ):
             if not isinstance(text, str):
                 raise TypeError(f"{name} must be a string, but got {shown(text, with_type=True)}")
-        args = checks.mapping("args", args)
+        args = checks.as_mapping("args", args)
         if styles is not None:
-            styles = checks.items("styles", styles)
+            styles = checks.as_list("styles", styles)
         if len(line_names) != len(line_vals):
             raise ValueError(
                 f"line_names must have one name for each of the {len(line_vals)} line_vals, but got "

@@ -8,7 +8,7 @@ _MESSAGE = "{} is not in emu yet; pass the tensor and its strides, and use tl.lo
 
 
 class TensorDescriptor:
-    """A tensor with the shape of the blocks that kernels take of it; none can be made.
+    """Placeholder for a tensor descriptor; none can be made.
 
     Raises:
         NotImplementedError: Always.
