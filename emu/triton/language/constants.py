@@ -1,4 +1,4 @@
-"""Values that are known when a kernel is compiled, and the base of those that are not."""
+"""Values that are known when a kernel is compiled, and the base class of all values."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ ConstexprLike: TypeAlias = T | constexpr
 
 
 def unwrap(value: object) -> Any:
-    """Return the Python value of a constexpr, within lists and tuples too; anything else as it is."""
+    """Return the Python value of a constexpr, also inside lists and tuples; anything else unchanged."""
     if isinstance(value, constexpr):
         return value.value
     if isinstance(value, list):
@@ -192,7 +192,7 @@ def _is_sequence(value: object) -> bool:
 
 
 def unwrap_sequence(values: object) -> list[Any]:
-    """Return the Python values of a constexpr, list or tuple of them; of a scalar a list of one.
+    """Return the Python values of a sequence of constexprs; a scalar gives a list of one.
 
     ``f(x, 4, 8)`` and ``f(x, (4, 8))`` come to the same: the one sequence in a sequence is taken out.
     """

@@ -18,7 +18,7 @@ _ROUNDINGS = (None, "rtne", "rtz")
 
 
 def is_number(value: object) -> bool:
-    """Return whether it is a Python number: those do not promote tensors of their kind."""
+    """Return whether a value is a Python number, which does not promote tensors of its kind."""
     return isinstance(value, numbers.Number)
 
 
@@ -74,7 +74,7 @@ def constant(value: Scalar, to: dtype) -> tensor:
 
 
 def to_tensor(x: object) -> tensor:
-    """Return a tensor as it is; a number, or a constexpr of one, as a scalar.
+    """Return a tensor unchanged; convert a number, or a constexpr of one, to a scalar.
 
     A bool becomes ``int1``, an int the first of int32, uint32, int64, uint64 that holds it, a float fp32
     or, where that does not hold it, fp64.
@@ -181,7 +181,7 @@ def bitcast_to(x: tensor, to: dtype) -> tensor:
 
 
 def bytes_of_bools(pointer: tensor) -> tensor:
-    """Return pointers to int1 as pointers to bytes, which hold one each; others as they are."""
+    """Return pointers to int1 as pointers to bytes, each of which holds one; others unchanged."""
     element = pointer.dtype
     assert isinstance(element, pointer_type)
     if element.element_ty != int1:

@@ -203,14 +203,14 @@ def _folded(
 def builtin_max(
     *args: object, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
 ) -> Any:
-    """Return Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
+    """Return the maximum, as Python's ``max`` does in a program: a constexpr if all arguments are, else ``tl.maximum`` of all."""
     return _folded("max", maximum, args, propagate_nan)
 
 
 def builtin_min(
     *args: object, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
 ) -> Any:
-    """Return Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
+    """Return the minimum, as Python's ``min`` does in a program: a constexpr if all arguments are, else ``tl.minimum`` of all."""
     return _folded("min", minimum, args, propagate_nan)
 
 

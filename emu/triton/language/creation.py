@@ -1,4 +1,4 @@
-"""Values from nothing: program ids, ranges, constants."""
+"""Values without operands: program ids, ranges, constants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def num_programs(axis: ConstexprLike[int]) -> tensor:
 
 
 def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
-    """Return the int32 numbers from ``start`` to before ``end``.
+    """Return the int32 numbers from ``start`` up to, but not including, ``end``.
 
     Args:
         start: First, known at compile time.

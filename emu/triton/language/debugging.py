@@ -95,7 +95,7 @@ def device_print(
 
 
 def debug_barrier() -> None:
-    """Order memory operations: those before it are done before those after it."""
+    """Complete the memory operations before it before any after it begins."""
     builder().barrier()
 
 
@@ -148,7 +148,7 @@ def inline_asm_elementwise(*arguments: object, **keywords: object) -> tensor:
 
 
 def map_elementwise(*arguments: object, **keywords: object) -> NoReturn:
-    """Refuse: it is not in this version.
+    """Refuse: this version does not have it.
 
     Raises:
         NotImplementedError: Always.

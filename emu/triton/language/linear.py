@@ -143,7 +143,7 @@ def _multiplied(a: tensor, b: tensor, c: tensor, shape: tuple[int, ...]) -> tens
 
 
 def dot_scaled(*arguments: object, **keywords: object) -> tensor:
-    """Refuse: products of scaled (microscaling) formats are not in this version.
+    """Refuse: this version has no products of scaled (microscaling) formats.
 
     Raises:
         NotImplementedError: Always.

@@ -132,7 +132,7 @@ def load(
 
 
 def _broadcast_to_load(at: tensor, given: list[tensor]) -> tuple[tensor, ...]:
-    """Return pointers, mask and other value under one shape."""
+    """Return pointers, mask and other value, broadcast to one shape."""
     try:
         return broadcast_tensors(at, *given)
     except ValueError as error:
@@ -177,7 +177,7 @@ def store(
 def _prepared(
     what: str, pointer: tensor, value: TensorLike, mask: TensorLike | None
 ) -> tuple[tensor, tensor, tensor | None]:
-    """Return pointer, value (of the element's dtype) and mask under the pointer's shape."""
+    """Return pointer, value (of the element's dtype) and mask, broadcast to the pointer's shape."""
     at, where = _pointer(pointer, what), _mask(mask, what)
     if at.dtype.is_const():
         raise TypeError(f"Cannot store to a constant pointer: {what} got {at}")
@@ -275,7 +275,7 @@ class AtomicFunction(Protocol):
 
 
 def _atomic(kind: Rmw, what: str) -> AtomicFunction:
-    """Return the function of the language for a kind of atomic operation, a method of tensors, too."""
+    """Make the function of the language for a kind of atomic operation."""
 
     def function(
         pointer: tensor,
@@ -371,7 +371,7 @@ def atomic_poll(
     scope: ConstexprLike[str | None] = None,
     timeout_ns: ConstexprLike[int] | None = None,
 ) -> tensor:
-    """Refuse: polling memory inside of one operation is not in this version.
+    """Refuse: this version cannot poll memory in one operation.
 
     Raises:
         NotImplementedError: Always.
@@ -398,7 +398,7 @@ def advance(*arguments: object, **keywords: object) -> tensor:
 
 
 def make_tensor_descriptor(*arguments: object, **keywords: object) -> NoReturn:
-    """Refuse: tensor descriptors are not in this version.
+    """Refuse: this version has no tensor descriptors.
 
     Raises:
         NotImplementedError: Always.

@@ -1,4 +1,4 @@
-"""Promotion: the dtype that an operation between two dtypes computes in."""
+"""Promotion: the dtype in which an operation on two dtypes is computed."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _OWN = __name__.rpartition(".")[0]
 
 
 def body_of(function: object) -> Combine:
-    """Return a function that emits a combine function's body: the language's own are plain functions.
+    """Return a function that emits a combine function's body; the language's own functions do so themselves.
 
     Python's ``max`` and ``min`` stand for ``tl.maximum`` and ``tl.minimum``.
     """
@@ -50,7 +50,7 @@ def body_of(function: object) -> Combine:
 def combining(
     elements: Sequence[_dtype], combine: Combine, what: str
 ) -> Callable[..., list[ir.Value]]:
-    """Return a builder's combine function from one of tensors.
+    """Convert a combine function of tensors to one of the builder's values.
 
     Args:
         elements: Dtypes of the tensors that are combined.
@@ -74,7 +74,7 @@ def combining(
 
 
 def inputs_of(input: TensorLike | TensorTuple, what: str) -> builtins.tuple[list[tensor], bool]:
-    """Return the tensors of an input, which have one shape, and whether it is a single one."""
+    """Return the tensors of an input, and whether the input is a single tensor."""
     single = isinstance(input, tensor)
     tensors = [input] if isinstance(input, tensor) else [to_tensor(t) for t in unwrap(input)]
     if not tensors or any(t.extents != tensors[0].extents for t in tensors):
@@ -143,7 +143,7 @@ def reduce(
 
 
 def sum_dtype(of: _dtype, wanted: ConstexprLike[_dtype | None]) -> _dtype:
-    """Return the dtype of a sum: integers narrower than 32 bits add up in 32."""
+    """Return the dtype of a sum: integers narrower than 32 bits are added in 32 bits."""
     given: _dtype | None = unwrap(wanted)
     if given is not None:
         return given

@@ -91,7 +91,7 @@ def broadcast_handle(handle: ir.Value, shape: Shape) -> ir.Value:
 
 
 def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
-    """Return the tensors under their common shape."""
+    """Broadcast tensors to their common shape."""
     shapes = [t.extents for t in tensors]
     if all(s == shapes[0] for s in shapes):
         return tensors
@@ -103,7 +103,7 @@ def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
 
 
 def broadcast(input: TensorLike, other: TensorLike) -> tuple:
-    """Return both tensors under the shape to which both can be broadcast.
+    """Broadcast two tensors to their common shape.
 
     Raises:
         ValueError: The shapes cannot be broadcast.
@@ -188,7 +188,7 @@ def squeeze(x: TensorLike, dim: ConstexprLike[int]) -> tensor:
 def reshape(
     input: TensorLike, *shape: ShapeLike, can_reorder: ConstexprLike[bool] = False
 ) -> tensor:
-    """Put a tensor's elements under another shape, in row-major order.
+    """Give a tensor another shape; the elements keep their row-major order.
 
     Args:
         input: The tensor.
@@ -222,7 +222,7 @@ def view(input: TensorLike, *shape: ShapeLike) -> tensor:
 
 @member
 def ravel(x: TensorLike, can_reorder: ConstexprLike[bool] = False) -> tensor:
-    """Put a tensor's elements under one axis."""
+    """Flatten a tensor to one axis."""
     x = to_tensor(x)
     return reshape(x, x.type.numel, can_reorder=can_reorder)
 

@@ -1,4 +1,4 @@
-"""Queries about the target: an emulated device is none of NVIDIA's or AMD's."""
+"""Queries about the target, which is neither NVIDIA's nor AMD's."""
 
 from __future__ import annotations
 

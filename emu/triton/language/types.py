@@ -66,7 +66,7 @@ class dtype(base_type):
 
     @staticmethod
     def is_dtype(name: object) -> bool:
-        """Return whether that is the short name of a dtype."""
+        """Return whether a value is the short name of a dtype."""
         return name in (
             *dtype.SINT_TYPES,
             *dtype.UINT_TYPES,
@@ -243,7 +243,7 @@ class pointer_type(dtype):
         return self.const
 
     def to_ir(self, builder: object = None) -> tile.Type:
-        """Return the tile IR's type, in which const pointers are pointers like others."""
+        """Return the tile IR's type, which does not distinguish const pointers."""
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
         return tile.Pointer(element)
@@ -452,7 +452,7 @@ TypeSpelling: TypeAlias = "str | builtins.tuple[TypeSpelling, ...]"
 
 
 def str_to_ty(name: TypeSpelling, constant: object = None) -> Any:
-    """Return the type that the text of a signature stands for: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
+    """Return the type that is spelled in a signature: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
 
     Args:
         name: The text, or a (named) tuple of texts.
@@ -475,4 +475,4 @@ def str_to_ty(name: TypeSpelling, constant: object = None) -> Any:
 
 
 class const:
-    """Annotation of a pointer that is not stored through."""
+    """Annotation of a pointer through which nothing is stored."""

@@ -320,7 +320,7 @@ def _type_of(value: object) -> base_type:
 
 
 def operation(function: F) -> F:
-    """Register a function as the one behind an operator of tensors."""
+    """Register a function that implements an operator of tensors."""
     _functions[function.__name__] = function
     return function
 
@@ -354,8 +354,8 @@ def unflatten(template: T, values: Sequence[ir.Value]) -> T:
     """Return a value of the same form as ``template`` that consists of other IR values.
 
     Args:
-        like: A tensor, constexpr, or (nested) tuple of these.
-        values: IR values, in number and type like ``flatten(like)``.
+        template: A tensor, constexpr, or (nested) tuple of these.
+        values: IR values, in number and type as in ``flatten(template)``.
 
     Raises:
         ValueError: There are more or fewer values than the template has.

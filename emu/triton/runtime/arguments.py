@@ -52,7 +52,7 @@ guard: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.null
 
 
 def load_torch() -> ModuleType | None:
-    """Learn torch's classes and dtypes, if it is loaded; returns it, or None. Never imports it."""
+    """Read torch's classes and dtypes if torch is loaded; return it, or None. Never import it."""
     global guard
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "Tensor") or not hasattr(torch, "nn"):
@@ -68,14 +68,14 @@ def load_torch() -> ModuleType | None:
 
 
 def torch_guard() -> contextlib.AbstractContextManager[object]:
-    """Return a context in which reading a tensor's facts is no call that torch could catch or record."""
+    """Return a context in which torch neither intercepts nor records the reading of a tensor's attributes."""
     if not tensors and "torch" in sys.modules:
         load_torch()
     return guard()
 
 
 def torch_modes() -> Callable[[], object]:
-    """Return a function that says whether torch's calls may be caught, so that :func:`torch_guard` is needed."""
+    """Return a function that tests whether torch may intercept calls, so that :func:`torch_guard` is needed."""
     torch = load_torch()
     return _always if torch is None else torch._C._len_torch_function_stack
 
@@ -188,7 +188,7 @@ def _foreign(value: Tensor) -> tuple[Key, Packed]:
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """Key of an argument that is constant though its parameter is not annotated so."""
+    """Key of an argument that is constant although its parameter is not annotated as one."""
 
     key: Key
 
@@ -212,7 +212,7 @@ _DLPACK_KINDS = {0: "i", 1: "u", 2: "fp", 4: "bf"}
 
 
 def _dlpack(value: Tensor) -> tuple[Key, Packed]:
-    """Read a DLPack capsule; the object keeps the memory alive, the capsule is let go."""
+    """Read a DLPack capsule and drop it; the object itself keeps the memory alive."""
     capsule = value.__dlpack__()
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -1,4 +1,4 @@
-"""Choosing settings by measuring, and computing settings from arguments."""
+"""Choice of settings by measurement, and computation of settings from arguments."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class Autotuner(KernelInterface[Any]):
     def _measure(
         self, configs: list[Config], args: tuple[object, ...], kwargs: Arguments
     ) -> dict[Config, list[float]]:
-        """Measure each of the settings; those that make the same code are measured once."""
+        """Measure each configuration; those that compile to the same code are measured once."""
         found: dict[object, list[float]] = {}
         timings = {}
         for config in configs:
@@ -306,7 +306,7 @@ class Autotuner(KernelInterface[Any]):
         return timings
 
     def _code_of(self, config: Config) -> Any:
-        """Return a key of the code that these settings make; None if the code does not identify them."""
+        """Return a key of the code that a configuration compiles to; None if it has effects besides the code."""
         if config.pre_hook is not None or self._do_bench is not None:
             return None
         given = {n: v for n, v in config.all_kwargs().items() if n in self.arg_names}
@@ -391,7 +391,7 @@ def _checked_configs(configs: Sequence[Config]) -> list[Config]:
 
 
 def _python_function(fn: Any) -> FunctionType:
-    """Return the function of Python's under the decorators."""
+    """Return the Python function under the decorators."""
     while not inspect.isfunction(fn):
         fn = fn.fn
     return fn
