@@ -203,14 +203,14 @@ def _folded(
 def builtin_max(
     *args: object, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
 ) -> Any:
-    """Return the maximum, as Python's ``max`` does in a program: a constexpr if all arguments are, else ``tl.maximum`` of all."""
+    """Return what Python's ``max`` returns in a program: a constexpr of constexprs, else ``tl.maximum``."""
     return _folded("max", maximum, args, propagate_nan)
 
 
 def builtin_min(
     *args: object, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
 ) -> Any:
-    """Return the minimum, as Python's ``min`` does in a program: a constexpr if all arguments are, else ``tl.minimum`` of all."""
+    """Return what Python's ``min`` returns in a program: a constexpr of constexprs, else ``tl.minimum``."""
     return _folded("min", minimum, args, propagate_nan)
 
 
