@@ -143,14 +143,7 @@ class Autotuner(KernelInterface[Any]):
         self.pre_hook: Callable[..., object] = pre_hook or self._reset
         self.post_hook: Callable[..., object] = post_hook or self._restore
         self.restore_copies: dict[str, object] = {}
-        pruning = checks.as_mapping("prune_configs_by", prune_configs_by)
-        self.perf_model = checks.check_function(
-            "perf_model of prune_configs_by", pruning.get("perf_model")
-        )
-        self.configs_top_k = pruning.get("top_k", 1.0)
-        self.early_config_prune = checks.check_function(
-            "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
-        )
+        self._set_pruning(prune_configs_by)
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self._do_bench = do_bench or _bench_of(warmup, rep, use_cuda_graph)
         self.base_fn = _python_function(fn)
@@ -160,6 +153,17 @@ class Autotuner(KernelInterface[Any]):
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, list[float]] = {}
         self.bench_time = 0.0
+
+    def _set_pruning(self, prune_configs_by: Mapping[str, object] | None) -> None:
+        """Read the functions that choose the configurations to measure."""
+        pruning = checks.as_mapping("prune_configs_by", prune_configs_by)
+        self.perf_model = checks.check_function(
+            "perf_model of prune_configs_by", pruning.get("perf_model")
+        )
+        self.configs_top_k = pruning.get("top_k", 1.0)
+        self.early_config_prune = checks.check_function(
+            "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
+        )
 
     def _parameters(self, what: str, given: Sequence[str] | None) -> list[str]:
         """Return names of parameters as a list.

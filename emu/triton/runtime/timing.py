@@ -60,16 +60,24 @@ def do_bench(
     estimate = max((time.perf_counter() - start) / 5 * 1e3, 1e-5)
     for _ in range(max(1, int(warmup / estimate))):
         fn()
+    times = _times(fn, max(1, int(rep / estimate)), cleared, synchronize)
+    return _summary(times, quantiles, return_mode)
+
+
+def _times(
+    fn: Callable[[], object], count: int, cleared: list[Tensor], synchronize: Callable[[], None]
+) -> list[float]:
+    """Return the milliseconds of each of some runs."""
     clock = time.perf_counter
     times = []
-    for _ in range(max(1, int(rep / estimate))):
+    for _ in range(count):
         for tensor in cleared:
             tensor.grad = None  # else a backward pass would add to it, and take longer
         start = clock()
         fn()
         synchronize()
         times.append((clock() - start) * 1e3)
-    return _summary(times, quantiles, return_mode)
+    return times
 
 
 def _checked_tensors(grad_to_none: Iterable[Tensor] | None) -> list[Tensor]:
