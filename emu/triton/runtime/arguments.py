@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -283,8 +283,7 @@ def constant_key(value: Any) -> Key:
     return kind, value
 
 
-@dataclass(frozen=True)
-class Specialised:
+class Specialised(NamedTuple):
     """Meaning of one argument for the kernel that is built.
 
     Attributes:
