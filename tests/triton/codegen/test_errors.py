@@ -555,20 +555,6 @@ def test_errors_can_be_pickled():
     assert str(again) == str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("signature", "text"),
-    [
-        ({"x": "*fp32"}, "signature must have a type for n of breaks, but got none"),
-        ({"x": "*fp32", "n": "i32", "m": "i32"}, "parameters of breaks ['x', 'n'], but got 'm'"),
-        ({"x": "*fp32", "n": 3}, "signature must have a type for n, but got 3"),
-    ],
-)
-def test_a_signature_must_fit_the_kernel(signature, text):
-    kernel, *_ = CASES["breaks"]
-    with pytest.raises(TypeError, match=re.escape(text)):
-        build_module(kernel, signature)
-
-
 def test_columns_are_those_of_the_file():
     if True:
 
