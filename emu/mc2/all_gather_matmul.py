@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
@@ -44,7 +43,7 @@ def all_gather_matmul(
     gather_out: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
+    y_dtype: npt.DTypeLike | None = None,
     tile_rows: int | None = None,
     limits: HardwareLimits | None = None,
     tiling: bytes | None = None,

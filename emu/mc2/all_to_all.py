@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy.typing as npt
 
 from emu.comm.tiling.enums import HcclCommand
 from emu.comm.world.group import Group
@@ -34,7 +34,7 @@ def all_to_all_matmul(
     rank_size: int = 0,
     y: Tensor | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
+    y_dtype: npt.DTypeLike | None = None,
     tile_rows: int | None = None,
     limits: HardwareLimits | None = None,
     tiling: bytes | None = None,
@@ -135,7 +135,7 @@ def matmul_all_to_all(
     y: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
+    y_dtype: npt.DTypeLike | None = None,
     tile_rows: int | None = None,
     limits: HardwareLimits | None = None,
     tiling: bytes | None = None,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world.array import SymmetricArray
@@ -19,6 +20,8 @@ from emu.kernels.core.messages import shown
 Array = np.ndarray[Any, Any]
 Tensor = Array | SymmetricArray
 """Operand type: memory of this PE, or symmetric memory, which peers read in place."""
+Counts = npt.ArrayLike | SymmetricArray
+"""Numbers of rows: a list, or an array of any integer dtype."""
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
@@ -61,7 +64,7 @@ def check_choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
     return int(value)
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return ``value`` as a bool: True, False, or an integer 0 or 1.
 
     Raises:
@@ -72,7 +75,7 @@ def check_flag(name: str, value: Any) -> bool:
     raise ArgumentError(f"{name} must be True or False, but got {shown(value)}")
 
 
-def check_real(name: str, value: Any) -> float:
+def check_real(name: str, value: object) -> float:
     """Return ``value`` as a finite float.
 
     Raises:
@@ -89,14 +92,14 @@ def check_real(name: str, value: Any) -> float:
     return number
 
 
-def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
+def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[np.generic]:
     """Return ``value`` as a NumPy dtype; ``allowed`` names the accepted ones in the error.
 
     Raises:
         ArgumentError: It is not a dtype.
     """
     try:
-        dtype: np.dtype[Any] = np.dtype(value)
+        dtype: np.dtype[np.generic] = np.dtype(value)
     except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's attributes raise
         raise ArgumentError(f"{name} must be {allowed}, but got {shown(value)}") from None
     return dtype
@@ -143,7 +146,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
     return found
 
 
-def local_memory(name: str, tensor: Any) -> Array:
+def local_memory(name: str, tensor: object) -> Array:
     """Return the memory of a tensor on this PE.
 
     Raises:
@@ -166,7 +169,7 @@ def local_memory(name: str, tensor: Any) -> Array:
     return tensor.view(np.ndarray)
 
 
-def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
+def check_matrix(name: str, tensor: object, dtypes: tuple[np.dtype[np.generic], ...]) -> Array:
     """Return a non-empty matrix of one of the dtypes."""
     array = local_memory(name, tensor)
     if array.ndim != 2:
@@ -180,7 +183,7 @@ def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> A
 
 
 def check_array(
-    name: str, value: Any, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[Any]]
+    name: str, value: object, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[np.generic]]
 ) -> Array:
     """Return an operand of any strides as an ndarray.
 
@@ -216,7 +219,9 @@ def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
     return extent // n_pes
 
 
-def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+def check_output(
+    name: str, given: Tensor | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> Tensor:
     """Return the array to write to: the given one, checked, or a new one."""
     if given is None:
         return np.empty(shape, dtype)
@@ -229,8 +234,7 @@ def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[
         raise ArgumentError(f"{name} must be C-contiguous, but got strides {array.strides}")
     if not array.flags.writeable:
         raise ArgumentError(f"{name} must be writable, but got a read-only array")
-    tensor: Tensor = given
-    return tensor
+    return given
 
 
 def as_sendable(tensor: Tensor, group: Group) -> Tensor:
@@ -242,7 +246,7 @@ def as_sendable(tensor: Tensor, group: Group) -> Tensor:
     return np.ascontiguousarray(local_memory("x1", tensor))
 
 
-def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
+def check_disjoint(results: dict[str, object], sources: dict[str, object]) -> None:
     """Check that results share no memory with each other or with a source."""
     written = {n: local_memory(n, t) for n, t in results.items() if t is not None}
     read = {
@@ -261,7 +265,7 @@ def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
 
 
 def check_vector(
-    name: str, value: Any, extents: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
+    name: str, value: object, extents: tuple[int, ...], dtypes: tuple[np.dtype[np.generic], ...]
 ) -> Array | None:
     """Return a vector of one of the extents, or None for None; a second axis of extent 1 is dropped."""
     if value is None:
@@ -278,7 +282,9 @@ def check_vector(
     return array.reshape(-1)
 
 
-def check_half_dtype(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
+def check_half_dtype(
+    name: str, dtype: object, default: np.dtype[np.generic]
+) -> np.dtype[np.generic]:
     """Return ``dtype``, or the default for None, checked to be fp16 or bf16."""
     wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
     if wanted not in HALVES:

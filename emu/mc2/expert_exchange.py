@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ _HEAD_WORDS = 10
 Turn = tuple[int, int]
 
 
-def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
+def counts_of(name: str, value: object, ranks: int, experts: int) -> Array:
     """Return counts of rows, index rank * experts + expert, as an int64 matrix of them.
 
     Raises:
@@ -88,7 +87,7 @@ class ExpertCall:
     """
 
     operator: str
-    alike: dict[str, int | np.dtype[Any]]
+    alike: dict[str, int | np.dtype[np.generic]]
     row_bytes: int
     row_work: int = 0
     comm_turn: int = 0
@@ -125,7 +124,7 @@ class ExpertCall:
         return RowExchange(routes, cut_turns(owners.sum((0, 1)), turns))
 
     def _gather(
-        self, group: Group, same: dict[str, int | np.dtype[Any]], owned: Array, held: Array
+        self, group: Group, same: dict[str, int | np.dtype[np.generic]], owned: Array, held: Array
     ) -> Array:
         """Return a row per rank: a head of :data:`_HEAD_WORDS` words, then its counts."""
         # As many words whatever the operator: so operators that differ are reported by name.
@@ -218,7 +217,9 @@ class Staging:
             self._routes.to_ranks(self.rows, self._by_rank, turn)
 
 
-def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[Any]]) -> None:
+def _compare_heads(
+    table: Array, operator: str, same: dict[str, int | np.dtype[np.generic]]
+) -> None:
     """Check that the heads of all ranks agree; ``same`` has this rank's values by name."""
     called = [OPERATORS[code] for code in table[:, 0].tolist()]
     if len(set(called)) > 1:
@@ -251,7 +252,7 @@ def _compare(owners: Array, holders: Array, names: tuple[str, str], back: bool) 
     )
 
 
-def check_turns(comm_turn: Any, experts: int) -> int:
+def check_turns(comm_turn: object, experts: int) -> int:
     """Return ``comm_turn`` as an integer.
 
     Raises:

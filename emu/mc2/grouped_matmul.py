@@ -14,7 +14,7 @@ don't depend on the number of turns and are those of the unfused sequence.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ from emu.mc2.arguments import (
     HALVES,
     INT8,
     Array,
+    Counts,
+    Tensor,
     as_dtype,
     check_array,
     check_flag,
@@ -70,22 +72,22 @@ class GmmAlltoAllVResult(NamedTuple):
 
 
 def alltoallv_gmm(
-    gmm_x: Any,
-    gmm_weight: Any,
-    send_counts: Any,
-    recv_counts: Any,
+    gmm_x: Tensor,
+    gmm_weight: Tensor,
+    send_counts: Counts,
+    recv_counts: Counts,
     *,
     group: Group | str | None = None,
-    mm_x: Any = None,
-    mm_weight: Any = None,
+    mm_x: Tensor | None = None,
+    mm_weight: Tensor | None = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
     permute_out: bool = False,
     comm_turn: int = 0,
-    gmm_x_scale: Any = None,
-    gmm_weight_scale: Any = None,
-    mm_x_scale: Any = None,
-    mm_weight_scale: Any = None,
+    gmm_x_scale: Tensor | None = None,
+    gmm_weight_scale: Tensor | None = None,
+    mm_x_scale: Tensor | None = None,
+    mm_weight_scale: Tensor | None = None,
     output_dtype: npt.DTypeLike | None = None,
 ) -> AlltoAllVGmmResult:
     """Send rows to their experts' ranks, and multiply there each expert's rows by its weight.
@@ -150,21 +152,21 @@ def alltoallv_gmm(
 
 
 def gmm_alltoallv(
-    gmm_x: Any,
-    gmm_weight: Any,
-    send_counts: Any,
-    recv_counts: Any,
+    gmm_x: Tensor,
+    gmm_weight: Tensor,
+    send_counts: Counts,
+    recv_counts: Counts,
     *,
     group: Group | str | None = None,
-    mm_x: Any = None,
-    mm_weight: Any = None,
+    mm_x: Tensor | None = None,
+    mm_weight: Tensor | None = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
     comm_turn: int = 0,
-    gmm_x_scale: Any = None,
-    gmm_weight_scale: Any = None,
-    mm_x_scale: Any = None,
-    mm_weight_scale: Any = None,
+    gmm_x_scale: Tensor | None = None,
+    gmm_weight_scale: Tensor | None = None,
+    mm_x_scale: Tensor | None = None,
+    mm_weight_scale: Tensor | None = None,
     output_dtype: npt.DTypeLike | None = None,
 ) -> GmmAlltoAllVResult:
     """Multiply each expert's rows by its weight, and send the products back to the rows' ranks.
@@ -317,11 +319,11 @@ class Experts:
 
     def __init__(
         self,
-        x: Any,
-        weight: Any,
+        x: object,
+        weight: object,
         transposed: bool,
-        x_scale: Any,
-        weight_scale: Any,
+        x_scale: object,
+        weight_scale: object,
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x = np.ascontiguousarray(check_array("gmm_x", x, ("rows", "h"), (*HALVES, INT8)))
@@ -371,11 +373,11 @@ class Shared:
 
     def __init__(
         self,
-        x: Any,
-        weight: Any,
+        x: object,
+        weight: object,
         transposed: bool,
-        x_scale: Any,
-        weight_scale: Any,
+        x_scale: object,
+        weight_scale: object,
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x: Array | None = None
@@ -408,7 +410,9 @@ class Shared:
         return out
 
 
-def _output_dtype(dtype: np.dtype[Any], wanted: npt.DTypeLike | None) -> np.dtype[Any]:
+def _output_dtype(
+    dtype: np.dtype[np.generic], wanted: npt.DTypeLike | None
+) -> np.dtype[np.generic]:
     if wanted is None:
         return HALVES[0] if dtype == INT8 else dtype
     result = as_dtype("output_dtype", wanted, "float16 or bfloat16")
@@ -419,7 +423,7 @@ def _output_dtype(dtype: np.dtype[Any], wanted: npt.DTypeLike | None) -> np.dtyp
 
 
 def _scales(
-    prefix: str, x: Array, x_scale: Any, weight_scale: Any, shape: tuple[int, ...]
+    prefix: str, x: Array, x_scale: object, weight_scale: object, shape: tuple[int, ...]
 ) -> tuple[Array | None, Array | None]:
     """Return the scales of the rows and of the columns, dense, or None for each not given."""
     names = f"{prefix}x_scale", f"{prefix}weight_scale"

@@ -45,7 +45,7 @@ from emu.comm.world.array import SymmetricArray
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_flag, check_integer
+from emu.mc2.arguments import Tensor, check_flag, check_integer
 from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
 
 Array = np.ndarray[Any, Any]
@@ -108,11 +108,11 @@ class Hccl:
     def __init__(
         self,
         group: Group | None = None,
-        tiling: Any = None,
-        args: Sequence[Any] = (),
+        tiling: object = None,
+        args: Sequence[object] = (),
         *,
         version: Version | str | None = None,
-        workspace: Any = None,
+        workspace: Tensor | None = None,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
         if group is not None and not isinstance(group, Group):
@@ -136,7 +136,7 @@ class Hccl:
                 self._server.retract()
                 raise
 
-    def _launch(self, tiling: Any, version: Any, args: Any, workspace: Any) -> None:
+    def _launch(self, tiling: object, version: object, args: object, workspace: object) -> None:
         """Hand the tiling data and the places of the arguments to the server.
 
         The server decodes the bytes that it finds in shared memory, and so does this side, first: errors are
@@ -179,7 +179,7 @@ class Hccl:
             server.prepared_turns += kernel.turns
             self._tasks.append(_Task(slot, name, kernel.turns, base, committed))
 
-    def _keep(self, name: str, value: Any) -> MemoryRegion:
+    def _keep(self, name: str, value: object) -> MemoryRegion:
         array, where = locate(self._server, name, value)
         self._server.kept.append(array)
         return where
@@ -510,13 +510,13 @@ class Hccl:
         return self._server.log(self._first_turn, self._server.prepared_turns)
 
 
-def _is_strided(value: Any) -> bool:
+def _is_strided(value: object) -> bool:
     if isinstance(value, SymmetricArray):
         return not value.dense
     return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
-def _version(version: Any) -> Version | None:
+def _version(version: object) -> Version | None:
     if version is None or isinstance(version, Version):
         return version
     known = {one.value: one for one in Version}

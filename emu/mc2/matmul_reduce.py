@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
@@ -49,7 +49,7 @@ def matmul_reduce_scatter(
     y: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
+    y_dtype: npt.DTypeLike | None = None,
     tile_rows: int | None = None,
     limits: HardwareLimits | None = None,
     tiling: bytes | None = None,
@@ -154,7 +154,7 @@ def matmul_all_reduce(
     comm_turn: int = 0,
     rank_size: int = 0,
     y: Tensor | None = None,
-    y_dtype: Any = None,
+    y_dtype: npt.DTypeLike | None = None,
     tile_rows: int | None = None,
     limits: HardwareLimits | None = None,
     tiling: bytes | None = None,
@@ -251,7 +251,7 @@ def matmul_all_reduce_add_rms_norm(
     rank_size: int = 0,
     y: Tensor | None = None,
     norm_out: Tensor | None = None,
-    y_dtype: Any = None,
+    y_dtype: npt.DTypeLike | None = None,
     tile_rows: int | None = None,
     limits: HardwareLimits | None = None,
     tiling: bytes | None = None,
@@ -326,12 +326,14 @@ def _all_reduce_and_norm(
     return out, normal
 
 
-def _check_op(reduce_op: Any) -> None:
+def _check_op(reduce_op: object) -> None:
     if not (isinstance(reduce_op, str) and reduce_op == "sum"):
         raise ArgumentError(f"reduce_op must be 'sum', but got {shown(reduce_op)}")
 
 
-def _same_shape(name: str, value: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+def _same_shape(
+    name: str, value: object, shape: tuple[int, int], dtype: np.dtype[np.generic]
+) -> Array:
     array = check_matrix(name, value, (dtype,))
     if array.shape != shape:
         raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
@@ -397,7 +399,7 @@ class _ReducedOperands(Operands):
             )
         return left, right
 
-    def dense_sources(self, x3: Tensor | None = None) -> dict[str, Any]:
+    def dense_sources(self, x3: Tensor | None = None) -> dict[str, object]:
         """Return the arrays that are read while results are written; column scales are copied before."""
         return {
             "x1": self.x1,
@@ -438,7 +440,7 @@ class _Reduction:
         communication: Communication,
         out: Tensor,
         norm: _Norm | None,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
     ) -> None:
         """Multiply, reduce and normalise turn by turn; ``args`` are the operator's for tiling data."""
         m, n = self.shape

@@ -9,7 +9,7 @@ from; those of one rank in the order of (t, j). So the order depends on the rout
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from emu.mc2.arguments import (
     HALVES,
     INT8,
     Array,
+    Counts,
+    Tensor,
     check_array,
     check_choice,
     check_integer,
@@ -67,19 +69,19 @@ class DispatchResult(NamedTuple):
 
 
 def moe_distribute_dispatch(
-    x: Any,
-    expert_ids: Any,
+    x: Tensor,
+    expert_ids: Tensor,
     *,
     group: Group | str | None = None,
     moe_expert_num: int,
     quant_mode: int = NO_QUANT,
-    scales: Any = None,
-    x_active_mask: Any = None,
+    scales: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
     expert_token_nums_type: int = COUNTS,
     global_bs: int = 0,
     expert_shard_type: int = 0,
     shared_expert_rank_num: int = 0,
-    group_tp: Any = None,
+    group_tp: str | None = None,
     tp_world_size: int = 0,
 ) -> DispatchResult:
     """Send each copy of each token to the rank of its expert.
@@ -147,20 +149,20 @@ def moe_distribute_dispatch(
 
 
 def moe_distribute_combine(
-    expand_x: Any,
-    expert_ids: Any,
-    expand_idx: Any,
-    ep_send_counts: Any,
-    expert_scales: Any,
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    expand_idx: Tensor,
+    ep_send_counts: Counts,
+    expert_scales: Tensor,
     *,
     group: Group | str | None = None,
     moe_expert_num: int,
-    shared_expert_x: Any = None,
-    x_active_mask: Any = None,
+    shared_expert_x: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
     global_bs: int = 0,
     expert_shard_type: int = 0,
     shared_expert_rank_num: int = 0,
-    group_tp: Any = None,
+    group_tp: str | None = None,
     tp_world_size: int = 0,
 ) -> Array:
     """Send the experts' rows back, and add up those of each token.
@@ -274,7 +276,12 @@ class Routing:
     """
 
     def __init__(
-        self, group: Group, expert_ids: Any, moe_expert_num: Any, mask: Any, global_bs: Any
+        self,
+        group: Group,
+        expert_ids: object,
+        moe_expert_num: object,
+        mask: object,
+        global_bs: object,
     ) -> None:
         total = check_integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
         if total % group.n_pes:
@@ -322,7 +329,7 @@ class Routing:
                 f"shape {x.shape}"
             )
 
-    def check_held(self, name: str, counts: Any, rows: int) -> Array:
+    def check_held(self, name: str, counts: object, rows: int) -> Array:
         """Return the rows of each rank for each expert of this one, [ranks, local experts].
 
         Raises:
@@ -335,7 +342,7 @@ class Routing:
             )
         return held
 
-    def check_index(self, expand_idx: Any) -> None:
+    def check_index(self, expand_idx: object) -> None:
         """Check that an index is the one that the dispatch returns for this routing."""
         given = check_array("expand_idx", expand_idx, (self.index.size,), (_INT32,))
         wrong = np.flatnonzero(given != self.index)
@@ -356,7 +363,7 @@ class Packer:
         has_scales: Whether each row has a scale.
     """
 
-    def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: Any) -> None:
+    def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: object) -> None:
         quant_mode = check_choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
         self._routing = routing
         self.width = x.shape[1]
@@ -377,7 +384,7 @@ class Packer:
         else:
             self._x = np.ascontiguousarray(x)
 
-    def _smoothing(self, scales: Any) -> Array:
+    def _smoothing(self, scales: object) -> Array:
         """Return scales [experts, h]; one row for all of them is repeated without a copy."""
         experts = self._routing.owned.size
         scales = local_memory("scales", scales)
@@ -412,14 +419,14 @@ _PACK_ROWS = 64
 """Number of rows scaled at a time: their fp32 values must stay in the cache."""
 
 
-def _tokens(name: str, value: Any) -> Array:
+def _tokens(name: str, value: object) -> Array:
     array = check_array(name, value, ("rows", "h"), HALVES)
     if not array.shape[1]:
         raise ArgumentError(f"{name} must have rows of at least 1 element, but got {array.shape}")
     return array
 
 
-def _active(mask: Any, bs: int, k: int) -> Array:
+def _active(mask: object, bs: int, k: int) -> Array:
     """Return the mask of the copies that are sent, [bs * k]."""
     if mask is None:
         return np.ones(bs * k, _BOOL)
@@ -430,7 +437,10 @@ def _active(mask: Any, bs: int, k: int) -> Array:
 
 
 def _check_layout(
-    expert_shard_type: Any, shared_expert_rank_num: Any, group_tp: Any, tp_world_size: Any
+    expert_shard_type: object,
+    shared_expert_rank_num: object,
+    group_tp: object,
+    tp_world_size: object,
 ) -> None:
     """Raise an error for options that would change the results, but are not implemented."""
     unsupported = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.mc2.arguments import (
@@ -41,7 +42,7 @@ class Operands:
     is_trans_b: bool
     x1_scale: Array | None = None
     x2_scale: Array | None = None
-    y_dtype: Any = None
+    y_dtype: npt.DTypeLike | None = None
     scale_names: tuple[str, str] = ("x1_scale", "x2_scale")
 
     def matrices(self, *, blocks: int = 1, weights: bool = False) -> tuple[Array, Array]:
@@ -83,7 +84,7 @@ class Operands:
         """Return the checked scales of the m rows of x1, or None."""
         return row_scales(self.scale_names[0], self.x1_scale, product, m)
 
-    def sources(self) -> dict[str, Any]:
+    def sources(self) -> dict[str, object]:
         """Return the arrays that are read, by the names that errors call them."""
         first, second = self.scale_names
         return {

@@ -26,7 +26,7 @@ _KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
 MAX_COUNT = 1 << 48
 
 
-def locate(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegion]:
+def locate(server: ServerEnd, name: str, value: object) -> tuple[Array, MemoryRegion]:
     """Return an array and where it lies.
 
     Raises:
@@ -44,7 +44,7 @@ def locate(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegio
     return array, MemoryRegion(offset if in_heap else address, array.nbytes, in_heap)
 
 
-def data_type(name: str, value: Any) -> int:
+def data_type(name: str, value: object) -> int:
     """Return the number of a dtype given as HcclDataType, its number, or a NumPy dtype.
 
     Raises:
@@ -71,9 +71,9 @@ class PrepareRequest:
         self,
         server: ServerEnd,
         command: HcclCommand,
-        count: Any,
-        repeat: Any,
-        dtype: Any,
+        count: object,
+        repeat: object,
+        dtype: object,
         *,
         count_name: str = "count",
     ) -> None:
@@ -87,7 +87,7 @@ class PrepareRequest:
         self.message["repeat"] = self.repeat
         self.kept: tuple[Array, ...] = ()
 
-    def set_operation(self, op: Any) -> None:
+    def set_operation(self, op: object) -> None:
         """Set the operation of a reduction."""
         try:
             number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
@@ -99,18 +99,18 @@ class PrepareRequest:
             )
         self.message["op"] = int(number)
 
-    def set_stride(self, stride: Any = 0) -> tuple[int, int]:
+    def set_stride(self, stride: object = 0) -> tuple[int, int]:
         """Set strideCount; return the number of elements of input and output that the task spans."""
         self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
-    def set_counts(self, side: str, counts: Any, displs: Any) -> int:
+    def set_counts(self, side: str, counts: object, displs: object) -> int:
         """Set the counts and displacements of one side; return the number of elements that they span."""
         names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
         rows = []
         for name, values in zip(names, (counts, displs), strict=True):
-            flat = isinstance(values, list | tuple | range)
-            if not flat and not (isinstance(values, np.ndarray) and values.ndim == 1):
+            kinds = (list, tuple, range, np.ndarray)
+            if not isinstance(values, kinds) or getattr(values, "ndim", 1) != 1:
                 raise ArgumentError(f"{name} must be a list of integers, but got {shown(values)}")
             row = [check_integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
@@ -140,7 +140,7 @@ class PrepareRequest:
             )
 
     def set_memory(
-        self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
+        self, send: object, recv: object, sent: int, received: int, *, own: int | None = None
     ) -> None:
         """Set the two arrays.
 
@@ -178,7 +178,7 @@ class PrepareRequest:
             message[name], message[f"{name}_in_heap"] = where.address, where.in_heap
         self.kept = (source, target)
 
-    def _place(self, name: str, value: Any, needed: int) -> tuple[Array, MemoryRegion]:
+    def _place(self, name: str, value: object, needed: int) -> tuple[Array, MemoryRegion]:
         array, where = locate(self._server, f"{name} of {self.name}", value)
         if array.size < needed:
             raise ArgumentError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.comm.errors import ArgumentError
@@ -47,11 +45,11 @@ class Product:
     def __init__(
         self,
         x2: Array,
-        bias: Any,
+        bias: object,
         *,
         scale_name: str = "x2_scale",
-        scale: Any = None,
-        dtype: Any = None,
+        scale: object = None,
+        dtype: object = None,
     ) -> None:
         n = x2.shape[1]
         self.x2 = x2
@@ -107,7 +105,7 @@ class Product:
 
 
 def restore_weight(
-    x2: Array, dtype: np.dtype[Any], scale: Any, offset: Any, group_size: int
+    x2: Array, dtype: np.dtype[np.generic], scale: object, offset: object, group_size: int
 ) -> Array:
     """Turn an int8 weight into ``(x2 + offset) * scale``, in fp32 with one rounding to ``dtype``.
 
@@ -150,9 +148,9 @@ def restore_weight(
 
 def _grouped(
     name: str,
-    value: Any,
+    value: object,
     shape: tuple[int, int],
-    dtypes: tuple[np.dtype[Any], ...],
+    dtypes: tuple[np.dtype[np.generic], ...],
     group_size: int,
 ) -> Array:
     array = local_memory(name, value)
@@ -164,7 +162,7 @@ def _grouped(
     return array
 
 
-def row_scales(name: str, value: Any, product: Product, m: int) -> Array | None:
+def row_scales(name: str, value: object, product: Product, m: int) -> Array | None:
     """Return a scale for each of m rows of an int8 x1, or None."""
     if value is not None and product.scale is None:
         raise ArgumentError(
