@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
 from emu.pypto.errors import DTypeError
@@ -43,6 +44,9 @@ class DataType(enum.Enum):
         return self.name
 
 
+DTypeLike = DataType | npt.DTypeLike
+"""Anything that :func:`as_dtype` accepts."""
+
 DT_BOOL = DataType.DT_BOOL
 DT_UINT8 = DataType.DT_UINT8
 DT_INT8 = DataType.DT_INT8
@@ -63,7 +67,7 @@ SHMEM_DTYPES = frozenset({DT_INT32, DT_FP16, DT_FP32, DT_BF16})
 _BY_NUMPY = {dtype.value: dtype for dtype in DataType}
 
 
-def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
+def as_dtype(dtype: object, argument: str = "dtype") -> DataType:
     """Return ``dtype`` as a :class:`DataType`; NumPy dtypes are accepted too.
 
     Raises:
@@ -79,7 +83,7 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
     raise _unknown(dtype, argument)
 
 
-def _unknown(dtype: Any, argument: str) -> DTypeError:
+def _unknown(dtype: object, argument: str) -> DTypeError:
     known = ", ".join(d.name for d in DataType)
     return DTypeError(f"{argument} must be one of {known}, but got {shown(dtype)}")
 
