@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
 
 class PreparePosition(enum.IntEnum):
@@ -122,20 +123,20 @@ class HcclDataType(enum.IntEnum):
         return _SIZES[self]
 
     @property
-    def numpy(self) -> np.dtype[Any]:
+    def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype; of ``BF16`` that of ml_dtypes."""
         import numpy as np
 
         if self is HcclDataType.BF16:
             import ml_dtypes
 
-            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
             return bfloat16
-        dtype: np.dtype[Any] = np.dtype(self.name.lower().replace("fp", "float"))
+        dtype: np.dtype[np.generic] = np.dtype(self.name.lower().replace("fp", "float"))
         return dtype
 
     @classmethod
-    def from_numpy(cls, dtype: Any) -> HcclDataType:
+    def from_numpy(cls, dtype: npt.DTypeLike | HcclDataType) -> HcclDataType:
         """Return the type of elements of a NumPy dtype.
 
         Args:

@@ -87,7 +87,7 @@ class Layout:
         """Return the offset of each scalar and array; those of nested structs are named ``mm.mmVar``."""
         return {row.name: row.offset for row in self.rows() if row.type != "padding"}
 
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Return the NumPy structured dtype with exactly these offsets and this size."""
         import numpy as np
 

@@ -80,7 +80,7 @@ def read_macros(
     return reader.result
 
 
-def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
+def _structs(structs: Mapping[str, type[TilingData]] | None) -> Mapping[str, type[TilingData]]:
     if structs is None:
         return {}
     if not isinstance(structs, Mapping):
@@ -94,7 +94,7 @@ def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
     return structs
 
 
-def _constants(constants: Any) -> Mapping[str, Number]:
+def _constants(constants: Mapping[str, Number] | None) -> Mapping[str, Number]:
     if constants is None:
         return {}
     if not isinstance(constants, Mapping):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from typing import Annotated, Any
+from typing import Annotated
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import enums
@@ -265,7 +265,7 @@ def struct_of(version: Version | str, n_tasks: int = 1) -> type[TilingData]:
     return FLAT[version] if version in FLAT else _of_tasks(version, n_tasks)
 
 
-def as_version(value: Any) -> Version:
+def as_version(value: object) -> Version:
     """Return a version, given itself, its name or its size."""
     if isinstance(value, Version | str | int):
         return Version(value)
@@ -276,7 +276,7 @@ def as_version(value: Any) -> Version:
 @functools.cache
 def _of_tasks(version: Version, n_tasks: int) -> type[TilingData]:
     task: type[TilingData]
-    head: list[tuple[str, Any]]
+    head: list[tuple[str, str | type[TilingData]]]
     if version is Version.V2:
         head, task = (
             [("version", "uint32_t"), ("count", "uint32_t"), ("config", ServerConfig)],
@@ -290,7 +290,7 @@ def _of_tasks(version: Version, n_tasks: int) -> type[TilingData]:
 
 
 def make_mc2msg(
-    version: Version | str = Version.V1, *, n_tasks: int = 1, **fields: Any
+    version: Version | str = Version.V1, *, n_tasks: int = 1, **fields: object
 ) -> TilingData:
     """Make a message.
 
