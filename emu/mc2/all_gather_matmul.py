@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
@@ -15,8 +16,6 @@ from emu.mc2.arguments import (
     Tensor,
     as_sendable,
     check_disjoint,
-    check_flag,
-    check_integer,
     check_output,
     local_memory,
 )
@@ -84,7 +83,7 @@ def all_gather_matmul(
         ArgumentError: An argument breaks a rule; nothing was changed. The communication server reports
             PEs that differ in what they send.
     """
-    check_integer("gather_index", gather_index, 0, 0)
+    check.integer("gather_index", gather_index, 0, 0)
     return _gather_and_multiply(
         Operands(
             x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
@@ -94,7 +93,7 @@ def all_gather_matmul(
             group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
             limits=limits, tiling=tiling, trace=trace,
         ),
-        check_flag("is_gather_out", is_gather_out),
+        check.flag("is_gather_out", is_gather_out),
         y,
         gather_out,
     )  # fmt: skip

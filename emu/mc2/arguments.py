@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world.array import SymmetricArray
+from emu.comm.world.checks import check
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import BFLOAT16
@@ -29,80 +29,16 @@ HALVES = (FLOAT16, BFLOAT16)
 NAME_CHARACTERS = 128
 
 
-def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return ``value`` as an int in ``[low, high]``, or of at least ``low``.
-
-    Raises:
-        ArgumentError: It is not such an integer; booleans are not accepted.
-    """
-    # The common case first: operators check a dozen integers per call.
-    if type(value) is int and low <= value and (high is None or value <= high):
-        return value
-    try:
-        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None:
-        raise ArgumentError(f"{name} must be an integer, but got {shown(value)}")
-    if number < low or (high is not None and number > high):
-        bound = f"at least {low}" if high is None else f"in [{low}, {high}]"
-        bound = str(low) if low == high else bound
-        raise ArgumentError(f"{name} must be {bound}, but got {number}")
-    return number
-
-
-def check_choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
-    """Return ``value`` as one of some integers.
-
-    Raises:
-        ArgumentError: It is not one of them.
-    """
-    fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not fits or int(value) not in allowed:
-        known = ", ".join(map(str, allowed[:-1]))
-        raise ArgumentError(f"{name} must be {known} or {allowed[-1]}, but got {shown(value)}")
-    return int(value)
-
-
-def check_flag(name: str, value: object) -> bool:
-    """Return ``value`` as a bool: True, False, or an integer 0 or 1.
-
-    Raises:
-        ArgumentError: It is something else.
-    """
-    if isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1):
-        return bool(value)
-    raise ArgumentError(f"{name} must be True or False, but got {shown(value)}")
-
-
-def check_real(name: str, value: object) -> float:
+def check_finite(name: str, value: object) -> float:
     """Return ``value`` as a finite float.
 
     Raises:
         ArgumentError: It is not a finite number.
     """
-    number = math.nan
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
+    number = check.number(name, value)
     if not math.isfinite(number):
         raise ArgumentError(f"{name} must be a finite number, but got {shown(value)}")
     return number
-
-
-def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[np.generic]:
-    """Return ``value`` as a NumPy dtype; ``allowed`` names the accepted ones in the error.
-
-    Raises:
-        ArgumentError: It is not a dtype.
-    """
-    try:
-        dtype: np.dtype[np.generic] = np.dtype(value)
-    except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's attributes raise
-        raise ArgumentError(f"{name} must be {allowed}, but got {shown(value)}") from None
-    return dtype
 
 
 def find_group(group: Group | str | None, rank_size: int) -> Group:
@@ -137,7 +73,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             f"group must be a Group, its name or None, but got {type(group).__name__}"
         )
     if type(rank_size) is not int:
-        rank_size = check_integer("rank_size", rank_size, 0)
+        rank_size = check.integer("rank_size", rank_size, 0)
     if rank_size not in (0, found.n_pes):
         raise ArgumentError(
             f"rank_size must be 0 or {found.n_pes}, the size of group {found.name!r}, "
@@ -176,10 +112,7 @@ def check_matrix(name: str, tensor: object, dtypes: tuple[np.dtype[np.generic], 
         raise ArgumentError(f"{name} must have 2 axes, but got shape {array.shape}")
     if not array.size:
         raise ArgumentError(f"{name} must have elements, but got shape {array.shape}")
-    if array.dtype not in dtypes:
-        names = ", ".join(map(str, dtypes))
-        raise ArgumentError(f"{name} must have one of the dtypes {names}, but got {array.dtype}")
-    return array
+    return check.array_dtype(name, array, dtypes)
 
 
 def check_array(
@@ -204,10 +137,7 @@ def check_array(
     if not fits:
         wanted_shape = ", ".join(str(n) for n in shape)
         raise ArgumentError(f"{name} must have shape [{wanted_shape}], but got {array.shape}")
-    if array.dtype not in dtypes:
-        names = ", ".join(str(d) for d in dtypes)
-        raise ArgumentError(f"{name} must have dtype {names}, but got {array.dtype}")
-    return array
+    return check.array_dtype(name, array, dtypes)
 
 
 def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
@@ -225,15 +155,9 @@ def check_output(
     """Return the array to write to: the given one, checked, or a new one."""
     if given is None:
         return np.empty(shape, dtype)
-    array = local_memory(name, given)
-    if array.shape != shape:
-        raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
-    if array.dtype != dtype:
-        raise ArgumentError(f"{name} must have dtype {dtype}, but got {array.dtype}")
+    array = check.target(name, local_memory(name, given), shape, dtype)
     if not array.flags.c_contiguous:
         raise ArgumentError(f"{name} must be C-contiguous, but got strides {array.strides}")
-    if not array.flags.writeable:
-        raise ArgumentError(f"{name} must be writable, but got a read-only array")
     return given
 
 
@@ -270,10 +194,7 @@ def check_vector(
     """Return a vector of one of the extents, or None for None; a second axis of extent 1 is dropped."""
     if value is None:
         return None
-    array = local_memory(name, value)
-    if array.dtype not in dtypes:
-        names = ", ".join(map(str, dtypes))
-        raise ArgumentError(f"{name} must have one of the dtypes {names}, but got {array.dtype}")
+    array = check.array_dtype(name, local_memory(name, value), dtypes)
     if array.ndim not in (1, 2) or max(array.shape) != array.size or array.size not in extents:
         wanted = " or ".join(str(extent) for extent in dict.fromkeys(extents))
         raise ArgumentError(
@@ -286,7 +207,7 @@ def check_half_dtype(
     name: str, dtype: object, default: np.dtype[np.generic]
 ) -> np.dtype[np.generic]:
     """Return ``dtype``, or the default for None, checked to be fp16 or bf16."""
-    wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
+    wanted = default if dtype is None else check.dtype(name, dtype)
     if wanted not in HALVES:
         raise ArgumentError(f"{name} must be float16 or bfloat16, but got {wanted}")
     return wanted

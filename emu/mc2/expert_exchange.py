@@ -10,10 +10,11 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_integer, local_memory
+from emu.mc2.arguments import local_memory
 from emu.mc2.hccl import Hccl
 from emu.mc2.token_permutation import (
     MAX_TURNS,
@@ -259,7 +260,7 @@ def check_turns(comm_turn: object, experts: int) -> int:
         ArgumentError: It is not in [0, number of experts], or exceeds a communicator's tasks.
     """
     most = min(experts, MAX_TURNS)
-    turns = check_integer("comm_turn", comm_turn, -1 << 70)
+    turns = check.integer("comm_turn", comm_turn)
     if not 0 <= turns <= most:
         raise ArgumentError(
             f"comm_turn must be in [0, {most}] with {experts} experts per rank (a turn has at least one "

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import Packed, matmul
@@ -31,9 +32,7 @@ from emu.mc2.arguments import (
     Array,
     Counts,
     Tensor,
-    as_dtype,
     check_array,
-    check_flag,
     find_group,
 )
 from emu.mc2.expert_exchange import (
@@ -131,7 +130,7 @@ def alltoallv_gmm(
         gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype
     )
     shared = Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype)
-    returns_rows = check_flag("permute_out", permute_out)
+    returns_rows = check.flag("permute_out", permute_out)
     owned = counts_of("send_counts", send_counts, members.n_pes, experts.number)
     held = counts_of("recv_counts", recv_counts, members.n_pes, experts.number)
     experts.check_rows("send_counts", owned)
@@ -328,7 +327,7 @@ class Experts:
     ) -> None:
         self.x = np.ascontiguousarray(check_array("gmm_x", x, ("rows", "h"), (*HALVES, INT8)))
         depth = self.x.shape[1]
-        transposed = check_flag("trans_gmm_weight", transposed)
+        transposed = check.flag("trans_gmm_weight", transposed)
         shape = ("e", "n", depth) if transposed else ("e", depth, "n")
         array = check_array("gmm_weight", weight, shape, (self.x.dtype,))
         self.weight = array.swapaxes(1, 2) if transposed else array
@@ -381,7 +380,7 @@ class Shared:
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x: Array | None = None
-        transposed = check_flag("trans_mm_weight", transposed)
+        transposed = check.flag("trans_mm_weight", transposed)
         if x is None or weight is None:
             given = {"mm_x": x, "mm_weight": weight, "mm_x_scale": x_scale}
             given["mm_weight_scale"] = weight_scale
@@ -415,7 +414,7 @@ def _output_dtype(
 ) -> np.dtype[np.generic]:
     if wanted is None:
         return HALVES[0] if dtype == INT8 else dtype
-    result = as_dtype("output_dtype", wanted, "float16 or bfloat16")
+    result = check.dtype("output_dtype", wanted)
     if result not in HALVES or dtype not in (INT8, result):
         allowed = " or ".join(str(d) for d in (HALVES if dtype == INT8 else (dtype,)))
         raise ArgumentError(f"output_dtype must be {allowed} for {dtype}, but got {result}")

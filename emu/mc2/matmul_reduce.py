@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.kernels.core.messages import shown
@@ -19,10 +20,9 @@ from emu.mc2.arguments import (
     Array,
     Tensor,
     check_disjoint,
-    check_integer,
+    check_finite,
     check_matrix,
     check_output,
-    check_real,
     check_vector,
     divide_evenly,
     local_memory,
@@ -283,7 +283,7 @@ def matmul_all_reduce_add_rms_norm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     _check_op(reduce_op)
-    if not 0 <= check_real("epsilon", epsilon) <= np.finfo(FLOAT32).max:
+    if not 0 <= check_finite("epsilon", epsilon) <= np.finfo(FLOAT32).max:
         raise ArgumentError(f"epsilon must be at least 0 and fit in fp32, but got {epsilon!r}")
     return _all_reduce_and_norm(
         _ReducedOperands(
@@ -392,7 +392,7 @@ class _ReducedOperands(Operands):
                 raise ArgumentError("antiquant_scale must be given for int8 weights, but got None")
             return left, restore_weight(right, left.dtype, scale, offset, size)
         given = scale is not None or offset is not None
-        if given or check_integer("antiquant_group_size", size, 0):
+        if given or check.integer("antiquant_group_size", size, 0):
             raise ArgumentError(
                 f"antiquant_scale, antiquant_offset and antiquant_group_size must be left out where "
                 f"x1 is {left.dtype} and x2 {right.dtype}: they go with int8 weights alone"

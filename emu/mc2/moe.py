@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.kernels.core.messages import shown
@@ -27,8 +28,6 @@ from emu.mc2.arguments import (
     Counts,
     Tensor,
     check_array,
-    check_choice,
-    check_integer,
     find_group,
     local_memory,
 )
@@ -127,7 +126,11 @@ def moe_distribute_dispatch(
     routing = Routing(members, expert_ids, moe_expert_num, x_active_mask, global_bs)
     routing.check_tokens("x", tokens)
     packer = Packer(tokens, routing, quant_mode, scales)
-    check_choice("expert_token_nums_type", expert_token_nums_type, (CUMULATIVE, COUNTS))
+    check.one_of(
+        "expert_token_nums_type",
+        check.integer("expert_token_nums_type", expert_token_nums_type),
+        (CUMULATIVE, COUNTS),
+    )
     h = tokens.shape[1]
     call = ExpertCall(
         operator="moe_distribute_dispatch",
@@ -283,7 +286,7 @@ class Routing:
         mask: object,
         global_bs: object,
     ) -> None:
-        total = check_integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
+        total = check.integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
         if total % group.n_pes:
             raise ArgumentError(
                 f"moe_expert_num must be a multiple of the {group.n_pes} ranks of group "
@@ -291,7 +294,7 @@ class Routing:
             )
         ids = check_array("expert_ids", expert_ids, ("bs", "k"), (_INT32,))
         bs, k = self.shape = ids.shape
-        limit = check_integer("global_bs", global_bs, 0, MAX_ROWS)
+        limit = check.integer("global_bs", global_bs, 0, MAX_ROWS)
         if limit % group.n_pes:
             raise ArgumentError(
                 f"global_bs must be 0 or a multiple of the {group.n_pes} ranks, but got {limit}"
@@ -364,7 +367,11 @@ class Packer:
     """
 
     def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: object) -> None:
-        quant_mode = check_choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
+        quant_mode = check.one_of(
+            "quant_mode",
+            check.integer("quant_mode", quant_mode),
+            (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT),
+        )
         self._routing = routing
         self.width = x.shape[1]
         self.dtype = x.dtype if quant_mode == NO_QUANT else INT8
@@ -449,7 +456,7 @@ def _check_layout(
     }
     for name, value in unsupported.items():
         if type(value) is not int or value != 0:
-            check_integer(name, value, -1 << 70)
+            check.integer(name, value)
         if value != 0:
             raise ArgumentError(
                 f"{name} must be 0, since no ranks are set apart for shared experts, but got {value!r}; "
@@ -460,7 +467,7 @@ def _check_layout(
             f"group_tp must be None or empty, since tensor-parallel groups are not supported, but got "
             f"{shown(group_tp)}"
         )
-    if check_integer("tp_world_size", tp_world_size, -1 << 70) not in (0, 1):
+    if check.integer("tp_world_size", tp_world_size) not in (0, 1):
         raise ArgumentError(
             f"tp_world_size must be 0 or 1, since tensor-parallel groups are not supported, but got "
             f"{tp_world_size!r}"

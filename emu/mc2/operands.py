@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.mc2.arguments import (
     HALVES,
     INT8,
     Array,
     Tensor,
-    check_flag,
     check_matrix,
     local_memory,
 )
@@ -55,11 +55,11 @@ class Operands:
         Raises:
             ArgumentError: Their shapes or dtypes do not fit.
         """
-        if check_flag("is_trans_a", self.is_trans_a):
+        if check.flag("is_trans_a", self.is_trans_a):
             raise ArgumentError(f"is_trans_a must be False, but got {self.is_trans_a!r}")
         left = check_matrix("x1", self.x1, (*HALVES, INT8))
         right = check_matrix("x2", self.x2, (left.dtype, INT8) if weights else (left.dtype,))
-        if check_flag("is_trans_b", self.is_trans_b):
+        if check.flag("is_trans_b", self.is_trans_b):
             right = right.T
         depth = left.shape[1] * blocks
         if right.shape[0] != depth:

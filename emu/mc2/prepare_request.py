@@ -12,9 +12,10 @@ from emu.comm.server.comm_kernel import MemoryRegion
 from emu.comm.server.server_end import ServerEnd
 from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
+from emu.comm.world.checks import check
 from emu.kernels.core.address import array_data
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import as_dtype, check_integer, local_memory
+from emu.mc2.arguments import local_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -51,8 +52,8 @@ def data_type(name: str, value: object) -> int:
         ArgumentError: It is not one of these.
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return check_integer(name, value, 0, len(NUMPY_DTYPES) - 1)
-    dtype = value if isinstance(value, np.dtype) else as_dtype(name, value, _KNOWN)
+        return check.integer(name, value, 0, len(NUMPY_DTYPES) - 1)
+    dtype = value if isinstance(value, np.dtype) else check.dtype(name, value)
     number = _NUMBERS.get(dtype)
     if number is None:
         raise ArgumentError(f"{name} must be {_KNOWN}, but got {shown(value)}")
@@ -78,8 +79,8 @@ class PrepareRequest:
         count_name: str = "count",
     ) -> None:
         self.command, self.name = command, NAMES[command]
-        self.count = check_integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
-        self.repeat = check_integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
+        self.count = check.integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
+        self.repeat = check.integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
         self._given = None if dtype is None else data_type("dtype", dtype)
         self._server, self._n_pes = server, server.group.n_pes
         self.message = server.message()
@@ -101,7 +102,7 @@ class PrepareRequest:
 
     def set_stride(self, stride: object = 0) -> tuple[int, int]:
         """Set strideCount; return the number of elements of input and output that the task spans."""
-        self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
+        self.message["stride"] = check.integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
     def set_counts(self, side: str, counts: object, displs: object) -> int:
@@ -112,7 +113,7 @@ class PrepareRequest:
             kinds = (list, tuple, range, np.ndarray)
             if not isinstance(values, kinds) or getattr(values, "ndim", 1) != 1:
                 raise ArgumentError(f"{name} must be a list of integers, but got {shown(values)}")
-            row = [check_integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
+            row = [check.integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
                 raise ArgumentError(
                     f"{name} must have {self._n_pes} elements, one per rank, but got {len(row)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels.cast import cast
 from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.core.messages import shown
@@ -19,7 +20,6 @@ from emu.mc2.arguments import (
     INT32,
     Array,
     check_half_dtype,
-    check_integer,
     check_vector,
     local_memory,
 )
@@ -120,7 +120,7 @@ def restore_weight(
         ArgumentError: Shapes or dtypes do not fit.
     """
     k, n = x2.shape
-    group_size = check_integer("antiquant_group_size", group_size, 0)
+    group_size = check.integer("antiquant_group_size", group_size, 0)
     if dtype not in HALVES:
         raise ArgumentError(f"x1 must have dtype float16 or bfloat16 here, but got {dtype}")
     if group_size == 0:

@@ -15,7 +15,7 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_real
+from emu.mc2.arguments import check_finite
 
 _DTYPES: dict[str, np.dtype[np.generic]] = {
     "bfloat16": BFLOAT16,
@@ -268,7 +268,7 @@ def _attribute_value(where: str, kind: str, value: object) -> object:
     if expected is int and isinstance(value, np.integer):
         value = int(value)
     if expected is float and isinstance(value, int | np.floating) and not isinstance(value, bool):
-        value = check_real(where, value)
+        value = check_finite(where, value)
     if expected is list and isinstance(value, list | tuple):
         return [
             _attribute_value(f"{where}[{i}]", _ITEM_TYPES[kind], one) for i, one in enumerate(value)

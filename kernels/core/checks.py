@@ -42,16 +42,12 @@ class Arguments:
         value: Any,
         low: int | None = None,
         high: int | None = None,
-        *,
-        booleans: bool = True,
     ) -> int:
-        """Return an integer in ``[low, high]``; None is no bound, ``booleans=False`` refuses those."""
+        """Return an integer in ``[low, high]``; None is no bound."""
         try:
             number = operator.index(value)
         except TypeError:
             raise self._error(f"{name} must be an integer, but got {shown(value)}") from None
-        if not booleans and isinstance(value, bool):
-            raise self._error(f"{name} must be an integer, but got {shown(value)}")
         if (low is not None and number < low) or (high is not None and number > high):
             bound = f"in [{low}, {high}]"
             if low is None or high is None or low == high:

@@ -137,7 +137,7 @@ WRONG = (
     ({"gmm_weight": np.zeros((0, 4, 3), np.float16)}, "gmm_weight must have at least 1 expert"),
     (
         {"gmm_x": np.zeros((4, 4), np.float32)},
-        "gmm_x must have dtype float16, bfloat16, int8, but got",
+        "gmm_x must have one of the dtypes float16, bfloat16, int8, but got",
     ),
     ({"gmm_x": [1]}, "gmm_x must be an ndarray or a SymmetricArray, but got list"),
     (

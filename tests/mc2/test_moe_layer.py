@@ -290,7 +290,7 @@ def test_a_large_int8_layer_goes_in_several_turns():
 
 
 WRONG_DISPATCH = (
-    ({"x": np.zeros((3, 4), np.float32)}, "x must have dtype float16, bfloat16, but got float32"),
+    ({"x": np.zeros((3, 4), np.float32)}, "x must have one of the dtypes float16, bfloat16, but got float32"),
     ({"x": np.zeros((3, 0), np.float16)}, "x must have rows of at least 1 element"),
     ({"x": np.zeros((2, 4), np.float16)}, "x must have 3 rows, one for each of expert_ids"),
     ({"expert_ids": np.zeros((3, 2), np.int64)}, "expert_ids must have dtype int32, but got int64"),
@@ -332,7 +332,7 @@ WRONG_COMBINE = (
     ),
     (
         {"expand_x": np.zeros((6, 4), np.int8)},
-        "expand_x must have dtype float16, bfloat16, but got",
+        "expand_x must have one of the dtypes float16, bfloat16, but got",
     ),
     ({"tp_world_size": 4}, "tp_world_size must be 0 or 1"),
 )

@@ -82,12 +82,13 @@ def test_the_known_cuts():
     assert split_rows(1000, 0, None, 8) == TileSplit(128, 7, 104, 1)
     assert split_rows(512, 0, None, 1) == TileSplit(512, 1)
     assert split_rows(37, 3, None, 8) == TileSplit(13, 1, 12, 2)
+    assert split_rows(8, True, None, 1) == split_rows(8, 1, None, 1)
 
 
 def test_cuts_that_cannot_be_are_refused():
     for arguments, pattern in (
         ((8, 9, None, 1), r"comm_turn must be in \[0, 8\] for 8 rows, but got 9"),
-        ((8, True, None, 1), r"comm_turn must be an integer, but got True"),
+        ((8, None, None, 1), r"comm_turn must be an integer, but got None"),
         ((8, 0, 9, 1), r"tile_rows must be in \[1, 8\], but got 9"),
         ((8, 0, 2.0, 1), r"tile_rows must be an integer, but got 2.0"),
         ((8, 1, 8, 1), r"comm_turn must be 0 with tile_rows, but got 1"),

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import Array, check_real
+from emu.mc2.arguments import Array, check_finite
 
 TOLERANCE = 0.005
 SHARE = 0.995
@@ -69,7 +69,7 @@ def compare(
         raise ArgumentError(
             f"x must have shape {want.shape}, that of expected, but got {got.shape}"
         )
-    tolerance, share = check_real("tolerance", tolerance), check_real("share", share)
+    tolerance, share = check_finite("tolerance", tolerance), check_finite("share", share)
     if not tolerance > 0:
         raise ArgumentError(f"tolerance must be positive, but got {tolerance}")
     if not 0 <= share <= 1:
