@@ -120,7 +120,7 @@ class HcclDataType(enum.IntEnum):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return _SIZES[self]
+        return int(self.name.lstrip("BFINPTU")) // 8  # the name ends with the number of bits
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -128,7 +128,7 @@ class HcclDataType(enum.IntEnum):
         import numpy as np
 
         if self is HcclDataType.BF16:
-            import ml_dtypes
+            import ml_dtypes  # NumPy has no name for it
 
             bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
             return bfloat16
@@ -158,9 +158,6 @@ class HcclDataType(enum.IntEnum):
             names = ", ".join(str(member.numpy) for member in cls)
             raise ArgumentError(f"dtype must be one of {names}, but got {given}")
         return cls[name]
-
-
-_SIZES = dict(zip(HcclDataType, (1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2), strict=True))
 
 
 def label(member: enum.IntEnum) -> str:

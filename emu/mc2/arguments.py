@@ -14,7 +14,7 @@ from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
-from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import ALL
 from emu.kernels.core.messages import shown
 
 Array = np.ndarray[Any, Any]
@@ -25,7 +25,8 @@ Counts = npt.ArrayLike | SymmetricArray
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
-HALVES = (FLOAT16, BFLOAT16)
+BOOL = np.dtype(np.bool_)
+HALVES = tuple(d.numpy for d in ALL if d.is_float and d.bits == 16)
 NAME_CHARACTERS = 128
 
 

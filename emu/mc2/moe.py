@@ -21,9 +21,11 @@ from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.rows import weighted_row_sum
 from emu.kernels.quant import dynamic_quantize, quantize
 from emu.mc2.arguments import (
+    BOOL,
     FLOAT32,
     HALVES,
     INT8,
+    INT32,
     Array,
     Counts,
     Tensor,
@@ -47,8 +49,6 @@ CUMULATIVE, COUNTS = range(2)
 """Values of ``expert_token_nums_type``."""
 MAX_EXPERTS = 1 << 20
 """Most experts of all ranks: tables have a word per expert."""
-
-_BOOL, _INT32 = np.dtype(np.bool_), np.dtype(np.int32)
 
 
 class DispatchResult(NamedTuple):
@@ -147,7 +147,7 @@ def moe_distribute_dispatch(
     numbers = np.diff(exchange.routes.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
         numbers = np.cumsum(numbers)
-    counts = exchange.routes.held.reshape(-1).astype(_INT32)
+    counts = exchange.routes.held.reshape(-1).astype(INT32)
     return DispatchResult(expand_x, dynamic_scales, routing.index, numbers, counts)
 
 
@@ -292,7 +292,7 @@ class Routing:
                 f"moe_expert_num must be a multiple of the {group.n_pes} ranks of group "
                 f"{group.name!r}, and at least that, but got {total}"
             )
-        ids = check_array("expert_ids", expert_ids, ("bs", "k"), (_INT32,))
+        ids = check_array("expert_ids", expert_ids, ("bs", "k"), (INT32,))
         bs, k = self.shape = ids.shape
         limit = check.integer("global_bs", global_bs, 0, MAX_ROWS)
         if limit % group.n_pes:
@@ -319,8 +319,8 @@ class Routing:
         order = np.argsort(chosen.astype(np.uint16) if total <= 1 << 16 else chosen, kind="stable")
         self.experts = chosen[order]
         self.tokens = copies[order] // max(k, 1)
-        self.index = np.full(bs * k, -1, _INT32)
-        self.index[copies[order]] = np.arange(len(copies), dtype=_INT32)
+        self.index = np.full(bs * k, -1, INT32)
+        self.index[copies[order]] = np.arange(len(copies), dtype=INT32)
         counts = np.bincount(chosen, minlength=total).astype(np.int64)
         self.owned = counts.reshape(group.n_pes, self.local_experts)
 
@@ -347,7 +347,7 @@ class Routing:
 
     def check_index(self, expand_idx: object) -> None:
         """Check that an index is the one that the dispatch returns for this routing."""
-        given = check_array("expand_idx", expand_idx, (self.index.size,), (_INT32,))
+        given = check_array("expand_idx", expand_idx, (self.index.size,), (INT32,))
         wrong = np.flatnonzero(given != self.index)
         if len(wrong):
             t, j = divmod(int(wrong[0]), self.shape[1])
@@ -436,10 +436,10 @@ def _tokens(name: str, value: object) -> Array:
 def _active(mask: object, bs: int, k: int) -> Array:
     """Return the mask of the copies that are sent, [bs * k]."""
     if mask is None:
-        return np.ones(bs * k, _BOOL)
+        return np.ones(bs * k, BOOL)
     mask = local_memory("x_active_mask", mask)
     by_copy = mask.ndim == 2
-    given = check_array("x_active_mask", mask, (bs, k) if by_copy else (bs,), (_BOOL,))
+    given = check_array("x_active_mask", mask, (bs, k) if by_copy else (bs,), (BOOL,))
     return given.reshape(-1) if by_copy else np.repeat(given, k)
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
 from emu.kernels.cast import cast
-from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.core.messages import shown
 from emu.kernels.matmul import Packed, matmul
 from emu.kernels.quant import dequantize
@@ -24,7 +23,7 @@ from emu.mc2.arguments import (
     local_memory,
 )
 
-_SCALES = (FLOAT32, FLOAT16, BFLOAT16)
+_SCALES = (FLOAT32, *HALVES)
 _OFFSETS = (*_SCALES, INT32, INT8)
 
 

@@ -13,24 +13,17 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import ALL, BY_NAME, DTYPES
 from emu.kernels.core.messages import shown
 from emu.mc2.arguments import check_finite
 
-_DTYPES: dict[str, np.dtype[np.generic]] = {
-    "bfloat16": BFLOAT16,
-    "bf16": BFLOAT16,
-    "float": np.dtype(np.float32),
-    "fp16": np.dtype(np.float16),
-    "fp32": np.dtype(np.float32),
-    **{
-        name: np.dtype(name)
-        for name in (
-            "float16", "float32", "float64", "double", "bool", "int8", "int16", "int32", "int64",
-            "uint8", "uint16", "uint32", "uint64",
-        )
-    },
-}  # fmt: skip
+# Published files name a dtype as NumPy, as HCCL or as C does.
+_DTYPES = {
+    **{dtype.name: dtype for dtype in DTYPES},
+    **{d.hccl.lower(): d.numpy for d in ALL if d.hccl is not None},
+    "float": BY_NAME["float32"].numpy,
+    "double": BY_NAME["float64"].numpy,
+}
 _ATTRIBUTE_TYPES = {
     "bool": bool,
     "int": int,

@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from emu.comm.errors import SymmetricMemoryError
 from emu.kernels.core.messages import shown
 from emu.pypto.context import CONTEXT
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from emu.comm.world.group import Group
 
 MAX_ELEMENTS = 2**31 - 1
-INT32 = np.dtype(np.int32)
+INT32 = DataType.DT_INT32.np_dtype
 SlotSet = tuple["SymmetricArray", int]
 """The words of a slot set, [n_pes, n_tiles], and n_tiles."""
 
