@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import mc2_moe_reference as reference
 import numpy as np
 import pytest
 from variants import thorough
@@ -13,16 +11,6 @@ import emu
 from emu.comm.errors import ArgumentError
 from emu.mc2 import alltoallv_gmm, gmm_alltoallv, moe_distribute_combine, moe_distribute_dispatch
 
-
-def load_reference():
-    path = Path(__file__).with_name("moe_reference.py")
-    spec = importlib.util.spec_from_file_location("moe_reference", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = load_reference()
 BF16, FP16, INT8 = reference.BF16, reference.FP16, reference.INT8
 ROUTINGS = ("any", "distinct", "one expert", "one rank", "none", "skewed")
 
