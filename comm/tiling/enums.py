@@ -153,6 +153,7 @@ class HcclDataType(enum.IntEnum):
             given = np.dtype(dtype)
         except Exception:  # noqa: BLE001 - NumPy refuses other objects in many ways
             raise ArgumentError(f"dtype must be a NumPy dtype, but got {shown(dtype)}") from None
+        # The name says nothing of the byte order, which must be the machine's.
         name = given.name.replace("bfloat", "bf").replace("float", "fp").upper()
         if name not in cls.__members__ or not given.isnative:
             names = ", ".join(str(member.numpy) for member in cls)

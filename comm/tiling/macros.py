@@ -170,27 +170,35 @@ class _Reader:
 
     def arguments(self, macro: Token, form: str) -> list[list[Token]]:
         """Take ``(a, b)`` behind a macro."""
-        parts: list[list[Token]] = [[]]
-        depth = 0
-        if self.peek() == "(":
-            for position in range(self.at, len(self.tokens)):
-                token = self.tokens[position]
-                if token.text == ";" or token.text in self.steps:
-                    break
-                depth += (token.text == "(") - (token.text == ")")
-                if depth == 0:
-                    self.at = position + 1
-                    if len(parts) == form.count(",") + 1 and all(parts):
-                        return parts
-                    break
-                if token.text == "," and depth == 1:
-                    parts.append([])
-                elif (token.text, depth) != ("(", 1) or position != self.at:
-                    parts[-1].append(token)
+        parts, end = self.split_arguments()
+        if end is not None:
+            self.at = end
+            if len(parts) == form.count(",") + 1 and all(parts):
+                return parts
         got = source([token for part in parts for token in part]) or repr(self.peek())
-        if depth == 0 and all(parts):
+        if end is not None and all(parts):
             got = f"({', '.join(source(part) for part in parts)})"
         raise MacroError(f"{macro.text} must be followed by {form}, but got {got}", macro.line)
+
+    def split_arguments(self) -> tuple[list[list[Token]], int | None]:
+        """Return the parts between parentheses and the position behind them, None where they do not close."""
+        parts: list[list[Token]] = [[]]
+        if self.peek() != "(":
+            return parts, None
+        depth = 1
+        for position in range(self.at + 1, len(self.tokens)):
+            token = self.tokens[position]
+            # A missing parenthesis must not swallow the macros behind it.
+            if token.text == ";" or token.text in self.steps:
+                break
+            depth += (token.text == "(") - (token.text == ")")
+            if depth == 0:
+                return parts, position + 1
+            if token.text == "," and depth == 1:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        return parts, None
 
     def word(self, part: list[Token], what: str) -> str:
         if len(part) != 1 or part[0].kind != "name":

@@ -51,6 +51,7 @@ class Version(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> Version | None:
+        # The names under which programs and documents ask for a version, beside its value.
         known = {"seed": cls.V1, "96": cls.V1, "92": cls.PACKED_92, "packed92": cls.PACKED_92}
         known |= {version.value: version for version in cls}
         found = known.get(value.lower()) if isinstance(value, str) else known.get(str(_size(value)))
@@ -234,10 +235,11 @@ MEANINGS: dict[str, type[enum.IntEnum]] = {
 }
 """The fields of messages whose values are those of an enumeration."""
 
-_PARTS: dict[Layout, str] = {
-    layout_of(struct): struct.__name__
-    for struct in (*FLAT.values(), ServerConfig, V2Task, ApiInit, ApiTask, ApiTask512)
-}
+# By layout, not by class: a struct that a program declares or reads from macros is a message, too, if its
+# bytes are.
+_PARTS: frozenset[Layout] = frozenset(
+    map(layout_of, (*FLAT.values(), ServerConfig, V2Task, ApiInit, ApiTask, ApiTask512))
+)
 
 
 def is_part_of_message(layout: Layout) -> bool:
@@ -312,6 +314,7 @@ def make_mc2msg(
     elif version in MAX_TASKS:
         message.init.version, message.init.count = FIRST_WORD[version], n_tasks
         layout = layout_of(message)
+        # The server finds the tasks by these offsets, not by their order.
         for i in range(n_tasks):
             message.init.offset[i] = layout.by_name[f"task{i}"].offset
     for name, value in fields.items():

@@ -99,6 +99,7 @@ def _shortened(value: object) -> str:
 def _meaning(row: Row, is_set: bool) -> str:
     if row.type == "padding":
         return "not zero: ignored" if is_set else ""
+    # Other structs may have a field of that name which means something else.
     names = MEANINGS.get(row.name.rpartition(".")[2])
     if names is None or not is_part_of_message(row.owner):
         return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,11 +21,9 @@ from emu.mc2.arguments import (
     check_output,
     local_memory,
 )
-from emu.mc2.limits import HardwareLimits
 from emu.mc2.operands import Operands
 from emu.mc2.product import Product
-from emu.mc2.session import Communication, Operator, Session, session
-from emu.mc2.spans import Span
+from emu.mc2.session import Communication, CommunicationOptions, Operator, Session, session
 
 
 def all_gather_matmul(
@@ -31,22 +31,16 @@ def all_gather_matmul(
     x2: Tensor,
     bias: Array | None = None,
     *,
-    group: Group | str | None = None,
     is_trans_a: bool = False,
     is_trans_b: bool = False,
     gather_index: int = 0,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     is_gather_out: bool = True,
     y: Tensor | None = None,
     gather_out: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
     y_dtype: npt.DTypeLike | None = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> tuple[Tensor, Tensor | None]:
     """Return ``gather_out @ x2 + bias`` and ``gather_out``, the x1 of all PEs one below the other.
 
@@ -73,8 +67,8 @@ def all_gather_matmul(
             Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, and ``gather_out`` or None; those given, or new ndarrays.
@@ -89,10 +83,7 @@ def all_gather_matmul(
             x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
             x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
+        Communication(**communication),
         check.flag("is_gather_out", is_gather_out),
         y,
         gather_out,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -36,6 +36,18 @@ def _hccl_type() -> type[Hccl]:
     return Hccl
 
 
+class CommunicationOptions(TypedDict, total=False):
+    """Keyword arguments of a dense operator that control its communication: those of :class:`Communication`."""
+
+    group: Group | str | None
+    rank_size: int
+    comm_turn: int
+    tile_rows: int | None
+    limits: HardwareLimits | None
+    tiling: bytes | None
+    trace: list[Span] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communication:
     """Arguments of an operator that control its communication, not yet checked.
@@ -53,13 +65,13 @@ class Communication:
         trace: List to which the spans of this PE's computation and communication are appended, or None.
     """
 
-    group: Group | str | None
-    rank_size: int
-    comm_turn: int
-    tile_rows: int | None
-    limits: HardwareLimits | None
-    tiling: bytes | None
-    trace: list[Span] | None
+    group: Group | str | None = None
+    rank_size: int = 0
+    comm_turn: int = 0
+    tile_rows: int | None = None
+    limits: HardwareLimits | None = None
+    tiling: bytes | None = None
+    trace: list[Span] | None = None
 
     def members(self) -> Group:
         """Return the group that is meant.
