@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex, Union
 
 import numpy as np
 
+from emu.kernels.core.checks import Arguments
 from emu.kernels.core.messages import shown
 from emu.pypto.errors import ArgumentError
 
@@ -146,6 +147,7 @@ SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the sur
 Shape = tuple[int, ...]
 
 
+_check = Arguments(ArgumentError)
 _UNORDERED = frozenset((set, frozenset, dict))  # iterable, but their order means nothing
 
 
@@ -173,9 +175,7 @@ def as_ints(values: Any, argument: str) -> Shape:
 
 def as_flag(value: object, argument: str) -> bool:
     """Return ``value`` as a ``bool``; it must be one, or 0 or 1."""
-    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
-        return bool(value)
-    raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
+    return _check.flag(argument, value)
 
 
 def as_text(value: object, argument: str) -> str:
