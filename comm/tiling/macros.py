@@ -369,7 +369,7 @@ class _Reader:
                 return
             self.at += 1
 
-    def initial(self, struct: type[TilingData], name: str, shares: bool) -> TilingData:
+    def initial(self, struct: type[TilingData], name: str, is_shared: bool) -> TilingData:
         if self.peek() not in {"=", "{"}:
             return struct()
         line = self.tokens[self.at].line
@@ -377,7 +377,7 @@ class _Reader:
         value = source(self.until(";,"))
         other = self.result.instances.get(value.lstrip("&"))
         if isinstance(other, struct):
-            return other if shares else TilingData.copy(other)
+            return other if is_shared else TilingData.copy(other)
         if value not in {"{}", "{0}", f"{struct.__name__}()", f"{struct.__name__}{{}}"}:
             self.result.unread.append(Unread(line, f"{name} = {value}"))
         return struct()

@@ -141,7 +141,7 @@ def _run(
     if tokens is not None:
         scales = scratch.private("token scales", (n_pes, m), FLOAT32)
         own = np.ascontiguousarray(tokens)
-        scales_come = call.post(
+        scales_task = call.post(
             "AllGather of scales", lambda: call.hccl.AllGather(own, scales, m, commit=True)
         )
     # After the scales, which are small and needed by the first tile: tasks run in the order of posting.
@@ -157,7 +157,7 @@ def _run(
     with call.computing("own rows", -1):
         product.multiply(left, target[me], tokens=tokens)
     if scales is not None:
-        call.wait(scales_come)
+        call.wait(scales_task)
     for turn, rows in call.arrived(handles):
         with call.computing("rows of the others", turn):
             for others in (slice(0, me), slice(me + 1, n_pes)):

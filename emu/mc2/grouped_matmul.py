@@ -136,7 +136,7 @@ def alltoallv_gmm(
     experts.check_rows("send_counts", owned)
     call = ExpertCall(
         operator="alltoallv_gmm",
-        alike={
+        invariants={
             "h of gmm_x": experts.depth,
             "the dtype of gmm_x": experts.x.dtype,
             "whether gmm_x_scale is given": int(experts.x_scale is not None),
@@ -203,7 +203,7 @@ def gmm_alltoallv(
     experts.check_rows("send_counts", held)
     call = ExpertCall(
         operator="gmm_alltoallv",
-        alike={
+        invariants={
             "n of gmm_weight": experts.columns,
             "the dtype of the products": experts.dtype,
         },
@@ -222,14 +222,16 @@ def _run_alltoallv_gmm(
     exchange: RowExchange,
 ) -> tuple[Array, Array | None, Array]:
     """Return the products by expert, the shared expert's, and the received rows."""
-    routes, turns = exchange.routes, exchange.turns
-    came = Staging(routes, turns, np.empty((routes.held_rows, experts.depth), experts.x.dtype))
-    gmm_y = np.empty((routes.held_rows, experts.columns), experts.dtype)
+    permutation, turns = exchange.permutation, exchange.turns
+    received = Staging(
+        permutation, turns, np.empty((permutation.held_rows, experts.depth), experts.x.dtype)
+    )
+    gmm_y = np.empty((permutation.held_rows, experts.columns), experts.dtype)
     with Hccl(group) as hccl:
         hccl.operator = "alltoallv_gmm"
         scales = _ScaleExchange(hccl, exchange, experts.x_scale)
         handles = [
-            exchange.post_out(hccl, experts.x, came.buffer(turn), turn, commit=True)
+            exchange.post_out(hccl, experts.x, received.buffer(turn), turn, commit=True)
             for turn in turns
         ]
         mm_y = shared.multiply()
@@ -240,14 +242,14 @@ def _run_alltoallv_gmm(
             if early:
                 experts.pack(turn)
                 for expert in range(*turn):
-                    mine, place = routes.kept_rows(expert, group.my_pe)
+                    mine, place = permutation.kept_rows(expert, group.my_pe)
                     experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
             hccl.Wait(handle)
-            came.to_experts(turn)
+            received.to_experts(turn)
             for expert in range(*turn):
-                for part in routes.parts(expert, group.my_pe if early else None):
-                    experts.multiply(expert, came.rows, row_scales, part, gmm_y, part)
-    return gmm_y, mm_y, came.rows
+                for part in permutation.parts(expert, group.my_pe if early else None):
+                    experts.multiply(expert, received.rows, row_scales, part, gmm_y, part)
+    return gmm_y, mm_y, received.rows
 
 
 class _ScaleExchange:
@@ -255,31 +257,31 @@ class _ScaleExchange:
 
     def __init__(self, hccl: Hccl, exchange: RowExchange, scales: Array | None) -> None:
         self._hccl = hccl
-        self._every = (0, exchange.routes.owned.shape[1])
-        self._came: Staging | None = None
+        self._every = (0, exchange.permutation.owned.shape[1])
+        self._received: Staging | None = None
         if scales is not None:
-            room = np.empty(exchange.routes.held_rows, FLOAT32)
-            self._came = Staging(exchange.routes, [self._every], room)
-            buffer = self._came.buffer(self._every)
+            room = np.empty(exchange.permutation.held_rows, FLOAT32)
+            self._received = Staging(exchange.permutation, [self._every], room)
+            buffer = self._received.buffer(self._every)
             self._handle = exchange.post_out(hccl, scales, buffer, self._every, commit=True)
 
     def wait(self) -> Array | None:
         """Return the scales by expert when they have arrived, or None."""
-        if self._came is None:
+        if self._received is None:
             return None
         self._hccl.Wait(self._handle)
-        self._came.to_experts(self._every)
-        return self._came.rows
+        self._received.to_experts(self._every)
+        return self._received.rows
 
 
 def _run_gmm_alltoallv(
     group: Group, experts: Experts, shared: Shared, exchange: RowExchange
 ) -> GmmAlltoAllVResult:
     """Multiply turn by turn, and send back the products of one turn while the next is computed."""
-    routes, turns = exchange.routes, exchange.turns
-    rows = np.empty((routes.held_rows, experts.columns), experts.dtype)
-    products = Staging(routes, turns, rows)
-    y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
+    permutation, turns = exchange.permutation, exchange.turns
+    rows = np.empty((permutation.held_rows, experts.columns), experts.dtype)
+    products = Staging(permutation, turns, rows)
+    y = np.empty((permutation.owned_rows, experts.columns), experts.dtype)
     # While the last turn travels nothing is left to multiply but its own rows: they are kept back for it.
     kept: list[int | None] = [None] * len(turns)
     if len(turns) > 1 and _is_small(turns[-1]):
@@ -294,13 +296,13 @@ def _run_gmm_alltoallv(
             if keeper is not None:
                 experts.pack(turn)
             for expert in range(*turn):
-                for part in routes.parts(expert, keeper):
+                for part in permutation.parts(expert, keeper):
                     experts.multiply(expert, experts.x, experts.x_scale, part, rows, part)
             products.to_ranks(turn)
             hccl.Commit(handle)
             if keeper is not None:
                 for expert in range(*turn):
-                    place, mine = routes.kept_rows(expert, keeper)
+                    place, mine = permutation.kept_rows(expert, keeper)
                     experts.multiply(expert, experts.x, experts.x_scale, mine, y, place)
         mm_y = shared.multiply()
         for handle in handles:

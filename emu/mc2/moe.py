@@ -134,8 +134,8 @@ def moe_distribute_dispatch(
     h = tokens.shape[1]
     call = ExpertCall(
         operator="moe_distribute_dispatch",
-        alike={
-            **routing.alike,
+        invariants={
+            **routing.invariants,
             "h of x": h,
             "the dtype of x": tokens.dtype,
             "quant_mode": quant_mode,
@@ -144,10 +144,10 @@ def moe_distribute_dispatch(
     )
     exchange = call.agree(members, routing.owned, None)
     expand_x, dynamic_scales = _send_out(members, exchange, packer)
-    numbers = np.diff(exchange.routes.expert_starts)
+    numbers = np.diff(exchange.permutation.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
         numbers = np.cumsum(numbers)
-    counts = exchange.routes.held.reshape(-1).astype(INT32)
+    counts = exchange.permutation.held.reshape(-1).astype(INT32)
     return DispatchResult(expand_x, dynamic_scales, routing.index, numbers, counts)
 
 
@@ -210,7 +210,7 @@ def moe_distribute_combine(
         extra = np.ascontiguousarray(check_array("shared_expert_x", shared_expert_x, shape, dtypes))
     call = ExpertCall(
         operator="moe_distribute_combine",
-        alike={**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype},
+        invariants={**routing.invariants, "h of expand_x": h, "the dtype of expand_x": rows.dtype},
         row_bytes=h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"),
         back=True,
@@ -221,39 +221,46 @@ def moe_distribute_combine(
 
 def _send_out(group: Group, exchange: RowExchange, packer: Packer) -> tuple[Array, Array | None]:
     """Pack and send turn by turn; return the received rows, by expert, and their scales."""
-    routes, turns = exchange.routes, exchange.turns
-    sent = np.empty((routes.owned_rows, packer.width), packer.dtype)
-    came = Staging(routes, turns, np.empty((routes.held_rows, packer.width), packer.dtype))
-    scales = np.empty(routes.owned_rows if packer.has_scales else 0, FLOAT32)
-    every: Turn = (0, routes.owned.shape[1])
+    permutation, turns = exchange.permutation, exchange.turns
+    sent = np.empty((permutation.owned_rows, packer.width), packer.dtype)
+    received = Staging(
+        permutation, turns, np.empty((permutation.held_rows, packer.width), packer.dtype)
+    )
+    scales = np.empty(permutation.owned_rows if packer.has_scales else 0, FLOAT32)
+    every: Turn = (0, permutation.owned.shape[1])
     with Hccl(group) as hccl:
         hccl.operator = "moe_distribute_dispatch"
         handles = [
-            exchange.post_out(hccl, sent, came.buffer(turn), turn, commit=False) for turn in turns
+            exchange.post_out(hccl, sent, received.buffer(turn), turn, commit=False)
+            for turn in turns
         ]
         for handle, turn in zip(handles, turns, strict=True):
-            for count, start in zip(*routes.owned_runs(turn), strict=True):
+            for count, start in zip(*permutation.owned_runs(turn), strict=True):
                 packer.pack(int(start), int(start + count), sent, scales)
             hccl.Commit(handle)
-        scales_came = None
+        received_scales = None
         if packer.has_scales:
-            scales_came = Staging(routes, [every], np.empty(routes.held_rows, FLOAT32))
-            last = exchange.post_out(hccl, scales, scales_came.buffer(every), every, commit=True)
+            received_scales = Staging(
+                permutation, [every], np.empty(permutation.held_rows, FLOAT32)
+            )
+            last = exchange.post_out(
+                hccl, scales, received_scales.buffer(every), every, commit=True
+            )
         for handle, turn in zip(handles, turns, strict=True):
             hccl.Wait(handle)
-            came.to_experts(turn)
-        if scales_came is None:
-            return came.rows, None
+            received.to_experts(turn)
+        if received_scales is None:
+            return received.rows, None
         hccl.Wait(last)
-        scales_came.to_experts(every)
-    return came.rows, scales_came.rows
+        received_scales.to_experts(every)
+    return received.rows, received_scales.rows
 
 
 def _send_back(group: Group, exchange: RowExchange, rows: Array) -> Array:
     """Send rows, which lie by expert, turn by turn; return this rank's own, by rank."""
-    routes, turns = exchange.routes, exchange.turns
-    held = Staging(routes, turns, rows)
-    back = np.empty((routes.owned_rows, rows.shape[1]), rows.dtype)
+    permutation, turns = exchange.permutation, exchange.turns
+    held = Staging(permutation, turns, rows)
+    back = np.empty((permutation.owned_rows, rows.shape[1]), rows.dtype)
     with Hccl(group) as hccl:
         hccl.operator = "moe_distribute_combine"
         handles = [exchange.post_back(hccl, held.buffer(turn), back, turn) for turn in turns]
@@ -275,7 +282,7 @@ class Routing:
         tokens: Token of each row, in that order.
         index: [bs * k], int32: the row of each copy, or -1.
         owned: [ranks, local experts], int64: rows for each expert.
-        alike: Values that must be the same on every rank, by name.
+        invariants: Values that must be the same on every rank, by name.
     """
 
     def __init__(
@@ -305,7 +312,7 @@ class Routing:
                 f"but got {limit}"
             )
         self.local_experts = total // group.n_pes
-        self.alike = {"moe_expert_num": total, "global_bs": limit}
+        self.invariants = {"moe_expert_num": total, "global_bs": limit}
         copies = np.flatnonzero(_active(mask, bs, k))
         chosen = ids.reshape(-1)[copies]
         wrong = np.flatnonzero((chosen < 0) | (chosen >= total))

@@ -172,7 +172,7 @@ class PrepareRequest:
             )
         if not target.flags.writeable:
             raise ArgumentError("recv must be writable, but got a read-only array")
-        self._check_apart(source, target, sent, received, own)
+        self._check_overlap(source, target, sent, received, own)
         message = self.message
         message["dtype"] = number
         for name, where in (("send", sends), ("recv", receives)):
@@ -188,7 +188,7 @@ class PrepareRequest:
             )
         return array, where
 
-    def _check_apart(
+    def _check_overlap(
         self, source: Array, target: Array, sent: int, received: int, own: int | None
     ) -> None:
         size = source.itemsize

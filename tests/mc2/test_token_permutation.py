@@ -1,4 +1,4 @@
-"""Where rows lie by rank and by expert: the arithmetic of the exchange, without PEs."""
+"""Orders of rows by rank and by expert: the arithmetic of the exchange, without PEs."""
 
 from __future__ import annotations
 
