@@ -258,7 +258,8 @@ def matmul_all_reduce_add_rms_norm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     _check_op(reduce_op)
-    if not 0 <= check_finite("epsilon", epsilon) <= np.finfo(FLOAT32).max:
+    epsilon = check_finite("epsilon", epsilon)
+    if not 0 <= epsilon <= np.finfo(FLOAT32).max:
         raise ArgumentError(f"epsilon must be at least 0 and fit in fp32, but got {epsilon!r}")
     return _all_reduce_and_norm(
         _ReducedOperands(

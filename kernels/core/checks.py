@@ -67,7 +67,8 @@ class Arguments:
         """Return a real number as a float: anything with ``__float__`` but text and complex numbers."""
         real = isinstance(value, (int, float)) or (
             hasattr(type(value), "__float__")
-            and getattr(value, "dtype", np.dtype(np.float64)).kind not in "cSUMmO"
+            # The dtypes of torch have no kind.
+            and getattr(getattr(value, "dtype", None), "kind", "f") not in "cSUMmO"
             and getattr(value, "shape", ()) == ()
         )
         try:

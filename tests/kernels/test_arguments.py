@@ -116,3 +116,19 @@ def test_long_values_are_shown_short_and_on_one_line() -> None:
 def test_each_room_has_its_own_error() -> None:
     with pytest.raises(KeyError, match="n must be"):
         Arguments(KeyError).integer("n", "x")
+
+
+def test_numbers_of_other_libraries_need_no_kind_of_dtype() -> None:
+    class Scalar:
+        dtype = object()
+        shape = ()
+
+        def __float__(self) -> float:
+            return 0.5
+
+    class Matrix(Scalar):
+        shape = (2, 3)  # type: ignore[assignment]  # of another type on purpose
+
+    assert check.number("x", Scalar()) == 0.5
+    with pytest.raises(ArgumentError, match="x must be a number, but got"):
+        check.number("x", Matrix())
