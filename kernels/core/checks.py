@@ -42,16 +42,12 @@ class Arguments:
         value: Any,
         low: int | None = None,
         high: int | None = None,
-        *,
-        booleans: bool = True,
     ) -> int:
-        """Return an integer in ``[low, high]``; None is no bound, ``booleans=False`` refuses those."""
+        """Return an integer in ``[low, high]``; None is no bound."""
         try:
             number = operator.index(value)
         except TypeError:
             raise self._error(f"{name} must be an integer, but got {shown(value)}") from None
-        if not booleans and isinstance(value, bool):
-            raise self._error(f"{name} must be an integer, but got {shown(value)}")
         if (low is not None and number < low) or (high is not None and number > high):
             bound = f"in [{low}, {high}]"
             if low is None or high is None or low == high:
@@ -71,7 +67,8 @@ class Arguments:
         """Return a real number as a float: anything with ``__float__`` but text and complex numbers."""
         real = isinstance(value, (int, float)) or (
             hasattr(type(value), "__float__")
-            and getattr(value, "dtype", np.dtype(np.float64)).kind not in "cSUMmO"
+            # The dtypes of torch have no kind.
+            and getattr(getattr(value, "dtype", None), "kind", "f") not in "cSUMmO"
             and getattr(value, "shape", ()) == ()
         )
         try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import mc2_moe_reference as reference
 import numpy as np
 import pytest
 from variants import thorough
@@ -13,16 +11,6 @@ import emu
 from emu.comm.errors import ArgumentError
 from emu.mc2 import alltoallv_gmm, gmm_alltoallv
 
-
-def load(name):
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = load("moe_reference")
 BF16, FP16, INT8 = reference.BF16, reference.FP16, reference.INT8
 
 
@@ -137,7 +125,7 @@ WRONG = (
     ({"gmm_weight": np.zeros((0, 4, 3), np.float16)}, "gmm_weight must have at least 1 expert"),
     (
         {"gmm_x": np.zeros((4, 4), np.float32)},
-        "gmm_x must have dtype float16, bfloat16, int8, but got",
+        "gmm_x must have one of the dtypes float16, bfloat16, int8, but got",
     ),
     ({"gmm_x": [1]}, "gmm_x must be an ndarray or a SymmetricArray, but got list"),
     (

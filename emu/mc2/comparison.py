@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import Array, check_real
+from emu.mc2.arguments import Array, check_finite
 
 TOLERANCE = 0.005
 SHARE = 0.995
@@ -43,7 +43,7 @@ class Comparison:
 
 
 def compare(
-    x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE
+    x: npt.ArrayLike, expected: npt.ArrayLike, *, tolerance: float = TOLERANCE, share: float = SHARE
 ) -> Comparison:
     """Compare a result with the expected one.
 
@@ -69,7 +69,7 @@ def compare(
         raise ArgumentError(
             f"x must have shape {want.shape}, that of expected, but got {got.shape}"
         )
-    tolerance, share = check_real("tolerance", tolerance), check_real("share", share)
+    tolerance, share = check_finite("tolerance", tolerance), check_finite("share", share)
     if not tolerance > 0:
         raise ArgumentError(f"tolerance must be positive, but got {tolerance}")
     if not 0 <= share <= 1:
@@ -90,7 +90,7 @@ def compare(
     )
 
 
-def _numbers(name: str, value: Any) -> Array:
+def _numbers(name: str, value: object) -> Array:
     """Return real numbers as fp64."""
     try:
         array = np.asarray(value)
@@ -106,6 +106,8 @@ def _numbers(name: str, value: Any) -> Array:
     raise ArgumentError(f"{name} must be an array of real numbers, but got {got}")
 
 
-def matches(x: Any, expected: Any, *, tolerance: float = TOLERANCE, share: float = SHARE) -> bool:
+def matches(
+    x: npt.ArrayLike, expected: npt.ArrayLike, *, tolerance: float = TOLERANCE, share: float = SHARE
+) -> bool:
     """Return whether :func:`compare` passes: by default, 99.5 % of the elements have an error below 0.005."""
     return compare(x, expected, tolerance=tolerance, share=share).passed
