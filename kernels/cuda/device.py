@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from numba import cuda
 from numba.core import config
 
+from emu.kernels.core.annotations import Dispatcher
 from emu.kernels.cuda import simulated
 
 SIMULATED: bool = bool(getattr(config, "ENABLE_CUDASIM", False))
@@ -46,12 +46,12 @@ def require_device() -> None:
         )
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., None]) -> Dispatcher:
     """Make a CUDA kernel, compiled when first launched; no fast-math."""
     return cuda.jit(function)
 
 
-def device_function(function: Callable[..., Any]) -> Any:
+def device_function(function: Callable[..., object]) -> Dispatcher:
     """Make a function for use in kernels.
 
     In the simulator it stays a plain function: Numba's simulated device functions swap the name
@@ -69,8 +69,8 @@ def sm_count() -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _configured(
-    function: Any, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int
-) -> Any:
+    function: Dispatcher, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int
+) -> Dispatcher:
     with warnings.catch_warnings():
         # Numba warns of grids too small to fill the device; a small tile has no larger one.
         warnings.simplefilter("ignore")
@@ -78,10 +78,10 @@ def _configured(
 
 
 def launch(
-    function: Any,
+    function: Dispatcher,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    *arguments: Any,
+    *arguments: object,
     touches: Sequence[tuple[int, int]] = (),
     shared_bytes: int = 0,
 ) -> None:

@@ -7,8 +7,6 @@ Everything runs on the default stream, after what was put there before.
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BY_NAME
 from emu.kernels.cuda.arrays import DeviceArray, empty, place
@@ -34,13 +32,13 @@ _MAX_BLOCKS_DOWN = 65535
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: object,
+    b: object,
     *,
-    out: Any = None,
+    out: object = None,
     alpha: float = 1.0,
     beta: float = 0.0,
-    bias: Any = None,
+    bias: object = None,
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> DeviceArray:
@@ -124,7 +122,7 @@ def _check_inputs(left: DeviceArray, right: DeviceArray) -> None:
         )
 
 
-def _check_factors(source: str, alpha: Any, beta: Any, out: Any) -> tuple[float, float]:
+def _check_factors(source: str, alpha: object, beta: object, out: object) -> tuple[float, float]:
     alpha, beta = check.number("alpha", alpha), check.number("beta", beta)
     if beta != 0 and out is None:
         raise ArgumentError(f"beta must be 0 where out is None, but got {beta}")
@@ -135,7 +133,7 @@ def _check_factors(source: str, alpha: Any, beta: Any, out: Any) -> tuple[float,
     return alpha, beta
 
 
-def _target(source: str, shape: tuple[int, int], out: Any) -> DeviceArray:
+def _target(source: str, shape: tuple[int, int], out: object) -> DeviceArray:
     sums = INPUTS[source][1]
     if out is None:
         return empty(shape, _NAMES["i32" if source == "i8" else source])

@@ -6,11 +6,12 @@ tiles: the same bits for every configuration, stride and device.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda
 
+from emu.kernels.core.annotations import Dispatcher, KernelArray, Number
 from emu.kernels.cuda.device import SIMULATED, device_function, kernel
 from emu.kernels.cuda.lanes import bf16_to_f32, f32_to_bf16
 from emu.kernels.cuda.primitives import (
@@ -70,96 +71,96 @@ TILINGS = (TINY,) if SIMULATED else (LARGE, SMALL)
 
 
 @device_function
-def _load_f32(address: int) -> Any:
+def _load_f32(address: int) -> Number:
     return as_f32(load_32(address))
 
 
 @device_function
-def _load_f64(address: int) -> Any:
+def _load_f64(address: int) -> Number:
     return as_f64(load_64(address))
 
 
 @device_function
-def _load_f16(address: int) -> Any:
+def _load_f16(address: int) -> Number:
     return f16_to_f32(load_16(address))
 
 
 @device_function
-def _load_bf16(address: int) -> Any:
+def _load_bf16(address: int) -> Number:
     return bf16_to_f32(load_16(address))
 
 
 @device_function
-def _load_i8(address: int) -> Any:
+def _load_i8(address: int) -> Number:
     return np.int32(signed_8(load_8(address)))
 
 
 @device_function
-def _load_i32(address: int) -> Any:
+def _load_i32(address: int) -> Number:
     return np.int32(signed_32(load_32(address)))
 
 
 @device_function
-def _store_f32(address: int, value: Any) -> None:
+def _store_f32(address: int, value: Number) -> None:
     store_32(address, bits_f32(value))
 
 
 @device_function
-def _store_f64(address: int, value: Any) -> None:
+def _store_f64(address: int, value: Number) -> None:
     store_64(address, bits_f64(value))
 
 
 @device_function
-def _store_f16(address: int, value: Any) -> None:
+def _store_f16(address: int, value: Number) -> None:
     store_16(address, f32_to_f16(value))
 
 
 @device_function
-def _store_bf16(address: int, value: Any) -> None:
+def _store_bf16(address: int, value: Number) -> None:
     store_16(address, f32_to_bf16(value))
 
 
 @device_function
-def _store_i32(address: int, value: Any) -> None:
+def _store_i32(address: int, value: Number) -> None:
     store_32(address, np.uint64(np.int64(value) & 0xFFFFFFFF))
 
 
 @device_function
-def _scale_f32(total: Any, alpha: float, beta: float, before: Any) -> Any:
+def _scale_f32(total: Number, alpha: float, beta: float, before: Number) -> Number:
     value = fmul(np.float32(alpha), total)
     return value if beta == 0.0 else fadd(value, fmul(np.float32(beta), before))
 
 
 @device_function
-def _scale_f64(total: Any, alpha: float, beta: float, before: Any) -> Any:
+def _scale_f64(total: Number, alpha: float, beta: float, before: Number) -> Number:
     value = fmul64(alpha, total)
     return value if beta == 0.0 else fadd64(value, fmul64(beta, before))
 
 
 @device_function
-def _scale_i32(total: Any, alpha: float, beta: float, before: Any) -> Any:
+def _scale_i32(total: Number, alpha: float, beta: float, before: Number) -> Number:
     value = imul_add(np.int32(0), np.int32(alpha), total)
     return imul_add(value, np.int32(beta), before)
 
 
 @device_function
-def _imul_add(a: Any, b: Any, total: Any) -> Any:
+def _imul_add(a: Number, b: Number, total: Number) -> Number:
     return imul_add(total, a, b)
 
 
 @device_function
-def _iadd(a: Any, b: Any) -> Any:
+def _iadd(a: Number, b: Number) -> Number:
     return imul_add(a, b, np.int32(1))
 
 
 class Sums(NamedTuple):
     """Arithmetic of the sums."""
 
-    dtype: np.dtype[Any]
-    zero: Any
-    fma: Any
-    add: Any
-    scale: Any
+    dtype: np.dtype[np.generic]
+    zero: np.generic
+    fma: Dispatcher
+    add: Dispatcher
+    scale: Dispatcher
 
 
 SUMS = {
@@ -186,14 +187,14 @@ RESULTS = {
 """Loads and stores of results, and the kinds of sums they come from, by kind."""
 
 
-def _fill(load: Any, zero: Any, extent: int, depth: int, threads: int) -> Any:
+def _fill(load: Dispatcher, zero: np.generic, extent: int, depth: int, threads: int) -> Dispatcher:
     """Make the function that loads a tile, k-major, with zeros outside of the matrix."""
     row = extent + _PAD
     turns = extent * depth // threads
 
     @device_function
     def fill(
-        tile: Any,
+        tile: KernelArray,
         first: int,
         source: int,
         step: int,
@@ -218,14 +219,14 @@ def _fill(load: Any, zero: Any, extent: int, depth: int, threads: int) -> Any:
     return fill
 
 
-def _multiply(fma: Any, tiling: Tiling) -> Any:
+def _multiply(fma: Dispatcher, tiling: Tiling) -> Dispatcher:
     """Make the function that adds one k of the tiles to a thread's sums."""
     rows, columns = tiling.thread_rows, tiling.thread_columns
     # A thread's elements lie apart, so that what a warp reads at once is adjacent.
     row_step, column_step = tiling.rows // rows, tiling.columns // columns
 
     @device_function
-    def multiply(total: Any, tile: Any, left_at: int, right_at: int) -> None:
+    def multiply(total: KernelArray, tile: KernelArray, left_at: int, right_at: int) -> None:
         for i in range(rows):
             left = tile[unsigned(left_at + i * row_step)]
             for j in range(columns):
@@ -235,7 +236,7 @@ def _multiply(fma: Any, tiling: Tiling) -> Any:
     return multiply
 
 
-def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
+def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
     load, sums = INPUTS[source]
     load_result, store_result, _ = RESULTS[result]
     dtype, zero, fma, add, scale = SUMS[sums]
@@ -317,7 +318,7 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
     return kernel(product)
 
 
-PRODUCT_KERNELS: dict[tuple[str, str, Tiling], Any] = {
+PRODUCT_KERNELS: dict[tuple[str, str, Tiling], Dispatcher] = {
     (source, result, tiling): _product_kernel(source, result, tiling)
     for source, (_, sums) in INPUTS.items()
     for result, (_, _, wanted) in RESULTS.items()

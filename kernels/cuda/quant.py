@@ -9,9 +9,9 @@ Everything runs on the default stream, after what was put there before.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.kernels.core.checks import check
 from emu.kernels.core.messages import shown
@@ -39,13 +39,13 @@ _INT8 = np.dtype(np.int8)
 
 
 def quantize(
-    x: Any,
-    scales: Any,
-    zero_points: Any = None,
+    x: object,
+    scales: object,
+    zero_points: object = None,
     *,
     axis: int = -1,
     multiply: bool = False,
-    out: Any = None,
+    out: object = None,
 ) -> DeviceArray:
     """Quantise to int8: ``clip(rint(x / scale + zero_point), -128, 127)``.
 
@@ -75,13 +75,13 @@ def quantize(
 
 
 def dequantize(
-    q: Any,
-    scales: Any,
-    offsets: Any = None,
+    q: object,
+    scales: object,
+    offsets: object = None,
     *,
     axis: int = -1,
-    dtype: Any = np.float32,
-    out: Any = None,
+    dtype: npt.DTypeLike = np.float32,
+    out: object = None,
 ) -> DeviceArray:
     """Turn int8 back into values: ``(q + offset) * scale`` in fp32, then rounded to ``dtype``.
 
@@ -116,17 +116,17 @@ def dequantize(
 
 
 def quant_scatter(
-    target: Any,
-    indices: Any,
-    updates: Any,
-    scales: Any,
-    zero_points: Any = None,
+    target: object,
+    indices: object,
+    updates: object,
+    scales: object,
+    zero_points: object = None,
     *,
     axis: int = -2,
     quant_axis: int = -1,
     align: int | None = 32,
     overlap: str = "refuse",
-) -> Any:
+) -> object:
     """Quantise ``updates`` and write them into ``target``, each row at its index.
 
     With ``q = clip(rint(updates / scales + zero_points), -128, 127)``, the arithmetic that of
@@ -212,7 +212,7 @@ class _Channels:
         return [array.window for _, array in self.named()]
 
 
-def _factor(name: str, value: Any, extent: int, axis: int) -> DeviceArray | None:
+def _factor(name: str, value: object, extent: int, axis: int) -> DeviceArray | None:
     """Return scales or zero points that are single or ``extent`` in number."""
     if value is None:
         return None
@@ -237,9 +237,9 @@ def _check_memory(name: str, target: DeviceArray, sources: list[tuple[str, Devic
 def _convert(
     kind: tuple[str, str],
     named: tuple[str, DeviceArray],
-    dtype: np.dtype[Any],
-    out: Any,
-    factors: tuple[tuple[str, Any], tuple[str, Any]],
+    dtype: np.dtype[np.generic],
+    out: object,
+    factors: tuple[tuple[str, object], tuple[str, object]],
     axis: int,
 ) -> DeviceArray:
     name, source = named

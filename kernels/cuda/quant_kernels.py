@@ -6,14 +6,16 @@ the columns are loaded once.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numba import cuda
 
+from emu.kernels.core.annotations import Bits, Dispatcher, Number, Real
 from emu.kernels.core.dtypes import BFLOAT16, BY_NAME
 from emu.kernels.cuda.device import device_function, kernel
 from emu.kernels.cuda.geometry import (
+    Outer,
     few_offsets,
     few_offsets_of_three,
     many_offsets,
@@ -53,8 +55,10 @@ VALUE_KINDS = {
 }
 """Kinds of the dtypes that are quantised and restored."""
 
+Eight: TypeAlias = tuple[Number, ...]  # as many numbers as a thread handles at a time
+
 _NONE, _F16, _BF16, _F32, _I32, _I8 = range(6)
-CHANNEL_KINDS: dict[np.dtype[Any] | None, int] = {
+CHANNEL_KINDS: dict[np.dtype[np.generic] | None, int] = {
     None: _NONE,
     np.dtype(np.float16): _F16,
     BFLOAT16: _BF16,
@@ -69,7 +73,7 @@ _S8, _S16, _S24, _S32, _S40, _S48, _S56 = (np.uint64(n) for n in range(8, 64, 8)
 
 
 @device_function
-def _channel(address: int, kind: int) -> Any:
+def _channel(address: int, kind: int) -> Real:
     """Load a scale or a zero point as fp32."""
     if kind == _F32:
         return as_f32(load_32(address))
@@ -85,7 +89,7 @@ def _channel(address: int, kind: int) -> Any:
 
 
 @device_function
-def _channels_8(address: int, step: int, kind: int) -> Any:
+def _channels_8(address: int, step: int, kind: int) -> Eight:
     a = _channel(address, kind)
     if step == 0:
         return a, a, a, a, a, a, a, a
@@ -102,7 +106,7 @@ def _channels_8(address: int, step: int, kind: int) -> Any:
 
 
 @device_function
-def _channels_1(address: int, step: int, kind: int) -> Any:
+def _channels_1(address: int, step: int, kind: int) -> Real:
     return _channel(address, kind)
 
 
@@ -114,7 +118,7 @@ _ZERO = np.uint64(0)
 
 
 @device_function
-def _to_int8(value: Any) -> Any:
+def _to_int8(value: Real) -> Bits:
     """Round half to even and saturate; the result is a byte in a ``uint64``."""
     clipped = value if value < _HIGHEST else _HIGHEST  # noqa: FURB136 - min() does not compile
     clipped = clipped if clipped > _LOWEST else _LOWEST  # noqa: FURB136 - max() of floats does not compile for CUDA
@@ -123,52 +127,52 @@ def _to_int8(value: Any) -> Any:
 
 
 @device_function
-def _by_division(value: Any, scale: Any, zero: Any) -> Any:
+def _by_division(value: Real, scale: Real, zero: Real) -> Bits:
     return _to_int8(fadd(fdiv(value, scale), zero))
 
 
 @device_function
-def _by_multiplication(value: Any, scale: Any, zero: Any) -> Any:
+def _by_multiplication(value: Real, scale: Real, zero: Real) -> Bits:
     return _to_int8(fadd(fmul(value, scale), zero))
 
 
 @device_function
-def _restored(quantised: Any, scale: Any, zero: Any) -> Any:
+def _restored(quantised: Bits, scale: Real, zero: Real) -> Real:
     return fmul(fadd(int_f32(signed_8(quantised)), zero), scale)
 
 
 @device_function
-def _load_f16(address: int) -> Any:
+def _load_f16(address: int) -> Real:
     return f16_to_f32(load_16(address))
 
 
 @device_function
-def _load_bf16(address: int) -> Any:
+def _load_bf16(address: int) -> Real:
     return bf16_to_f32(load_16(address))
 
 
 @device_function
-def _load_f32(address: int) -> Any:
+def _load_f32(address: int) -> Real:
     return as_f32(load_32(address))
 
 
 @device_function
-def _store_f16(address: int, value: Any) -> None:
+def _store_f16(address: int, value: Real) -> None:
     store_16(address, f32_to_f16(value))
 
 
 @device_function
-def _store_bf16(address: int, value: Any) -> None:
+def _store_bf16(address: int, value: Real) -> None:
     store_16(address, f32_to_bf16(value))
 
 
 @device_function
-def _store_f32(address: int, value: Any) -> None:
+def _store_f32(address: int, value: Real) -> None:
     store_32(address, bits_f32(value))
 
 
 @device_function
-def _halves(pair: Any) -> Any:
+def _halves(pair: tuple[Bits, Bits]) -> Eight:
     low, high = np.uint64(pair[0]), np.uint64(pair[1])
     return (
         low & _LOW_16,
@@ -182,9 +186,9 @@ def _halves(pair: Any) -> Any:
     )
 
 
-def _load_8_of(widen: Any) -> Any:
+def _load_8_of(widen: Dispatcher) -> Dispatcher:
     @device_function
-    def load(address: int) -> Any:
+    def load(address: int) -> Eight:
         a, b, c, d, e, f, g, h = _halves(load_128(address))
         return widen(a), widen(b), widen(c), widen(d), widen(e), widen(f), widen(g), widen(h)
 
@@ -192,7 +196,7 @@ def _load_8_of(widen: Any) -> Any:
 
 
 @device_function
-def _load_8_f32(address: int) -> Any:
+def _load_8_f32(address: int) -> Eight:
     low, high = load_128(address), load_128(address + 16)
     a, b, c, d = np.uint64(low[0]), np.uint64(low[1]), np.uint64(high[0]), np.uint64(high[1])
     return (
@@ -208,18 +212,18 @@ def _load_8_f32(address: int) -> Any:
 
 
 @device_function
-def _bits(value: Any) -> Any:
+def _bits(value: Real) -> Bits:
     return np.uint64(bits_f32(value))
 
 
 @device_function
-def _f16_bits(value: Any) -> Any:
+def _f16_bits(value: Real) -> Bits:
     return np.uint64(f32_to_f16(value))
 
 
-def _store_8_of(narrow: Any) -> Any:
+def _store_8_of(narrow: Dispatcher) -> Dispatcher:
     @device_function
-    def store(address: int, v: Any) -> None:
+    def store(address: int, v: Eight) -> None:
         low = narrow(v[0]) | (narrow(v[1]) << _S16) | (narrow(v[2]) << _S32)
         high = narrow(v[4]) | (narrow(v[5]) << _S16) | (narrow(v[6]) << _S32)
         store_128(address, low | (narrow(v[3]) << _S48), high | (narrow(v[7]) << _S48))
@@ -228,16 +232,16 @@ def _store_8_of(narrow: Any) -> Any:
 
 
 @device_function
-def _store_8_f32(address: int, v: Any) -> None:
+def _store_8_f32(address: int, v: Eight) -> None:
     store_128(address, _bits(v[0]) | (_bits(v[1]) << _S32), _bits(v[2]) | (_bits(v[3]) << _S32))
     store_128(
         address + 16, _bits(v[4]) | (_bits(v[5]) << _S32), _bits(v[6]) | (_bits(v[7]) << _S32)
     )
 
 
-def _on_8(operation: Any) -> Any:
+def _on_8(operation: Dispatcher) -> Dispatcher:
     @device_function
-    def each(v: Any, s: Any, z: Any) -> Any:
+    def each(v: Eight, s: Eight, z: Eight) -> Eight:
         return (
             operation(v[0], s[0], z[0]),
             operation(v[1], s[1], z[1]),
@@ -253,14 +257,14 @@ def _on_8(operation: Any) -> Any:
 
 
 @device_function
-def _store_8_bytes(address: int, v: Any) -> None:
+def _store_8_bytes(address: int, v: Eight) -> None:
     low = v[0] | (v[1] << _S8) | (v[2] << _S16) | (v[3] << _S24)
     high = (v[4] << _S32) | (v[5] << _S40) | (v[6] << _S48) | (v[7] << _S56)
     store_64(address, low | high)
 
 
 @device_function
-def _load_8_bytes(address: int) -> Any:
+def _load_8_bytes(address: int) -> Eight:
     bits = np.uint64(load_64(address))
     return (
         bits & _BYTE,
@@ -293,7 +297,9 @@ _STORES = {
 _OPERATIONS = {"divide": _by_division, "multiply": _by_multiplication, "restore": _restored}
 
 
-def _steps(operation: str, value: str, lanes: int) -> tuple[Any, Any, Any, Any]:
+def _steps(
+    operation: str, value: str, lanes: int
+) -> tuple[Dispatcher, Dispatcher, Dispatcher, Dispatcher]:
     """Return how to load, to combine with scales and zero points, to store, to load the latter."""
     combine = _OPERATIONS[operation]
     bytes_in, bytes_out = (load_8, store_8) if lanes == 1 else (_load_8_bytes, _store_8_bytes)
@@ -305,7 +311,7 @@ def _steps(operation: str, value: str, lanes: int) -> tuple[Any, Any, Any, Any]:
     return load, _on_8(combine), store, _channels_8
 
 
-def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Any:
+def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Dispatcher:
     load, combine, store, channels = _steps(operation, value, lanes)
     offsets = few_offsets_of_three if few else many_offsets_of_three
 
@@ -317,7 +323,7 @@ def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Any:
         s_step: int,
         c_step: int,
         rows: int,
-        outer: Any,
+        outer: Outer,
         c_first: int,
         by_row: int,
         scale: int,
@@ -348,11 +354,11 @@ def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Any:
 
 
 @device_function
-def _index(address: int, wide: int) -> Any:
+def _index(address: int, wide: int) -> Number:
     return signed_64(load_64(address)) if wide else signed_32(load_32(address))
 
 
-def _scatter_kernel(value: str, lanes: int, few: bool) -> Any:
+def _scatter_kernel(value: str, lanes: int, few: bool) -> Dispatcher:
     load, combine, store, channels = _steps("divide", value, lanes)
     offsets = few_offsets if few else many_offsets
 
@@ -363,7 +369,7 @@ def _scatter_kernel(value: str, lanes: int, few: bool) -> Any:
         t_step: int,
         u_step: int,
         rows: int,
-        outer: Any,
+        outer: Outer,
         rows_of_one: int,
         t_batch: int,
         t_along: int,
@@ -403,7 +409,7 @@ def _scatter_kernel(value: str, lanes: int, few: bool) -> Any:
     return kernel(scatter)
 
 
-CONVERT_KERNELS: dict[tuple[str, str, int, bool], Any] = {
+CONVERT_KERNELS: dict[tuple[str, str, int, bool], Dispatcher] = {
     (operation, value, lanes, few): _convert_kernel(operation, value, lanes, few)
     for operation in _OPERATIONS
     for value in VALUE_KINDS.values()
@@ -412,7 +418,7 @@ CONVERT_KERNELS: dict[tuple[str, str, int, bool], Any] = {
 }
 """By operation, what is not int8, numbers a step, and whether few outer axes are walked."""
 
-SCATTER_KERNELS: dict[tuple[str, int, bool], Any] = {
+SCATTER_KERNELS: dict[tuple[str, int, bool], Dispatcher] = {
     (value, lanes, few): _scatter_kernel(value, lanes, few)
     for value in ("f16", "bf16")
     for lanes in (1, LANES)

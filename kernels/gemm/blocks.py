@@ -21,7 +21,7 @@ Everything here takes addresses, and strides in bytes. The scratch memory of a t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,18 +76,18 @@ _ALIGN = 64
 
 
 @jit(inline="always")
-def _columns(kind: int) -> Any:
+def _columns(kind: int) -> int:
     return COLUMNS_64 if kind == F64 else COLUMNS_32
 
 
 @jit(inline="always")
-def _size(kind: int) -> Any:
+def _size(kind: int) -> int:
     """Return the bytes of a packed element, which are those of a sum."""
     return 8 if kind == F64 else 4
 
 
 @jit(inline="always")
-def _steps(kind: int, count: int) -> Any:
+def _steps(kind: int, count: int) -> int:
     """Return the steps of the micro-kernel for ``count`` values of k."""
     return (count + GROUP - 1) // GROUP if kind == I8 else count
 
@@ -195,7 +195,7 @@ def _start_shifted(ones: int, panels: int, k: int, n: int, initial: int) -> None
 
 
 @jit(inline="always")
-def packed_before(kind: int, columns: int, k: int) -> Any:
+def packed_before(kind: int, columns: int, k: int) -> int:
     """Return where in a packed B column ``columns`` begins, which begins a panel."""
     wide = _columns(kind)
     return columns // wide * _steps(kind, k) * wide * _size(kind)
@@ -271,7 +271,7 @@ def multiply(
 
 
 @jit()
-def _one_row(kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int) -> Any:
+def _one_row(kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int) -> int:
     """Multiply a vector by the columns of B that fill wide tiles; return how many they are."""
     row = Rows(a, 0)
     if kind == F64:
@@ -350,7 +350,7 @@ def _block_of_columns(
 
 
 @jit()
-def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate: int) -> Any:
+def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate: int) -> int:
     """Write the initial sums of a block where its tiles expect them; return 1 if tiles must load them."""
     nbytes, top, left = _size(kind), block.direct_rows, block.direct_columns
     tail, width = block.rows - top, block.columns - left

@@ -6,10 +6,9 @@ scratch memory first; all else goes element by element. Contiguous rows must be 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from emu.kernels.core.annotations import Number
 from emu.kernels.core.dtypes import (
     BF16,
     BOOL,
@@ -48,7 +47,7 @@ _stack_gathered = stack_memory(8 * _GATHERED)
 
 
 @jit()
-def _add_numbers(element: Any, target: int, source: int, rows: Axis, columns: Axis) -> None:
+def _add_numbers(element: Number, target: int, source: int, rows: Axis, columns: Axis) -> None:
     for _ in range(rows.extent):
         t, s = target, source
         for _ in range(columns.extent):

@@ -7,9 +7,8 @@ has to be aligned; no aligned element is torn.
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.kernels.core.address import move_bytes
+from emu.kernels.core.annotations import Bits
 from emu.kernels.core.jit import jit
 from emu.kernels.strided import vector_ops
 from emu.kernels.strided.access_plan import (
@@ -40,7 +39,7 @@ _LINE = 64
 
 
 @jit()
-def _row(element: Any, target: int, source: int, columns: Axis) -> None:
+def _row(element: Bits, target: int, source: int, columns: Axis) -> None:
     t, s = target, source
     for _ in range(columns.extent):
         vector_ops.move(t, s, element)
@@ -49,7 +48,7 @@ def _row(element: Any, target: int, source: int, columns: Axis) -> None:
 
 
 @jit()
-def _elements(element: Any, target: int, source: int, rows: Axis, columns: Axis) -> None:
+def _elements(element: Bits, target: int, source: int, rows: Axis, columns: Axis) -> None:
     for row in range(rows.extent):
         _row(element, target + row * rows.target, source + row * rows.source, columns)
 
@@ -82,7 +81,7 @@ def _copy_blocks(loop: InnerLoop, target: int, source: int) -> None:
 
 
 @jit()
-def _vectors(element: Any, form: int, target: int, source: int, columns: Axis) -> None:
+def _vectors(element: Bits, form: int, target: int, source: int, columns: Axis) -> None:
     width = vector_ops.width_of(element)
     lanes = vector_ops.VECTOR // width
     last = columns.extent - lanes

@@ -90,7 +90,7 @@ def assemble(code: str, architecture: tuple[int, int]) -> None:
 def arguments_of(kernel, types, *, few=True, operands=2):
     """A kernel's argument types, by its annotations."""
     outer = types.UniTuple(types.int64, (FEW if few else MANY) * (1 + operands))
-    kinds = {"int": types.int64, "float": types.float64, "Any": outer}
+    kinds = {"int": types.int64, "float": types.float64, "Outer": outer}
     parameters = inspect.signature(kernel.py_func).parameters.values()
     return [kinds[parameter.annotation] for parameter in parameters]
 

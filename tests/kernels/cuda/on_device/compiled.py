@@ -48,7 +48,7 @@ def serve(pipe: Connection) -> None:
         function = TABLES[table][key].py_func
         axes = geometry.FEW if key[-1] is True else geometry.MANY
         outer = types.UniTuple(types.int64, axes * (4 if table == "convert" else 3))
-        kinds = {"int": types.int64, "float": types.float64, "Any": outer}
+        kinds = {"int": types.int64, "float": types.float64, "Outer": outer}
         parameters = inspect.signature(function).parameters.values()
         arguments = [kinds[parameter.annotation] for parameter in parameters]
         pipe.send(cuda.compile_ptx(function, types.void(*arguments), cc=(9, 0))[0])
