@@ -19,6 +19,10 @@ from emu.kernels.cuda.matmul_kernels import (
     RESULTS,
     SUMS,
     TILINGS,
+    Bias,
+    Extents,
+    Operand,
+    Result,
     Tiling,
 )
 from emu.kernels.errors import ArgumentError
@@ -91,11 +95,13 @@ def matmul(
             PRODUCT_KERNELS[source, result, tiling],
             (-(-n // tiling.columns), -(-rows // tiling.rows)),
             (tiling.threads,),
-            *(left.address + row * left.strides[0], *left.strides, _along_k(left.strides)),
-            *(right.address, *right.strides[::-1], _along_k(right.strides[::-1])),
-            *(target.address + row * target.strides[0], *target.strides, rows, n, k),
-            *(alpha, beta),
-            *((0, 0, 0) if column is None else (column.address, column.strides[0], 1)),
+            _operand(left.address + row * left.strides[0], left.strides),
+            _operand(right.address, right.strides[::-1]),
+            Result(target.address + row * target.strides[0], *target.strides),
+            Extents(rows, n, k),
+            alpha,
+            beta,
+            Bias(0, 0, 0) if column is None else Bias(column.address, column.strides[0], 1),
             touches=[array.window for array in (target, *(array for array, _ in read))],
             shared_bytes=shared,
         )
@@ -164,9 +170,10 @@ def _tiling(source: str, m: int, n: int) -> Tiling:
     return TILINGS[0] if source != "f64" and blocks >= sm_count() else TILINGS[-1]
 
 
-def _along_k(strides: tuple[int, ...]) -> int:
-    """Return whether a matrix, given as (other axis, k), lies in memory with k the faster axis."""
-    return int(abs(strides[1]) <= abs(strides[0]))
+def _operand(address: int, strides: tuple[int, ...]) -> Operand:
+    """Return a matrix at an address for a kernel; the strides are those along the other axis and along k."""
+    step, k_step = strides
+    return Operand(address, step, k_step, int(abs(k_step) <= abs(step)))
 
 
 __all__ = ["matmul"]

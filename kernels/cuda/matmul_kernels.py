@@ -153,6 +153,41 @@ def _iadd(a: Number, b: Number) -> Number:
     return imul_add(a, b, np.int32(1))
 
 
+class Operand(NamedTuple):
+    """A matrix to multiply, as a kernel takes it: its other axis is rows of the left, columns of the right."""
+
+    address: int
+    step: int
+    """Bytes along the other axis."""
+    k_step: int
+    along_k: int
+    """1 if elements along k are nearer to each other than those along the other axis."""
+
+
+class Result(NamedTuple):
+    """The matrix that a kernel writes."""
+
+    address: int
+    row_step: int
+    column_step: int
+
+
+class Extents(NamedTuple):
+    """Extents of a product."""
+
+    m: int
+    n: int
+    k: int
+
+
+class Bias(NamedTuple):
+    """A number for each column; where there is none, all fields are 0."""
+
+    address: int
+    step: int
+    present: int
+
+
 class Sums(NamedTuple):
     """Arithmetic of the sums."""
 
@@ -252,26 +287,15 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
     right_first = left_row * depth
 
     def product(
-        a: int,
-        a_row: int,
-        a_k: int,
-        a_along_k: int,
-        b: int,
-        b_column: int,
-        b_k: int,
-        b_along_k: int,
-        c: int,
-        c_row: int,
-        c_column: int,
-        m: int,
-        n: int,
-        k: int,
+        a: Operand,
+        b: Operand,
+        c: Result,
+        extents: Extents,
         alpha: float,
         beta: float,
-        bias: int,
-        bias_step: int,
-        biased: int,
+        bias: Bias,
     ) -> None:
+        m, n, k = extents
         tile = cuda.shared.array(0, dtype)
         total = cuda.local.array(results, dtype)
         for i in range(results):
@@ -279,13 +303,13 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
         down = divide(cuda.threadIdx.x, column_step)
         along = cuda.threadIdx.x - down * column_step
         row, column = cuda.blockIdx.y * tile_rows, cuda.blockIdx.x * tile_columns
-        a += row * a_row
-        b += column * b_column
+        a_at = a.address + row * a.step
+        b_at = b.address + column * b.step
         k_start = 0
         while k_start < k:
             left = k - k_start
-            fill_left(tile, 0, a, a_row, a_k, m - row, left, a_along_k)
-            fill_right(tile, right_first, b, b_column, b_k, n - column, left, b_along_k)
+            fill_left(tile, 0, a_at, a.step, a.k_step, m - row, left, a.along_k)
+            fill_right(tile, right_first, b_at, b.step, b.k_step, n - column, left, b.along_k)
             cuda.syncthreads()
             if left >= depth:
                 for step in range(depth):
@@ -298,21 +322,21 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
                         total, tile, step * left_row + down, right_first + step * right_row + along
                     )
             cuda.syncthreads()
-            a += depth * a_k
-            b += depth * b_k
+            a_at += depth * a.k_step
+            b_at += depth * b.k_step
             k_start += depth
         for i in range(thread_rows):
             at_row = row + down + i * row_step
             for j in range(thread_columns):
                 at_column = column + along + j * column_step
                 if at_row < m and at_column < n:
-                    at = c + at_row * c_row + at_column * c_column
+                    at = c.address + at_row * c.row_step + at_column * c.column_step
                     before = zero
                     if beta != 0.0:
                         before = load_result(at)
                     value = scale(total[i * thread_columns + j], alpha, beta, before)
-                    if biased:
-                        value = add(value, load_result(bias + at_column * bias_step))
+                    if bias.present:
+                        value = add(value, load_result(bias.address + at_column * bias.step))
                     store_result(at, value)
 
     return kernel(product)

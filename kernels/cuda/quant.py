@@ -30,6 +30,11 @@ from emu.kernels.cuda.quant_kernels import (
     LANES,
     SCATTER_KERNELS,
     VALUE_KINDS,
+    Channel,
+    ChannelWalk,
+    Grid,
+    Indices,
+    Segments,
 )
 from emu.kernels.elementwise.scatter_rules import check_channels, check_scatter
 from emu.kernels.errors import ArgumentError
@@ -196,16 +201,16 @@ class _Channels:
         """Return the arrays with their names."""
         return [(name, array) for name, array in self._factors if array is not None]
 
-    def arguments(self) -> tuple[int, ...]:
-        """Address, stride and kind of both."""
-        found: list[int] = []
+    def records(self) -> list[Channel]:
+        """Return both as a kernel takes them."""
+        found: list[Channel] = []
         for _, array in self._factors:
             if array is None:
-                found += [0, 0, CHANNEL_KINDS[None]]
+                found.append(Channel(0, 0, CHANNEL_KINDS[None]))
             else:
                 step = 0 if array.size == 1 else array.strides[0]
-                found += [array.address, step, CHANNEL_KINDS[array.dtype]]
-        return tuple(found)
+                found.append(Channel(array.address, step, CHANNEL_KINDS[array.dtype]))
+        return found
 
     def windows(self) -> list[tuple[int, int]]:
         """Return the address ranges of the arrays."""
@@ -282,9 +287,12 @@ def _convert(
             launch(
                 CONVERT_KERNELS[(*kind, lanes, len(part) <= FEW)],
                 *cover(count, rows),
-                *(t + start * inner[1], s + start * inner[2], count, *inner[1:], rows),
+                t + start * inner[1],
+                s + start * inner[2],
+                Grid(count, rows, inner[1], inner[2]),
                 packed(part, 3),
-                *(c_low + c_start + start * inner[3], by_row, *channels.arguments()),
+                ChannelWalk(c_low + c_start + start * inner[3], inner[3], by_row),
+                *channels.records(),
                 touches=windows,
             )
     return target
@@ -330,10 +338,18 @@ def _scatter(
             launch(
                 SCATTER_KERNELS[VALUE_KINDS[updates.dtype], lanes, len(part) <= FEW],
                 *cover(count // lanes, rows),
-                *(t + (0 if pairs else i * t_steps[0]), u + i * u_batch, count // lanes),
-                *(*inner[1:], rows, packed(part, 2), rows_of_one, *t_steps, u_batch),
-                *(indices.address + i * i_steps[0], *i_steps, int(pairs)),
-                *(int(indices.itemsize == 8), *channels.arguments()),
+                t + (0 if pairs else i * t_steps[0]),
+                u + i * u_batch,
+                Grid(count // lanes, rows, inner[1], inner[2]),
+                packed(part, 2),
+                Segments(rows_of_one, *t_steps, u_batch),
+                Indices(
+                    indices.address + i * i_steps[0],
+                    *i_steps,
+                    int(pairs),
+                    int(indices.itemsize == 8),
+                ),
+                *channels.records(),
                 touches=(target.window, updates.window, indices.window, *channels.windows()),
             )
 

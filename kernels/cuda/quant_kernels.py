@@ -6,7 +6,7 @@ the columns are loaded once.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import cuda
@@ -88,26 +88,86 @@ def _channel(address: int, kind: int) -> Real:
     return np.float32(0.0)
 
 
+class Channel(NamedTuple):
+    """Scales or zero points: one, or one for each channel."""
+
+    address: int
+    step: int
+    """Bytes from one to the next; 0 where one holds for all."""
+    kind: int
+    """Dtype, by :data:`CHANNEL_KINDS`."""
+
+
+class Grid(NamedTuple):
+    """Rows of what a kernel handles at a time, one number or ``LANES``."""
+
+    columns: int
+    rows: int
+    target_step: int
+    """Bytes from one number of a row to the next, in the target."""
+    source_step: int
+
+
+class ChannelWalk(NamedTuple):
+    """Numbers of the channels of a grid."""
+
+    first: int
+    step: int
+    """From one number of a row to the next."""
+    by_row: int
+    """1 if rows have channels of their own."""
+
+
+class Segments(NamedTuple):
+    """Segments that a scatter writes, each at its index."""
+
+    rows: int
+    """Rows of a segment."""
+    target_batch: int
+    """Bytes from one index of the target's first axis to the next."""
+    target_along: int
+    """The same for the axis of the scatter."""
+    update_batch: int
+    """Bytes from one segment to the next among the updates."""
+
+
+class Indices(NamedTuple):
+    """Indices of a scatter, one or a pair for each segment."""
+
+    address: int
+    step: int
+    """Bytes from one segment's to the next."""
+    pair_step: int
+    """Bytes between the two of a pair."""
+    pairs: int
+    """1 if they are pairs: an index of the first axis before the other."""
+    wide: int
+    """1 for int64, 0 for int32."""
+
+
 @device_function
-def _channels_8(address: int, step: int, kind: int) -> Eight:
+def _channels_8(channel: Channel, first: int, step: int) -> Eight:
+    """Load what belongs to eight numbers, whose channels are ``step`` apart."""
+    address = channel.address + first * channel.step
+    stride, kind = step * channel.step, channel.kind
     a = _channel(address, kind)
-    if step == 0:
+    if stride == 0:
         return a, a, a, a, a, a, a, a
     return (
         a,
-        _channel(address + step, kind),
-        _channel(address + 2 * step, kind),
-        _channel(address + 3 * step, kind),
-        _channel(address + 4 * step, kind),
-        _channel(address + 5 * step, kind),
-        _channel(address + 6 * step, kind),
-        _channel(address + 7 * step, kind),
+        _channel(address + stride, kind),
+        _channel(address + 2 * stride, kind),
+        _channel(address + 3 * stride, kind),
+        _channel(address + 4 * stride, kind),
+        _channel(address + 5 * stride, kind),
+        _channel(address + 6 * stride, kind),
+        _channel(address + 7 * stride, kind),
     )
 
 
 @device_function
-def _channels_1(address: int, step: int, kind: int) -> Real:
-    return _channel(address, kind)
+def _channels_1(channel: Channel, first: int, step: int) -> Real:
+    return _channel(channel.address + first * channel.step, channel.kind)
 
 
 # Added to a number of at most 2**22, it leaves the nearest integer in the last bits: rounding and
@@ -318,35 +378,26 @@ def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Dispat
     def convert(
         target: int,
         source: int,
-        count: int,
-        t_step: int,
-        s_step: int,
-        c_step: int,
-        rows: int,
+        grid: Grid,
         outer: Outer,
-        c_first: int,
-        by_row: int,
-        scale: int,
-        scale_step: int,
-        scale_kind: int,
-        zero: int,
-        zero_step: int,
-        zero_kind: int,
+        walk: ChannelWalk,
+        scale: Channel,
+        zero: Channel,
     ) -> None:
         column = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-        while column < count:
+        while column < grid.columns:
             i = column * lanes
-            c = c_first + i * c_step
-            scales = channels(scale + c * scale_step, c_step * scale_step, scale_kind)
-            zeros = channels(zero + c * zero_step, c_step * zero_step, zero_kind)
+            c = walk.first + i * walk.step
+            scales = channels(scale, c, walk.step)
+            zeros = channels(zero, c, walk.step)
             row = cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y
-            while row < rows:
+            while row < grid.rows:
                 t, s, c_row = offsets(row, outer)
-                if by_row:
-                    scales = channels(scale + (c + c_row) * scale_step, 0, scale_kind)
-                    zeros = channels(zero + (c + c_row) * zero_step, 0, zero_kind)
-                values = load(source + s + i * s_step)
-                store(target + t + i * t_step, combine(values, scales, zeros))
+                if walk.by_row:
+                    scales = channels(scale, c + c_row, 0)
+                    zeros = channels(zero, c + c_row, 0)
+                values = load(source + s + i * grid.source_step)
+                store(target + t + i * grid.target_step, combine(values, scales, zeros))
                 row += cuda.blockDim.y * cuda.gridDim.y
             column += cuda.blockDim.x * cuda.gridDim.x
 
@@ -365,44 +416,31 @@ def _scatter_kernel(value: str, lanes: int, few: bool) -> Dispatcher:
     def scatter(
         target: int,
         updates: int,
-        count: int,
-        t_step: int,
-        u_step: int,
-        rows: int,
+        grid: Grid,
         outer: Outer,
-        rows_of_one: int,
-        t_batch: int,
-        t_along: int,
-        u_batch: int,
-        indices: int,
-        i_batch: int,
-        i_pair: int,
-        pairs: int,
-        wide: int,
-        scale: int,
-        scale_step: int,
-        scale_kind: int,
-        zero: int,
-        zero_step: int,
-        zero_kind: int,
+        segments: Segments,
+        indices: Indices,
+        scale: Channel,
+        zero: Channel,
     ) -> None:
         column = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-        while column < count:
+        while column < grid.columns:
             c = column * lanes
-            scales = channels(scale + c * scale_step, scale_step, scale_kind)
-            zeros = channels(zero + c * zero_step, zero_step, zero_kind)
+            scales = channels(scale, c, 1)
+            zeros = channels(zero, c, 1)
             row = cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y
-            while row < rows:
-                i = divide(row, rows_of_one)
-                t, u = offsets(row - i * rows_of_one, outer)
-                at = indices + i * i_batch
+            while row < grid.rows:
+                i = divide(row, segments.rows)
+                t, u = offsets(row - i * segments.rows, outer)
+                at = indices.address + i * indices.step
                 batch = i
-                if pairs:
-                    batch = _index(at, wide)
-                    at += i_pair
-                t += target + batch * t_batch + _index(at, wide) * t_along
-                values = load(updates + u + i * u_batch + c * u_step)
-                store(t + c * t_step, combine(values, scales, zeros))
+                if indices.pairs:
+                    batch = _index(at, indices.wide)
+                    at += indices.pair_step
+                t += target + batch * segments.target_batch
+                t += _index(at, indices.wide) * segments.target_along
+                values = load(updates + u + i * segments.update_batch + c * grid.source_step)
+                store(t + c * grid.target_step, combine(values, scales, zeros))
                 row += cuda.blockDim.y * cuda.gridDim.y
             column += cuda.blockDim.x * cuda.gridDim.x
 

@@ -91,8 +91,15 @@ def arguments_of(kernel, types, *, few=True, operands=2):
     """A kernel's argument types, by its annotations."""
     outer = types.UniTuple(types.int64, (FEW if few else MANY) * (1 + operands))
     kinds = {"int": types.int64, "float": types.float64, "Outer": outer}
+
+    def kind(name):
+        if name in kinds:
+            return kinds[name]
+        record = kernel.py_func.__globals__[name]
+        return types.NamedUniTuple(types.int64, len(record._fields), record)
+
     parameters = inspect.signature(kernel.py_func).parameters.values()
-    return [kinds[parameter.annotation] for parameter in parameters]
+    return [kind(parameter.annotation) for parameter in parameters]
 
 
 def fused(code: str) -> list[str]:
