@@ -88,7 +88,7 @@ def matmul(
         return target
     tiling = _tiling(source, m, n)
     chunk = _MAX_BLOCKS_DOWN * tiling.rows
-    shared = tiling.shared_bytes(SUMS[INPUTS[source][1]].dtype.itemsize)
+    shared = tiling.shared_bytes(SUMS[INPUTS[source]].dtype.itemsize)
     for row in range(0, m, chunk):
         rows = min(chunk, m - row)
         launch(
@@ -140,11 +140,11 @@ def _check_factors(source: str, alpha: object, beta: object, out: object) -> tup
 
 
 def _target(source: str, shape: tuple[int, int], out: object) -> DeviceArray:
-    sums = INPUTS[source][1]
+    sums = INPUTS[source]
     if out is None:
         return empty(shape, _NAMES["i32" if source == "i8" else source])
     target = place(out, "out")
-    allowed = [_NAMES[kind] for kind, (_, _, wanted) in RESULTS.items() if wanted == sums]
+    allowed = [_NAMES[kind] for kind, wanted in RESULTS.items() if wanted == sums]
     if target.dtype not in allowed:
         raise ArgumentError(
             f"out must have one of the dtypes {', '.join(kind.name for kind in allowed)} for "

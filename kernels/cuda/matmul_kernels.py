@@ -13,15 +13,9 @@ from numba import cuda
 
 from emu.kernels.core.annotations import Dispatcher, KernelArray, Number
 from emu.kernels.cuda.device import SIMULATED, device_function, kernel
-from emu.kernels.cuda.lanes import bf16_to_f32, f32_to_bf16
+from emu.kernels.cuda.elements import LOADS, STORES
 from emu.kernels.cuda.primitives import (
-    as_f32,
-    as_f64,
-    bits_f32,
-    bits_f64,
     divide,
-    f16_to_f32,
-    f32_to_f16,
     fadd,
     fadd64,
     fma32,
@@ -29,15 +23,6 @@ from emu.kernels.cuda.primitives import (
     fmul,
     fmul64,
     imul_add,
-    load_8,
-    load_16,
-    load_32,
-    load_64,
-    signed_8,
-    signed_32,
-    store_16,
-    store_32,
-    store_64,
     unsigned,
 )
 
@@ -68,61 +53,6 @@ SMALL = Tiling(64, 64, 16, 4, 4)
 TINY = Tiling(8, 8, 4, 2, 2)
 TILINGS = (TINY,) if SIMULATED else (LARGE, SMALL)
 """Tilings that are launched: a simulated thread costs so much that only tiny blocks are bearable there."""
-
-
-@device_function
-def _load_f32(address: int) -> Number:
-    return as_f32(load_32(address))
-
-
-@device_function
-def _load_f64(address: int) -> Number:
-    return as_f64(load_64(address))
-
-
-@device_function
-def _load_f16(address: int) -> Number:
-    return f16_to_f32(load_16(address))
-
-
-@device_function
-def _load_bf16(address: int) -> Number:
-    return bf16_to_f32(load_16(address))
-
-
-@device_function
-def _load_i8(address: int) -> Number:
-    return np.int32(signed_8(load_8(address)))
-
-
-@device_function
-def _load_i32(address: int) -> Number:
-    return np.int32(signed_32(load_32(address)))
-
-
-@device_function
-def _store_f32(address: int, value: Number) -> None:
-    store_32(address, bits_f32(value))
-
-
-@device_function
-def _store_f64(address: int, value: Number) -> None:
-    store_64(address, bits_f64(value))
-
-
-@device_function
-def _store_f16(address: int, value: Number) -> None:
-    store_16(address, f32_to_f16(value))
-
-
-@device_function
-def _store_bf16(address: int, value: Number) -> None:
-    store_16(address, f32_to_bf16(value))
-
-
-@device_function
-def _store_i32(address: int, value: Number) -> None:
-    store_32(address, np.uint64(np.int64(value) & 0xFFFFFFFF))
 
 
 @device_function
@@ -203,23 +133,11 @@ SUMS = {
     "f64": Sums(np.dtype(np.float64), np.float64(0), fma64, fadd64, _scale_f64),
     "i32": Sums(np.dtype(np.int32), np.int32(0), _imul_add, _iadd, _scale_i32),
 }
-INPUTS = {
-    "f32": (_load_f32, "f32"),
-    "f64": (_load_f64, "f64"),
-    "f16": (_load_f16, "f32"),
-    "bf16": (_load_bf16, "f32"),
-    "i8": (_load_i8, "i32"),
-}
-"""Loads of inputs, and the kinds of their sums, by kind."""
+INPUTS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32", "i8": "i32"}
+"""Kinds of the sums by that of the inputs."""
 
-RESULTS = {
-    "f32": (_load_f32, _store_f32, "f32"),
-    "f16": (_load_f16, _store_f16, "f32"),
-    "bf16": (_load_bf16, _store_bf16, "f32"),
-    "f64": (_load_f64, _store_f64, "f64"),
-    "i32": (_load_i32, _store_i32, "i32"),
-}
-"""Loads and stores of results, and the kinds of sums they come from, by kind."""
+RESULTS = {"f32": "f32", "f16": "f32", "bf16": "f32", "f64": "f64", "i32": "i32"}
+"""Kinds of the sums by that of the result."""
 
 
 def _fill(load: Dispatcher, zero: np.generic, extent: int, depth: int, threads: int) -> Dispatcher:
@@ -272,8 +190,8 @@ def _multiply(fma: Dispatcher, tiling: Tiling) -> Dispatcher:
 
 
 def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
-    load, sums = INPUTS[source]
-    load_result, store_result, _ = RESULTS[result]
+    load, sums = LOADS[source], INPUTS[source]
+    load_result, store_result = LOADS[result], STORES[result]
     dtype, zero, fma, add, scale = SUMS[sums]
     threads, depth = tiling.threads, tiling.depth
     fill_left = _fill(load, zero, tiling.rows, depth, threads)
@@ -344,8 +262,8 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
 
 PRODUCT_KERNELS: dict[tuple[str, str, Tiling], Dispatcher] = {
     (source, result, tiling): _product_kernel(source, result, tiling)
-    for source, (_, sums) in INPUTS.items()
-    for result, (_, _, wanted) in RESULTS.items()
+    for source, sums in INPUTS.items()
+    for result, wanted in RESULTS.items()
     if sums == wanted
     for tiling in (LARGE, SMALL, TINY)
     if (sums, tiling) != ("f64", LARGE)  # its sums would take all registers

@@ -14,6 +14,7 @@ from numba import cuda
 from emu.kernels.core.annotations import Bits, Dispatcher, Number, Real
 from emu.kernels.core.dtypes import BFLOAT16, BY_NAME
 from emu.kernels.cuda.device import device_function, kernel
+from emu.kernels.cuda.elements import LOADS, STORES
 from emu.kernels.cuda.geometry import (
     Outer,
     few_offsets,
@@ -41,8 +42,6 @@ from emu.kernels.cuda.primitives import (
     signed_32,
     signed_64,
     store_8,
-    store_16,
-    store_32,
     store_64,
     store_128,
 )
@@ -202,36 +201,6 @@ def _restored(quantised: Bits, scale: Real, zero: Real) -> Real:
 
 
 @device_function
-def _load_f16(address: int) -> Real:
-    return f16_to_f32(load_16(address))
-
-
-@device_function
-def _load_bf16(address: int) -> Real:
-    return bf16_to_f32(load_16(address))
-
-
-@device_function
-def _load_f32(address: int) -> Real:
-    return as_f32(load_32(address))
-
-
-@device_function
-def _store_f16(address: int, value: Real) -> None:
-    store_16(address, f32_to_f16(value))
-
-
-@device_function
-def _store_bf16(address: int, value: Real) -> None:
-    store_16(address, f32_to_bf16(value))
-
-
-@device_function
-def _store_f32(address: int, value: Real) -> None:
-    store_32(address, bits_f32(value))
-
-
-@device_function
 def _halves(pair: tuple[Bits, Bits]) -> Eight:
     low, high = np.uint64(pair[0]), np.uint64(pair[1])
     return (
@@ -338,22 +307,8 @@ def _load_8_bytes(address: int) -> Eight:
     )
 
 
-_LOADS = {
-    ("f16", 1): _load_f16,
-    ("bf16", 1): _load_bf16,
-    ("f32", 1): _load_f32,
-    ("f16", LANES): _load_8_of(f16_to_f32),
-    ("bf16", LANES): _load_8_of(bf16_to_f32),
-    ("f32", LANES): _load_8_f32,
-}
-_STORES = {
-    ("f16", 1): _store_f16,
-    ("bf16", 1): _store_bf16,
-    ("f32", 1): _store_f32,
-    ("f16", LANES): _store_8_of(_f16_bits),
-    ("bf16", LANES): _store_8_of(f32_to_bf16),
-    ("f32", LANES): _store_8_f32,
-}
+_LOADS_8 = {"f16": _load_8_of(f16_to_f32), "bf16": _load_8_of(bf16_to_f32), "f32": _load_8_f32}
+_STORES_8 = {"f16": _store_8_of(_f16_bits), "bf16": _store_8_of(f32_to_bf16), "f32": _store_8_f32}
 _OPERATIONS = {"divide": _by_division, "multiply": _by_multiplication, "restore": _restored}
 
 
@@ -362,13 +317,14 @@ def _steps(
 ) -> tuple[Dispatcher, Dispatcher, Dispatcher, Dispatcher]:
     """Return how to load, to combine with scales and zero points, to store, to load the latter."""
     combine = _OPERATIONS[operation]
-    bytes_in, bytes_out = (load_8, store_8) if lanes == 1 else (_load_8_bytes, _store_8_bytes)
-    load, store = _LOADS[value, lanes], bytes_out
-    if operation == "restore":
-        load, store = bytes_in, _STORES[value, lanes]
     if lanes == 1:
-        return load, combine, store, _channels_1
-    return load, _on_8(combine), store, _channels_8
+        channels, load_byte, store_byte, loads, stores = _channels_1, load_8, store_8, LOADS, STORES
+    else:
+        combine, channels = _on_8(combine), _channels_8
+        load_byte, store_byte, loads, stores = _load_8_bytes, _store_8_bytes, _LOADS_8, _STORES_8
+    if operation == "restore":
+        return load_byte, combine, stores[value], channels
+    return loads[value], combine, store_byte, channels
 
 
 def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Dispatcher:

@@ -134,8 +134,13 @@ def _to_int8(value: Real) -> np.int8:
     return np.int8(max(min(f32_bits_signed(total), _HIGHEST), _LOWEST))
 
 
+@jit(inline="always")
+def _scaled(op: int, value: Real, scale: Real) -> Real:
+    return value / scale if op == DIVIDE else value * scale
+
+
 @jit()
-def _divide(kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
+def _quantize(op: int, kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
     d = carray(as_pointer(target), (n,), np.int8)
     s16 = carray(as_pointer(source), (n,), np.uint16)
     s32 = carray(as_pointer(source), (n,), np.float32)
@@ -143,31 +148,13 @@ def _divide(kind: int, target: int, source: int, scale: int, zero: int, n: int) 
     z = carray(as_pointer(zero), (n,), np.float32)
     if kind == BF16:
         for i in range(n):
-            d[i] = _to_int8(bf16_to_f32(s16[i]) / a[i] + z[i])
+            d[i] = _to_int8(_scaled(op, bf16_to_f32(s16[i]), a[i]) + z[i])
     elif kind == F16:
         for i in range(n):
-            d[i] = _to_int8(f16_to_f32(s16[i]) / a[i] + z[i])
+            d[i] = _to_int8(_scaled(op, f16_to_f32(s16[i]), a[i]) + z[i])
     else:
         for i in range(n):
-            d[i] = _to_int8(s32[i] / a[i] + z[i])
-
-
-@jit()
-def _multiply(kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
-    d = carray(as_pointer(target), (n,), np.int8)
-    s16 = carray(as_pointer(source), (n,), np.uint16)
-    s32 = carray(as_pointer(source), (n,), np.float32)
-    a = carray(as_pointer(scale), (n,), np.float32)
-    z = carray(as_pointer(zero), (n,), np.float32)
-    if kind == BF16:
-        for i in range(n):
-            d[i] = _to_int8(bf16_to_f32(s16[i]) * a[i] + z[i])
-    elif kind == F16:
-        for i in range(n):
-            d[i] = _to_int8(f16_to_f32(s16[i]) * a[i] + z[i])
-    else:
-        for i in range(n):
-            d[i] = _to_int8(s32[i] * a[i] + z[i])
+            d[i] = _to_int8(_scaled(op, s32[i], a[i]) + z[i])
 
 
 @jit()
@@ -190,12 +177,10 @@ def _restore(kind: int, target: int, source: int, scale: int, zero: int, n: int)
 
 @jit()
 def _block(op: int, kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
-    if op == DIVIDE:
-        _divide(kind, target, source, scale, zero, n)
-    elif op == MULTIPLY:
-        _multiply(kind, target, source, scale, zero, n)
-    else:
+    if op == RESTORE:
         _restore(kind, target, source, scale, zero, n)
+    else:
+        _quantize(op, kind, target, source, scale, zero, n)
 
 
 @jit()

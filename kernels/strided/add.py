@@ -30,9 +30,9 @@ from emu.kernels.strided.contiguous import add_contiguous
 from emu.kernels.strided.copy import copy_row, transpose
 from emu.kernels.strided.odometer import (
     advance,
+    first_run,
     inner_loop,
     repeats,
-    set_odometer,
     stack_counters,
     stack_memory,
 )
@@ -172,11 +172,8 @@ def add_strided(kind: int, target: int, source: int, plan: int) -> None:
         source: Address of the first element to add; the two do not overlap.
         plan: Address of an :func:`emu.kernels.strided.access_plan.add_plan`.
     """
-    loop = inner_loop(plan)
-    counters = stack_counters()
-    t, s = set_odometer(counters, plan, 0)
-    t += target
-    s += source
+    loop, counters = inner_loop(plan), stack_counters()
+    t, s = first_run(counters, plan, target, source)
     for _ in range(repeats(plan)):
         if loop.form == TRANSPOSED:
             _add_transposed(kind, loop, t, s)

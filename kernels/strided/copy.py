@@ -23,9 +23,9 @@ from emu.kernels.strided.access_plan import (
 )
 from emu.kernels.strided.odometer import (
     advance,
+    first_run,
     inner_loop,
     repeats,
-    set_odometer,
     stack_counters,
 )
 from emu.kernels.strided.vector_ops import U8, U16, U32, U64, U128, U256
@@ -161,11 +161,8 @@ def copy_strided(target: int, source: int, plan: int) -> None:
             overlap the target.
         plan: Address of a :func:`emu.kernels.strided.access_plan.copy_plan`.
     """
-    loop = inner_loop(plan)
-    counters = stack_counters()
-    t, s = set_odometer(counters, plan, 0)
-    t += target
-    s += source
+    loop, counters = inner_loop(plan), stack_counters()
+    t, s = first_run(counters, plan, target, source)
     for _ in range(repeats(plan)):
         if loop.form == CONTIGUOUS:
             for row in range(loop.rows.extent):

@@ -93,6 +93,20 @@ def set_odometer(counters: int, plan: int, index: int) -> tuple[int, int]:
 
 
 @jit()
+def first_run(counters: int, plan: int, target: int, source: int) -> tuple[int, int]:
+    """Set the odometer to the first run of the inner loop; return where that begins.
+
+    Args:
+        counters: Address of ``stack_counters``.
+        plan: Address of the plan.
+        target: Address of the tile that is written; an axis may run backwards from there.
+        source: Address of the tile that is read.
+    """
+    t, s = set_odometer(counters, plan, 0)
+    return target + t, source + s
+
+
+@jit()
 def advance(counters: int, plan: int, target: int, source: int) -> tuple[int, int]:
     """Step the odometer on; after the last run of the inner loop comes the first."""
     words = plan_words(plan)

@@ -189,7 +189,7 @@ def test_product(to_ptx, types, source, result, tiling):
     kernel = matmul_kernels.PRODUCT_KERNELS[source, result, tiling]
     device = SM_80 if tiling == matmul_kernels.SMALL else SM_90
     code = to_ptx(device, kernel.py_func, *arguments_of(kernel, types))
-    sums = matmul_kernels.INPUTS[source][1]
+    sums = matmul_kernels.INPUTS[source]
     if sums == "i32":
         assert re.search(r"\bmad\.lo\.s32", code)
     else:
