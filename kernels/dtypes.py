@@ -1,4 +1,4 @@
-"""The narrow dtypes, and conversions of one value of them, for compiled functions of your own.
+"""Narrow floating-point dtypes, and conversions of single values for compiled functions of your own.
 
     import numpy as np
     from emu.kernels.dtypes import bf16_to_f32, f32_to_bf16

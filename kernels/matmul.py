@@ -431,7 +431,7 @@ def _geometry(m: int, n: int, k: int, size: int, threads: int) -> tuple[int, int
 
 
 def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
-    """Split the result among threads: in how many parts the rows, in how many the columns.
+    """Split the result among threads; return the number of parts of the rows and of the columns.
 
     Each part packs its columns of B and its rows of A itself, so parts should be as square as may be.
     """
@@ -450,7 +450,7 @@ def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
 
 @functools.cache
 def _entry(function: Dispatcher) -> EntryPoint:
-    """Return a kernel's entry: the dispatcher would take microseconds to look at named tuples."""
+    """Return a kernel's entry: the dispatcher would take microseconds to find the types of named tuples."""
     return annotated_entry(function)
 
 

@@ -20,7 +20,6 @@ from emu.kernels.errors import ArgumentError
 
 DType = np.dtype[np.generic]
 
-T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
 
 
@@ -137,15 +136,6 @@ class Arguments:
             raise self._error(
                 f"{name} must be one of {choices.__name__}'s {names}, but got {shown(value)}"
             ) from None
-
-    def one_of(self, name: str, value: object, allowed: Sequence[T]) -> T:
-        """Return the allowed value that equals ``value``; types are compared too, so True is not 1."""
-        for known in allowed:
-            if value is known or (type(value) is type(known) and value == known):
-                return known
-        *first, last = map(repr, allowed)
-        names = f"{', '.join(first)} or {last}" if first else last
-        raise self._error(f"{name} must be {names}, but got {shown(value)}")
 
     def dtype(self, name: str, value: Any) -> DType:
         """Return the NumPy dtype that ``np.dtype`` makes of a value."""

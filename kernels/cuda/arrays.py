@@ -91,12 +91,12 @@ class DeviceArray:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -106,7 +106,7 @@ class DeviceArray:
 
     @property
     def window(self) -> tuple[int, int]:
-        """The addresses of the first byte that belongs to an element and behind the last."""
+        """Addresses of the first byte of an element and of the one behind the last."""
         if self.size == 0:
             return self.address, self.address
         steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
@@ -116,7 +116,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
-        """The exchange protocol; bf16 and other dtypes of ``ml_dtypes`` go as raw bytes."""
+        """Exchange protocol; bf16 and other dtypes of ``ml_dtypes`` go as raw bytes."""
         return {
             "version": 3,
             "data": (self.address, self.read_only),
@@ -150,7 +150,7 @@ class DeviceArray:
 
     @property
     def T(self) -> DeviceArray:
-        """The view with the axes in reverse order."""
+        """View with the axes in reverse order."""
         return self._like(self.layout().T)
 
     def transpose(self, *axes: int) -> DeviceArray:

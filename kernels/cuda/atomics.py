@@ -121,9 +121,11 @@ def _add_half(widen: Dispatcher, narrow: Dispatcher) -> Dispatcher:
     @device_function
     def add_half(array: KernelArray, index: Index, value: Number) -> Number:
         address = address_of_half(array, index)
+        # The narrowest compare and swap has 32 bits: the neighbour is written back as it was seen.
         word = address & ~3
         shift = np.uint64(8 * (address & 2))
         mask = _LOW_16 << shift
+        # A plain load may see an old word; then the swap fails and says what is there.
         old = np.uint64(any_load_u32(word))
         while True:
             before = widen((old >> shift) & _LOW_16)

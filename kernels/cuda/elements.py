@@ -78,6 +78,7 @@ def _store_bf16(address: int, value: Number) -> None:
 
 @device_function
 def _store_i32(address: int, value: Number) -> None:
+    # Without the mask the simulator would see the sign in all 64 bits of the pattern.
     store_32(address, np.uint64(np.int64(value) & 0xFFFFFFFF))
 
 
@@ -89,7 +90,7 @@ LOADS = {
     "i8": _load_i8,
     "i32": _load_i32,
 }
-"""Loads by the short name of the dtype, of an element at an address."""
+"""Loads of an element at an address, by the short name of its dtype."""
 
 STORES = {
     "f32": _store_f32,

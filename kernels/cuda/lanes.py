@@ -38,6 +38,7 @@ def bf16_to_f32(bits: Bits) -> Real:
 def f32_to_bf16(value: Real) -> Bits:
     """Round an fp32 number to a bf16 pattern, to nearest, ties to even; NaN gives a quiet NaN."""
     bits = np.uint64(bits_f32(value))
+    # Just under half of the last place, and one more where that place is odd: a tie goes to even.
     rounded = (bits + _HALF_ULP + ((bits >> _S16) & _ONE)) >> _S16
     return _QUIET_NAN if (bits & _MAGNITUDE) > _INFINITY else rounded
 
@@ -46,6 +47,7 @@ def f32_to_bf16(value: Real) -> Bits:
 def add_int(a: Bits, b: Bits, mask: Bits) -> Bits:
     """Add integers side by side; ``mask`` has every bit but the highest of each."""
     a, b, low = np.uint64(a), np.uint64(b), np.uint64(mask)
+    # The highest bit of each is added without its carry, which would reach the neighbour.
     return ((a & low) + (b & low)) ^ ((a ^ b) & (low ^ _ALL))
 
 

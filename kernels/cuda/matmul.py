@@ -32,7 +32,7 @@ _KINDS = {
     for name in ("float32", "float64", "float16", "bfloat16", "int8", "int32")
 }
 _NAMES = {kind: dtype for dtype, kind in _KINDS.items()}
-_MAX_BLOCKS_DOWN = 65535
+_MAX_BLOCKS_DOWN = 65535  # of a grid, along y: taller products take several launches
 
 
 def matmul(
@@ -96,7 +96,7 @@ def matmul(
             (-(-n // tiling.columns), -(-rows // tiling.rows)),
             (tiling.threads,),
             _operand(left.address + row * left.strides[0], left.strides),
-            _operand(right.address, right.strides[::-1]),
+            _operand(right.address, right.strides[::-1]),  # its columns are its rows here
             Result(target.address + row * target.strides[0], *target.strides),
             Extents(rows, n, k),
             alpha,

@@ -213,6 +213,8 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
         beta: float,
         bias: Bias,
     ) -> None:
+        # A launch passes plain tuples.
+        a, b, c, bias = Operand(*a), Operand(*b), Result(*c), Bias(*bias)
         m, n, k = extents
         tile = cuda.shared.array(0, dtype)
         total = cuda.local.array(results, dtype)

@@ -299,7 +299,7 @@ def _convert(
 
 
 def _wide(t: int, s: int, t_item: int, s_item: int, inner: Axis, outer: list[Axis]) -> int:
-    """Return how many elements of a row can be handled eight at a time."""
+    """Return the number of elements of a row that can be handled eight at a time."""
     sides = ((t, t_item, 1), (s, s_item, 2))
     for address, item, operand in sides:
         unit = min(16, LANES * item)

@@ -340,6 +340,8 @@ def _convert_kernel(operation: str, value: str, lanes: int, few: bool) -> Dispat
         scale: Channel,
         zero: Channel,
     ) -> None:
+        # A launch passes plain tuples.
+        grid, walk, scale, zero = Grid(*grid), ChannelWalk(*walk), Channel(*scale), Channel(*zero)
         column = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
         while column < grid.columns:
             i = column * lanes
@@ -379,6 +381,9 @@ def _scatter_kernel(value: str, lanes: int, few: bool) -> Dispatcher:
         scale: Channel,
         zero: Channel,
     ) -> None:
+        # A launch passes plain tuples.
+        grid, segments, indices = Grid(*grid), Segments(*segments), Indices(*indices)
+        scale, zero = Channel(*scale), Channel(*zero)
         column = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
         while column < grid.columns:
             c = column * lanes

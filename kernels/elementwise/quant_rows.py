@@ -91,7 +91,7 @@ class ScaledWalk(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Addresses of the scales and zero points of a row, fp32, and how many there are before they repeat."""
+    """Addresses of the scales and zero points of a row, fp32, and the number of them before they repeat."""
 
     scale: int
     zero: int

@@ -93,7 +93,7 @@ def _steps(kind: int, count: int) -> int:
 
 
 def block_columns(n: int, k: int, size: int) -> int:
-    """Return how many columns of B are packed at a time: whole panels, about ``PANEL_BYTES``."""
+    """Return the number of columns of B that are packed at a time: whole panels, about ``PANEL_BYTES``."""
     wide = COLUMNS_64 if size == 8 else COLUMNS_32
     return min(max(1, PANEL_BYTES // (max(k, 1) * size * wide)), -(-n // wide)) * wide
 
@@ -272,7 +272,7 @@ def multiply(
 
 @jit()
 def _one_row(kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int) -> int:
-    """Multiply a vector by the columns of B that fill wide tiles; return how many they are."""
+    """Multiply a vector by the columns of B that fill wide tiles; return the number of them."""
     row = Rows(a, 0)
     if kind == F64:
         for j in range(0, size.n - WIDE_64 + 1, WIDE_64):
@@ -367,7 +367,7 @@ def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate
 
 
 class _Split(NamedTuple):
-    """Rows of a block: how many in all, read in place from A, and written to C directly."""
+    """Numbers of rows of a block: all, those read in place from A, and those written to C directly."""
 
     rows: int
     in_place: int

@@ -282,9 +282,8 @@ def pack_panels(
     for start in range(0, columns, wide):
         panel = target + start // wide * depth * step
         n = min(wide, columns - start)
-        if (
-            n < wide
-        ):  # the micro-kernel reads whole panels; what lay there may be subnormal, and slow
+        # The micro-kernel reads whole panels; what lay there may be subnormal, and slow.
+        if n < wide:
             _fill(panel, count * step // 4)
         at = source + start * column_stride
         if column_stride == stored:

@@ -96,7 +96,7 @@ def arguments_of(kernel, types, *, few=True, operands=2):
         if name in kinds:
             return kinds[name]
         record = kernel.py_func.__globals__[name]
-        return types.NamedUniTuple(types.int64, len(record._fields), record)
+        return types.UniTuple(types.int64, len(record._fields))
 
     parameters = inspect.signature(kernel.py_func).parameters.values()
     return [kind(parameter.annotation) for parameter in parameters]

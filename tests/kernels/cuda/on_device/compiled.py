@@ -54,7 +54,7 @@ def serve(pipe: Connection) -> None:
             kind = kinds.get(parameter.annotation)
             if kind is None:  # a record of integers
                 record = function.__globals__[parameter.annotation]
-                kind = types.NamedUniTuple(types.int64, len(record._fields), record)
+                kind = types.UniTuple(types.int64, len(record._fields))
             arguments.append(kind)
         pipe.send(cuda.compile_ptx(function, types.void(*arguments), cc=(9, 0))[0])
 
