@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 
 from emu.mlir.arguments import ArgumentError, check
 from emu.mlir.diagnostics import Diagnostics, MlirError, PassFailed
@@ -34,11 +34,19 @@ class Session:
     verify_each: bool = True
 
 
+_registered: dict[str, type[Pass]] = {}
+
+
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Pass(ABC):
     """Base class of all passes.
 
-    A field ``keep_sharding_rules`` is the option ``keep-sharding-rules``.
+    A subclass is a frozen dataclass whose fields are the pass's options: a field
+    ``keep_sharding_rules`` is the option ``keep-sharding-rules``. With ``name``, it is registered
+    under that name::
+
+        class Cse(ModulePass, name="cse"): ...
 
     Attributes:
         name: Shardy's name, ``"sdy-basic-propagate"``.
@@ -47,6 +55,16 @@ class Pass(ABC):
 
     name: ClassVar[str]
     anchor: ClassVar[str]
+
+    def __init_subclass__(cls, *, name: str = "") -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True)(cls)
+        if not name:
+            return
+        if name in _registered:
+            raise ValueError(f"pass {name!r} is registered already")
+        cls.name = name
+        _registered[name] = cls
 
     def __post_init__(self) -> None:
         """Raise ArgumentError for options of the wrong type."""
@@ -60,21 +78,18 @@ class Pass(ABC):
         """Transform ``op`` in place; raise ``PassFailed`` after emitting errors."""
 
 
-@dataclass(frozen=True)
 class ModulePass(Pass):
     """A pass over a module."""
 
     anchor: ClassVar[str] = "builtin.module"
 
 
-@dataclass(frozen=True)
 class FunctionPass(Pass):
     """A pass over each function separately."""
 
     anchor: ClassVar[str] = "func.func"
 
 
-@dataclass(frozen=True)
 class Pipeline(ModulePass):
     """A sequence of passes that depends on its options."""
 
@@ -103,17 +118,6 @@ def _option_types(kind: type[Pass]) -> Mapping[str, type]:
 
 
 _INTERNAL = "internal error:"
-
-_registered: dict[str, type[Pass]] = {}
-_P = TypeVar("_P", bound=type[Pass])
-
-
-def register(pass_type: _P) -> _P:
-    """Register a pass by its name; a class decorator."""
-    if pass_type.name in _registered:
-        raise ValueError(f"pass {pass_type.name!r} is registered already")
-    _registered[pass_type.name] = pass_type
-    return pass_type
 
 
 def registered() -> Mapping[str, type[Pass]]:

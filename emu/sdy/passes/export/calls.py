@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr, SymbolRefAttr, TypeAttr
 from emu.mlir.ir import Operation, Region, Value
@@ -27,7 +25,7 @@ from emu.sdy.dialect.shardings import (
     set_shardings,
     sharding_per_value,
 )
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
 
@@ -37,16 +35,12 @@ _EXECUTION_THREAD = "execution_thread"
 # Named computations
 
 
-@register
-@dataclass(frozen=True)
-class ExportNamedComputations(ModulePass):
+class ExportNamedComputations(ModulePass, name="sdy-export-named-computations"):
     """Outline each ``sdy.named_computation`` as a private function and a call of it.
 
     The shardings of its edges, or else its own, become those of the function's
     arguments and of the call's results. If a name is taken, a number is appended.
     """
-
-    name: ClassVar[str] = "sdy-export-named-computations"
 
     def run(self, op: Operation, session: Session) -> None:
         """Export inner computations before the outer ones."""
@@ -158,17 +152,13 @@ class _Keys:
         return (original_func_name(func), func.attributes.get(FUNC_MANUAL_AXES), None, None)
 
 
-@register
-@dataclass(frozen=True)
-class UnflattenCallGraph(ModulePass):
+class UnflattenCallGraph(ModulePass, name="sdy-unflatten-call-graph"):
     """Let calls of equally sharded copies of a function call a single one of them.
 
     Attributes:
         dedup_functions_fully: Whether to keep a single copy whatever the shardings:
             the one with the shardings that most calls have.
     """
-
-    name: ClassVar[str] = "sdy-unflatten-call-graph"
 
     dedup_functions_fully: bool = False
 
@@ -201,12 +191,8 @@ class UnflattenCallGraph(ModulePass):
 # Reshards of results of calls
 
 
-@register
-@dataclass(frozen=True)
-class InsertFuncCallReshards(ModulePass):
+class InsertFuncCallReshards(ModulePass, name="sdy-insert-func-call-reshards"):
     """Reshard results of calls whose functions return them with another sharding."""
-
-    name: ClassVar[str] = "sdy-insert-func-call-reshards"
 
     def run(self, op: Operation, session: Session) -> None:
         """Set the calls' result shardings to their functions', and insert reshards after them."""

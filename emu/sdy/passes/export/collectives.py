@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Operation, Value
 from emu.mlir.symbols import SymbolTable
@@ -23,14 +20,12 @@ from emu.sdy.dialect.shardings import (
     is_equivalent,
     sharding_bypassing_barriers,
 )
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.export.collective_plan import Step, plan
 from emu.sdy.passes.export.conversion import Conversion
 
 
-@register
-@dataclass(frozen=True)
-class ReshardToCollectives(FunctionPass):
+class ReshardToCollectives(FunctionPass, name="sdy-reshard-to-collectives"):
     """Replace reshards by collectives.
 
     A reshard from one mesh to another stays, unless the two differ only in the order
@@ -39,8 +34,6 @@ class ReshardToCollectives(FunctionPass):
     Attributes:
         keep_redundant_reshards: Whether to keep reshards that change nothing.
     """
-
-    name: ClassVar[str] = "sdy-reshard-to-collectives"
 
     keep_redundant_reshards: bool = False
 

@@ -15,8 +15,6 @@ one; for others, the padding is overwritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Operation, Region, Value
@@ -33,7 +31,7 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
     shardable_value,
 )
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.permutation import is_local_slice_dim
 from emu.sdy.passes.export.type_conversion import TypeConversion
@@ -46,12 +44,8 @@ from emu.stablehlo.type_inference import implied_types
 _Sizes = tuple[int | None, ...]
 
 
-@register
-@dataclass(frozen=True)
-class PadForDivisibility(FunctionPass):
+class PadForDivisibility(FunctionPass, name="sdy-pad-for-divisibility"):
     """Pad tensors that are sharded unevenly."""
-
-    name: ClassVar[str] = "sdy-pad-for-divisibility"
 
     def run(self, op: Operation, session: Session) -> None:
         """Replace operations in program order."""

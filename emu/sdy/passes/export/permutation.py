@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Block, Operation, Value
@@ -40,7 +39,7 @@ from emu.sdy.dialect.shardings import (
     get_shardings,
     set_sharding,
 )
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 from emu.sdy.passes.export.reshards.insertion import Rewrite
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
@@ -75,17 +74,13 @@ def _is_whole(sharding: TensorSharding | None) -> bool:
     return sharding is None or sharding.is_fully_replicated
 
 
-@register
-@dataclass(frozen=True)
-class ResolvePermutationFactors(ModulePass):
+class ResolvePermutationFactors(ModulePass, name="sdy-resolve-permutation-factors"):
     """Replace operations with permutation factors by ones that work on shards.
 
     Attributes:
         enable_halo_exchange: Whether to reverse shard by shard where possible.
             Otherwise permutation factors are replicated by reshards.
     """
-
-    name: ClassVar[str] = "sdy-resolve-permutation-factors"
 
     enable_halo_exchange: bool = True
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar
 
 from emu.mlir.attributes import StringAttr
 from emu.mlir.effects import is_effect_free
@@ -26,7 +25,7 @@ from emu.sdy.dialect.functions import (
     original_func_name,
 )
 from emu.sdy.dialect.tensors import is_scalar
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.import_.calls import set_callee
 from emu.sdy.rules import is_elementwise
 
@@ -37,9 +36,7 @@ _GROUP = "sdy.sharding_group"
 _NAMED = "sdy.named_computation"
 
 
-@register
-@dataclass(frozen=True)
-class ConstantOrScalarSplitter(ModulePass):
+class ConstantOrScalarSplitter(ModulePass, name="sdy-constant-or-scalar-splitter"):
     """Copy computations of constants, and broadcasts of scalars, for each use.
 
     Such a computation starts at constants and iotas and continues through pure
@@ -47,8 +44,6 @@ class ConstantOrScalarSplitter(ModulePass):
     computations and calls that contain nothing else. ``stablehlo.constant`` becomes
     ``sdy.constant``, which is never folded.
     """
-
-    name: ClassVar[str] = "sdy-constant-or-scalar-splitter"
 
     def run(self, op: Operation, session: Session) -> None:
         """Split the constants of a module."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from emu.mlir.attributes import ArrayAttr, DenseElementsAttr, DictAttr, IntegerAttr, StringAttr
 from emu.mlir.diagnostics import Location
@@ -14,7 +13,7 @@ from emu.mlir.types import IntegerType, TensorType
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.meshes import get_mesh, inline_mesh
 from emu.sdy.dialect.walker import Place, transform_shardings
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
 
 _I64 = IntegerType(64)
@@ -38,17 +37,13 @@ def _mesh_of(op: Operation) -> Mesh:
     return mesh
 
 
-@register
-@dataclass(frozen=True)
-class LiftInlinedMeshes(ModulePass):
+class LiftInlinedMeshes(ModulePass, name="sdy-lift-inlined-meshes"):
     """Replace inlined meshes of shardings by symbols, one per mesh.
 
     Equal meshes are merged. A new one is called ``mesh``, ``maximal_mesh_<device>``
     or ``empty_mesh``, with a number if the name is taken. Every mesh gets the
     attribute ``stablehlo.mesh``.
     """
-
-    name: ClassVar[str] = "sdy-lift-inlined-meshes"
 
     def run(self, op: Operation, session: Session) -> None:
         """Lift the meshes of a module."""
@@ -137,12 +132,8 @@ def _as_stablehlo(mesh: Mesh) -> DictAttr:
     return DictAttr.of({**entries, "device_ids": dense})
 
 
-@register
-@dataclass(frozen=True)
-class InlineMeshes(ModulePass):
+class InlineMeshes(ModulePass, name="sdy-inline-meshes"):
     """Inline the meshes of all shardings, and drop their symbols."""
-
-    name: ClassVar[str] = "sdy-inline-meshes"
 
     def run(self, op: Operation, session: Session) -> None:
         """Inline the meshes of a module."""
@@ -153,12 +144,8 @@ class InlineMeshes(ModulePass):
             table.erase(mesh_op)
 
 
-@register
-@dataclass(frozen=True)
-class RemoveSizeOneAxes(ModulePass):
+class RemoveSizeOneAxes(ModulePass, name="sdy-remove-size-one-axes"):
     """Drop axes of size one from all shardings; the meshes keep them."""
-
-    name: ClassVar[str] = "sdy-remove-size-one-axes"
 
     def run(self, op: Operation, session: Session) -> None:
         """Drop the axes in a module."""

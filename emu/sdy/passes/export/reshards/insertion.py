@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.ir import Operation, Use, Value
 from emu.mlir.registry import definition
@@ -38,7 +37,7 @@ from emu.sdy.dialect.shardings import (
     sharding_bypassing_barriers,
     static_shape,
 )
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.export.reshards.common_axes import (
     common_axes,
     compatible_axes,
@@ -53,9 +52,7 @@ from emu.sdy.rules import get_or_create
 _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 
 
-@register
-@dataclass(frozen=True)
-class InsertExplicitReshards(FunctionPass):
+class InsertExplicitReshards(FunctionPass, name="sdy-insert-explicit-reshards"):
     """Insert reshards so that each operation's tensors are sharded compatibly.
 
     Compatible means that the operation works on shards; it may still have to reduce
@@ -68,8 +65,6 @@ class InsertExplicitReshards(FunctionPass):
             resharding an operand; and partial sums are reduced where shardings
             mention them.
     """
-
-    name: ClassVar[str] = "sdy-insert-explicit-reshards"
 
     enable_full_version: bool = False
 
