@@ -22,11 +22,9 @@ from emu.stablehlo.checks import (
     is_same_size,
     operand_tensor,
 )
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.syntax import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece, String
-
-__all__: list[str] = []
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)
 
@@ -159,37 +157,27 @@ def _dot_shape(op: Operation) -> Shape:
     return (*left[:-1], *right[1:])
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.dot",
         pieces=(" ", Operands(2), _Precision(algorithm=False), *_END),
-        operands=2,
         check=check_result_shape(_dot_shape),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.dot_general",
         pieces=(" ", Operands(2), ", ", _DotNumbers(), _Precision(algorithm=True), *_END),
-        operands=2,
         check=check_result_shape(_dot_general_shape),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.einsum",
         pieces=(" ", Operands(2), ", config = ", String("einsum_config"), *_END),
-        operands=2,
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.unary_einsum",
         pieces=(" ", Operands(1), ", config = ", String("einsum_config"), *_END),
-        operands=1,
         pure=True,
-    )
+    ),
 )

@@ -11,7 +11,7 @@ from emu.mlir.types import IntegerType, TensorType
 from emu.stablehlo.attribute_parser import read_conv_body, read_dims
 from emu.stablehlo.attributes import ConvDimensionNumbers, dims_text
 from emu.stablehlo.checks import Invalid, Shape, check_result_shape, integer, tensor
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.syntax import (
     ATTRIBUTES,
@@ -23,9 +23,6 @@ from emu.stablehlo.syntax import (
     ints,
 )
 from emu.stablehlo.windows import padding, padding_attribute, windows
-
-__all__: list[str] = []
-
 
 # Forms
 
@@ -183,7 +180,7 @@ def _convolution_shape(op: Operation) -> Shape | None:
     return tuple(shape)
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.convolution",
         pieces=(
@@ -195,9 +192,7 @@ define_op(
         optional=("precision_config",),
         check=check_result_shape(_convolution_shape),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.dynamic_conv",
         operands=3,
@@ -210,5 +205,5 @@ define_op(
             "precision_config",
         ),
         pure=True,
-    )
+    ),
 )

@@ -9,7 +9,7 @@ from emu.mlir.ir import Operation
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.stablehlo.attributes import RngAlgorithm, RngDistribution
 from emu.stablehlo.checks import Invalid, integer, tensor
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import STATIC_NUMBER_TENSOR, STATIC_TENSOR
 from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.syntax import (
@@ -92,7 +92,7 @@ def _infer_constant(op: Operation) -> list[Type]:
     return [value.type if isinstance(value, DenseElementsAttr) else op.result.type]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.constant",
         parse=_parse_constant,
@@ -105,7 +105,7 @@ define_op(
         constant=True,
         needs_no_rule=True,
         result_name=_constant_name,
-    )
+    ),
 )
 
 
@@ -120,7 +120,7 @@ def _check_iota(op: Operation) -> None:
         raise Invalid("iota dimension cannot go beyond the output rank.")
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.iota",
         pieces=(" dim = ", Integer("iota_dimension"), ATTRIBUTES, " : ", RESULT_TYPE),
@@ -129,24 +129,21 @@ define_op(
         check=_check_iota,
         pure=True,
         needs_no_rule=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.dynamic_iota",
         pieces=(
             *(" ", Operands(1), ", dim = ", Integer("iota_dimension")),
             *(ATTRIBUTES, " : ", SIGNATURE),
         ),
-        operands=1,
         pure=True,
-    )
+    ),
 )
 
 
 # Random numbers
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.rng",
         pieces=(
@@ -154,10 +151,7 @@ define_op(
             Enumeration("rng_distribution", RngDistribution),
             *(ATTRIBUTES, " : ", SIGNATURE),
         ),
-        operands=3,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.rng_bit_generator",
         pieces=(
@@ -165,9 +159,8 @@ define_op(
             Enumeration("rng_algorithm", RngAlgorithm),
             *(ATTRIBUTES, " : ", SIGNATURE),
         ),
-        operands=1,
         results=2,
         pure=True,
         result_name=lambda _: ("output_state", "output"),
-    )
+    ),
 )

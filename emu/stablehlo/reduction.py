@@ -16,15 +16,12 @@ from emu.stablehlo.checks import (
     tensor,
 )
 from emu.stablehlo.constraints import ANY_DIMENSION
-from emu.stablehlo.dialect import SPECS, define_op
+from emu.stablehlo.dialect import SPECS, define_ops
 from emu.stablehlo.reducers import accumulators, check_reducer
 from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.syntax import Draft, array_of_ints, ints
 from emu.stablehlo.traits import same_shape
 from emu.stablehlo.windows import windows
-
-__all__: list[str] = []
-
 
 # reduce
 
@@ -187,7 +184,7 @@ def _infer_reduce(op: Operation) -> list[Type]:
     return [TensorType(shape, tensor(value.type).element) for value in last.operands]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.reduce",
         parse=_parse_reduce,
@@ -198,7 +195,7 @@ define_op(
         traits=(_check_dimensions, check_reducer),
         infer=_infer_reduce,
         recursive_effects=True,
-    )
+    ),
 )
 
 
@@ -240,7 +237,7 @@ def _infer_map(op: Operation) -> list[Type]:
     return [TensorType(tensor(op.operands[-1].type).shape, accumulators(op, 0, op.operands)[0])]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.reduce_window",
         results=None,
@@ -250,9 +247,7 @@ define_op(
         check=check_reducer,
         infer=_infer_reduce_window,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.select_and_scatter",
         operands=3,
@@ -260,9 +255,7 @@ define_op(
         optional=("window_dimensions", "window_strides", "padding"),
         infer=_infer_select_and_scatter,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.map",
         regions=("computation",),
@@ -270,9 +263,7 @@ define_op(
         traits=(same_shape,),
         infer=_infer_map,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.sort",
         results=None,
@@ -282,5 +273,5 @@ define_op(
         traits=(same_shape,),
         infer=same_as_operands,
         recursive_effects=True,
-    )
+    ),
 )

@@ -13,7 +13,7 @@ import pytest
 
 import emu.stablehlo
 from emu.mlir import parse, registry, to_text
-from emu.stablehlo.dialect import SPECS, define_op
+from emu.stablehlo.dialect import SPECS, define_ops
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(p.stem for p in GOLDEN.glob("*.mlir") if not p.stem.endswith(".generic"))
@@ -173,7 +173,7 @@ def test_each_operation_has_exactly_one_spec() -> None:
         assert definition.verify is not None
         assert (definition.print is None) == (spec.print is None and not spec.pieces)
         with pytest.raises(ValueError, match="is defined already"):
-            define_op(spec)
+            define_ops(spec)
 
 
 def test_dialects_are_known_to_the_registry() -> None:

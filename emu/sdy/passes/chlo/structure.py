@@ -66,7 +66,7 @@ def _broadcast(op: Operation) -> Sequence[Value] | None:
     if name == "compare":
         return [build.op("compare", operands, [result], _comparison(op)).result]
     spec = SPECS.get(f"stablehlo.{name}")
-    if spec is not None and spec.elementwise and spec.operands == 2:
+    if spec is not None and spec.elementwise and spec.operand_count == 2:
         return [build.op(name, operands, [result]).result]
     function = FUNCTIONS.get(name)
     found = function(*map(Formulas(op).of, operands)) if function is not None else None
