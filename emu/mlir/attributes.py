@@ -9,30 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from emu.mlir.base import Attribute, Type
+from emu.mlir.base import Attribute as Attribute  # noqa: PLC0414  # offered with its subclasses
+from emu.mlir.base import Type
 from emu.mlir.dense import dense_text
 from emu.mlir.floats import float_text
 from emu.mlir.literals import key_text, quoted, symbol_text
 from emu.mlir.types import FloatType, IntegerType
-
-__all__ = [
-    "ArrayAttr",
-    "Attribute",
-    "BoolAttr",
-    "DenseArrayAttr",
-    "DenseElementsAttr",
-    "DialectAttr",
-    "DictAttr",
-    "FloatAttr",
-    "IntegerAttr",
-    "RawAttr",
-    "StringAttr",
-    "SymbolRefAttr",
-    "TypeAttr",
-    "UnitAttr",
-    "entries_text",
-]
-
 
 _BOOL = IntegerType(1)
 _I64 = IntegerType(64)

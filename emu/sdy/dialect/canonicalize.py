@@ -36,13 +36,9 @@ from emu.sdy.dialect.builders import (
     make_reshard,
 )
 from emu.sdy.dialect.canonicalize_reshards import equal_reshard
-from emu.sdy.dialect.shardings import (
-    common_mesh,
-    get_mesh,
-    get_or_create_sharding,
-    get_sharding,
-    is_equivalent,
-)
+from emu.sdy.dialect.meshes import common_mesh, get_mesh
+from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
+from emu.sdy.dialect.tensors import is_equivalent
 
 RESHARD = "sdy-reshard"
 COLLECTIVE = "sdy-collective"

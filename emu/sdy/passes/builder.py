@@ -17,8 +17,6 @@ from emu.sdy.passes.insertion_point import Place
 from emu.stablehlo.attributes import ComparisonDirection
 from emu.stablehlo.syntax import I64, array_of_ints
 
-__all__ = ["I1", "I64", "Builder", "integer_attribute", "integers_attribute", "tensor"]
-
 I1 = IntegerType(1)
 
 Shape = Sequence[int | None]

@@ -20,7 +20,7 @@ from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.dialect import SPECS
-from emu.stablehlo.syntax import I32, array_of_ints
+from emu.stablehlo.syntax import I32
 
 _PREFIX = "chlo.broadcast_"
 
@@ -110,15 +110,10 @@ def _top_k(op: Operation) -> Sequence[Value] | None:
     properties = {"dimension": integer_attribute(last), "is_stable": BoolAttr(True)}
     sort = build.op("sort", [operand, places], [type_, counted], properties)
     _add_comparator(build, sort, type_.element)
-    kept = []
-    for value, result in zip(sort.results, op.results, strict=True):
-        slicing = {
-            "start_indices": array_of_ints([0] * type_.rank),
-            "limit_indices": array_of_ints(tensor(result).static_shape),
-            "strides": array_of_ints([1] * type_.rank),
-        }
-        kept.append(build.op("slice", [value], [result.type], slicing).result)
-    return kept
+    return [
+        build.slice(value, [0] * type_.rank, tensor(result).static_shape)
+        for value, result in zip(sort.results, op.results, strict=True)
+    ]
 
 
 def _add_comparator(build: Builder, sort: Operation, element: Type) -> None:

@@ -23,18 +23,16 @@ from emu.sdy.dialect.dataflow import (
     keeps_edges_divisible,
     set_edge_owner_shardings,
 )
-from emu.sdy.dialect.names import SHARDING
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     function_type,
-    get_mesh,
-    get_sharding,
-    get_shardings,
     main_function,
     modify_arg_attributes,
     modify_result_attributes,
-    set_shardings,
-    static_shape,
 )
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.names import SHARDING
+from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_shardings
+from emu.sdy.dialect.tensors import static_shape
 from emu.sdy.passes.base import ModulePass, Session
 
 

@@ -11,20 +11,22 @@ from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.builders import make_reshard
-from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     callee_name,
     find_function,
-    fully_closed_like,
     func_arg_shardings,
     func_result_shardings,
-    get_sharding,
-    is_equivalent,
     modify_arg_attributes,
     original_func_name,
+)
+from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
+from emu.sdy.dialect.shardings import (
+    fully_closed_like,
+    get_sharding,
     set_shardings,
     sharding_per_value,
 )
+from emu.sdy.dialect.tensors import is_equivalent
 from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 from emu.sdy.passes.insertion_point import Place, replace_other_uses

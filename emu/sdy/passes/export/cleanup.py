@@ -5,6 +5,7 @@ from __future__ import annotations
 from emu.mlir.attributes import Attribute
 from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.functions import modify_arg_attributes, modify_result_attributes
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
     BLOCK_ARG_SHARDING_ORIGINS,
@@ -14,11 +15,7 @@ from emu.sdy.dialect.names import (
     SHARDING,
     SHARDING_ORIGINS,
 )
-from emu.sdy.dialect.shardings import (
-    modify_arg_attributes,
-    modify_result_attributes,
-    remove_sharding_rules,
-)
+from emu.sdy.dialect.shardings import remove_sharding_rules
 from emu.sdy.dialect.walker import Place, transform_shardings
 from emu.sdy.passes.base import FunctionPass, ModulePass, Session
 

@@ -14,12 +14,9 @@ from emu.sdy.dialect.builders import (
     make_all_to_all,
     make_collective_permute,
 )
-from emu.sdy.dialect.shardings import (
-    get_mesh,
-    get_or_create_sharding,
-    is_equivalent,
-    sharding_bypassing_barriers,
-)
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.shardings import get_or_create_sharding, sharding_bypassing_barriers
+from emu.sdy.dialect.tensors import is_equivalent
 from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.export.collective_plan import Step, plan
 from emu.sdy.passes.export.conversion import Conversion

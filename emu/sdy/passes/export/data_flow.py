@@ -22,7 +22,8 @@ from emu.sdy.dialect.names import (
     RESULT_SHARDING_ORIGINS,
     SHARDING_ORIGINS,
 )
-from emu.sdy.dialect.shardings import get_sharding, set_sharding, tensor_rank
+from emu.sdy.dialect.shardings import get_sharding, set_sharding
+from emu.sdy.dialect.tensors import tensor_rank
 from emu.sdy.passes.base import FunctionPass, Session
 
 

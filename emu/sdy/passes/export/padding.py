@@ -22,15 +22,9 @@ from emu.mlir.symbols import SymbolTable
 from emu.mlir.text.printer import to_text
 from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import ListOfAxisRefLists, TensorSharding
-from emu.sdy.dialect.functions import function_type
-from emu.sdy.dialect.meshes import find_mesh
-from emu.sdy.dialect.shardings import (
-    func_result_sharding,
-    get_mesh,
-    get_sharding,
-    set_sharding,
-    shardable_value,
-)
+from emu.sdy.dialect.functions import func_result_sharding, function_type
+from emu.sdy.dialect.meshes import find_mesh, get_mesh
+from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
 from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.permutation import is_local_slice_dim

@@ -32,13 +32,8 @@ from emu.sdy.dialect.builders import (
     make_reshard,
     make_return,
 )
-from emu.sdy.dialect.shardings import (
-    common_mesh_or_name,
-    get_mesh,
-    get_sharding,
-    get_shardings,
-    set_sharding,
-)
+from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
+from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding
 from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.builder import Builder, integers_attribute, tensor
 from emu.sdy.passes.export.reshards.insertion import Rewrite

@@ -24,7 +24,7 @@ from emu.sdy.dialect.walker import (
     transform_shardings,
     walk_shardings,
 )
-from emu.sdy.passes.import_ import ImportPipeline
+from emu.sdy.passes.import_.pipeline import ImportPipeline
 from emu.sdy.passes.run import run
 
 GOLDEN = Path(__file__).parent / "golden"

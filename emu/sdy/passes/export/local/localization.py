@@ -29,8 +29,9 @@ from emu.sdy.dialect.dataflow import (
     edge_owner_shardings,
     is_data_flow_op,
 )
+from emu.sdy.dialect.functions import func_arg_sharding
 from emu.sdy.dialect.meshes import find_mesh
-from emu.sdy.dialect.shardings import func_arg_sharding, get_sharding
+from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.tensors import local_type
 from emu.sdy.passes.builder import integers_attribute
 from emu.sdy.passes.insertion_point import Place, location_of

@@ -20,23 +20,22 @@ from emu.sdy.dialect.dataflow import (
     is_data_flow_op,
     transform_target_sharding,
 )
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     callee_name,
-    common_mesh_or_name,
     find_function,
-    first_mesh_or_name,
-    fully_closed_like,
     func_arg_shardings,
     func_result_sharding,
-    get_mesh,
+)
+from emu.sdy.dialect.meshes import common_mesh_or_name, first_mesh_or_name, get_mesh
+from emu.sdy.dialect.shardings import (
+    fully_closed_like,
     get_or_create_sharding,
     get_sharding,
     get_shardings,
-    is_equivalent,
     set_sharding,
     sharding_bypassing_barriers,
-    static_shape,
 )
+from emu.sdy.dialect.tensors import is_equivalent, static_shape
 from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.export.reshards.common_axes import (
     common_axes,

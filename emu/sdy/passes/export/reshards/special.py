@@ -16,7 +16,8 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import lists_overlap
 from emu.sdy.dialect.builders import make_reshard
-from emu.sdy.dialect.shardings import set_sharding, static_shape
+from emu.sdy.dialect.shardings import set_sharding
+from emu.sdy.dialect.tensors import static_shape
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import (
     Axes,

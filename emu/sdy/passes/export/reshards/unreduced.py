@@ -21,7 +21,8 @@ from emu.sdy.dialect.builders import (
     make_reshard,
     make_sharded_to_unreduced,
 )
-from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
 from emu.sdy.passes.base import Session
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix
