@@ -6,12 +6,7 @@ from dataclasses import replace
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
-from emu.mlir.ir import BlockArgument, Operation
-from emu.mlir.registry import known_dialects
-from emu.stablehlo.creation import ELEMENTS
-from emu.stablehlo.dialect import define_ops
-from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
+from emu.mlir.forms import (
     ATTRIBUTES,
     I32,
     I64,
@@ -22,6 +17,11 @@ from emu.stablehlo.syntax import (
     Operands,
     Piece,
 )
+from emu.mlir.ir import BlockArgument, Operation
+from emu.mlir.registry import known_dialects
+from emu.stablehlo.creation import ELEMENTS
+from emu.stablehlo.dialect import define_ops
+from emu.stablehlo.spec import OpSpec
 
 # Forms
 

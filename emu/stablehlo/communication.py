@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emu.mlir.attributes import StringAttr
+from emu.mlir.forms import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import Invalid, integer, operand_tensor, tensor, unchanged
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.reducers import accumulators, check_reducer
 from emu.stablehlo.spec import AtLeast, OpSpec
-from emu.stablehlo.syntax import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands
 from emu.stablehlo.traits import compatible_types, pairwise_counts, same_element_types
 
 # Collectives

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import ArrayAttr
+from emu.mlir.forms import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece, String
 from emu.mlir.ir import Operation
 from emu.stablehlo.attribute_parser import read_dims, read_dot_algorithm, read_enum
 from emu.stablehlo.attributes import (
@@ -24,7 +25,6 @@ from emu.stablehlo.checks import (
 )
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece, String
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)
 

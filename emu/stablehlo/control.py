@@ -6,6 +6,18 @@ from dataclasses import replace
 
 from emu.mlir.assembly import Operand, OpParser, OpPrinter
 from emu.mlir.attributes import ArrayAttr, BoolAttr, DictAttr, IntegerAttr, StringAttr
+from emu.mlir.forms import (
+    ATTRIBUTES,
+    I32,
+    PAIRWISE_TYPES,
+    SIGNATURE,
+    TUPLE_TYPE,
+    Draft,
+    Integer,
+    Operands,
+    Piece,
+    String,
+)
 from emu.mlir.ir import Operation
 from emu.mlir.types import IntegerType, TensorType, TupleType, Type
 from emu.stablehlo.checks import (
@@ -18,18 +30,6 @@ from emu.stablehlo.checks import (
 )
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    I32,
-    PAIRWISE_TYPES,
-    SIGNATURE,
-    TUPLE_TYPE,
-    Draft,
-    Integer,
-    Operands,
-    Piece,
-    String,
-)
 from emu.stablehlo.traits import pairwise_types
 
 # while

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import Attribute, DenseArrayAttr
+from emu.mlir.forms import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import IntegerType, TensorType
 from emu.stablehlo.attribute_parser import read_conv_body, read_dims
@@ -13,15 +14,7 @@ from emu.stablehlo.attributes import ConvDimensionNumbers, dims_text
 from emu.stablehlo.checks import Invalid, Shape, check_result_shape, integer, tensor
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    SIGNATURE,
-    Draft,
-    Operands,
-    Piece,
-    array_of_ints,
-    ints,
-)
+from emu.stablehlo.syntax import array_of_ints, ints
 from emu.stablehlo.windows import padding, padding_attribute, windows
 
 # Forms

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import Attribute, DenseElementsAttr
-from emu.mlir.dialects.constants import print_constant
+from emu.mlir.dialects.constants import ConstantForm, Elements
+from emu.mlir.forms import ATTRIBUTES, RESULT_TYPE, SIGNATURE, Integer, Operands
 from emu.mlir.ir import Operation
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.stablehlo.attributes import RngAlgorithm, RngDistribution
@@ -12,16 +12,7 @@ from emu.stablehlo.checks import Invalid, integer, tensor
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import STATIC_NUMBER_TENSOR, STATIC_TENSOR
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    RESULT_TYPE,
-    SIGNATURE,
-    Draft,
-    Enumeration,
-    Integer,
-    Operands,
-    Piece,
-)
+from emu.stablehlo.syntax import Enumeration
 
 # constant
 
@@ -33,58 +24,13 @@ def _constant_name(op: Operation) -> str:
     return "c" if whole else "cst"
 
 
-class _ElementsPiece(Piece):
-    """Value of a constant; its type is that of the result."""
-
-    writes = needs = ("value",)
-
-    def read(self, p: OpParser, draft: Draft) -> None:
-        place = p.here()
-        value = p.attribute()
-        type_ = _type_of(value)
-        if type_ is None:
-            p.error("expected elements attribute", place)
-        draft.properties["value"] = value
-        draft.result_types = [type_]
-
-    def write(self, w: OpPrinter, op: Operation) -> None:
-        w.attribute(op.properties["value"])
-
-
-ELEMENTS = _ElementsPiece()
-
-
 def _type_of(value: Attribute) -> Type | None:
     """Return the type of a constant's value; None where it is not elements."""
-    if isinstance(value, DenseElementsAttr):
-        return value.type
-    return None
+    return value.type if isinstance(value, DenseElementsAttr) else None
 
 
-def _parse_constant(p: OpParser) -> Operation:
-    draft = Draft("stablehlo.constant")
-    if not p.accept("("):
-        draft.take(p.optional_attr_dict())
-        ELEMENTS.read(p, draft)
-        return draft.finish(p)
-    # The generic form without quotes: MLIR writes it where the value and the
-    # result have different types.
-    p.expect(")")
-    if p.accept("<"):
-        draft.take(p.optional_attr_dict())
-        p.expect(">")
-    draft.take(p.optional_attr_dict())
-    p.expect(":")
-    draft.take_signature(p.function_type())
-    return draft.finish(p)
-
-
-def _print_constant(w: OpPrinter, op: Operation) -> None:
-    value = op.properties.get("value")
-    if value is None or len(op.results) != 1:
-        w.generic_operation(op)
-        return
-    print_constant(w, op, _type_of(value))
+ELEMENTS = Elements(_type_of, "expected elements attribute")
+_CONSTANT = ConstantForm("stablehlo.constant", ELEMENTS)
 
 
 def _infer_constant(op: Operation) -> list[Type]:
@@ -95,8 +41,8 @@ def _infer_constant(op: Operation) -> list[Type]:
 define_ops(
     OpSpec(
         name="stablehlo.constant",
-        parse=_parse_constant,
-        print=_print_constant,
+        parse=_CONSTANT.parse,
+        print=_CONSTANT.print,
         operands=0,
         required=("value",),
         result_kind=STATIC_TENSOR,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import IntegerAttr
+from emu.mlir.forms import ATTRIBUTES, I32, SAME_TYPE, SIGNATURE, Draft, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import ComplexType, IntegerType, TensorType, Type
 from emu.stablehlo.attributes import (
@@ -42,18 +43,7 @@ from emu.stablehlo.kinds import (
     TensorKind,
 )
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    COMPLEX_TYPE,
-    I32,
-    SAME_TYPE,
-    SELECT_TYPES,
-    SIGNATURE,
-    Draft,
-    Enumeration,
-    Operands,
-    Piece,
-)
+from emu.stablehlo.syntax import COMPLEX_TYPE, SELECT_TYPES, Enumeration
 from emu.stablehlo.traits import (
     compatible_element_types,
     compatible_operand_elements,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import BoolAttr
+from emu.mlir.forms import ATTRIBUTES, SAME_TYPE, SIGNATURE, Draft, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import Type
 from emu.stablehlo.attributes import FftType
@@ -11,16 +12,7 @@ from emu.stablehlo.checks import Invalid, is_same_size, operand_tensor, sizes_te
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import FLOAT_OR_COMPLEX_TENSOR, INEXACT_TENSOR
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    SAME_TYPE,
-    SIGNATURE,
-    Draft,
-    Enumeration,
-    Ints,
-    Operands,
-    Piece,
-)
+from emu.stablehlo.syntax import Enumeration, Ints
 from emu.stablehlo.traits import compatible_element_types
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emu.mlir.assembly import Argument, Operand, OpParser, OpPrinter
 from emu.mlir.diagnostics import Location
+from emu.mlir.forms import Draft
 from emu.mlir.ir import Block, Operation, Region
 from emu.mlir.types import TensorType, Type, UnrankedTensorType
 from emu.stablehlo.attribute_parser import read_dims
@@ -19,7 +20,7 @@ from emu.stablehlo.constraints import ANY_DIMENSION
 from emu.stablehlo.dialect import SPECS, define_ops
 from emu.stablehlo.reducers import accumulators, check_reducer
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import Draft, array_of_ints, ints
+from emu.stablehlo.syntax import array_of_ints, ints
 from emu.stablehlo.traits import same_shape
 from emu.stablehlo.windows import windows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from emu.mlir.forms import ATTRIBUTES, SAME_TYPE, SIGNATURE, Integer, Operands
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import (
@@ -17,7 +18,7 @@ from emu.stablehlo.checks import (
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import ANY_TENSOR, TENSOR
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import ATTRIBUTES, SAME_TYPE, SIGNATURE, Integer, Ints, Operands, ints
+from emu.stablehlo.syntax import Ints, ints
 from emu.stablehlo.traits import compatible_element_types, same_element_types
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)
@@ -50,6 +51,7 @@ def _check_broadcast_in_dim(op: Operation) -> None:
                 f"{result.rank}"
             )
         size = source.shape[index]
+        # A dimension of one element is repeated, any other keeps its size.
         if size != 1 and not is_same_size(size, result.shape[d]):
             raise Invalid(
                 f"size of operand dimension {index} ({size}) is not equal to 1 or size of result "

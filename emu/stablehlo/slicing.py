@@ -6,23 +6,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from emu.mlir.assembly import OpParser, OpPrinter
+from emu.mlir.forms import ATTRIBUTES, SIGNATURE, Draft, Integer, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import Invalid, integer, is_same_size, operand_tensor, sizes_text
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import TENSOR, ZERO_RANK_TENSOR
 from emu.stablehlo.spec import AtLeast, OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    SIGNATURE,
-    Draft,
-    Integer,
-    Ints,
-    Operands,
-    Piece,
-    array_of_ints,
-    ints,
-)
+from emu.stablehlo.syntax import Ints, array_of_ints, ints
 from emu.stablehlo.traits import same_element_types, same_sizes
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)

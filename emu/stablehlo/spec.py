@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from emu.mlir.attributes import Attribute
+from emu.mlir.forms import Form, Operands, Piece
 from emu.mlir.ir import BlockArgument, Operation
 from emu.mlir.registry import ParseOp, PrintOp
 from emu.stablehlo.checks import Check, Infer
 from emu.stablehlo.constraints import Constraint
 from emu.stablehlo.kinds import TensorKind
-from emu.stablehlo.syntax import Form, Operands, Piece
 
 
 class AtLeast(NamedTuple):
@@ -100,6 +100,7 @@ class OpSpec:
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
 
+    # Cached: the verifier asks at every operation, and a frozen spec does not change.
     @cached_property
     def form(self) -> Form | None:
         """Pretty form made of ``pieces``."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from emu.mlir.attributes import Attribute, DenseElementsAttr
 from emu.mlir.dense import element_values
+from emu.mlir.forms import I64
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType
 from emu.stablehlo.checks import Invalid, tensor
-from emu.stablehlo.syntax import I64, ints
+from emu.stablehlo.syntax import ints
 
 _DESCRIBED = (
     "window-strides",

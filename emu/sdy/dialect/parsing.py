@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _A = TypeVar("_A", bound=SdyAttribute)
-_INT64_MAX = 2**63 - 1
+INT64_MAX = 2**63 - 1
 
 
-def add_context(p: OpParser, error: MlirError, message: str) -> None:
+def _add_context(p: OpParser, error: MlirError, message: str) -> None:
     """Add the message that MLIR emits for an enclosing attribute."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
@@ -57,7 +57,8 @@ def _parameter(attribute: str, name: str, type_: str) -> str:
     return f"failed to parse Sdy_{attribute} parameter '{name}' which is to be a `{type_}`"
 
 
-def _list_of(attribute: str, name: str, element: str) -> str:
+def list_of(attribute: str, name: str, element: str) -> str:
+    """Return the message about a parameter that is a list."""
     return _parameter(attribute, name, f"::llvm::ArrayRef<{element}>")
 
 
@@ -66,20 +67,20 @@ def _field(p: OpParser, read: Callable[[OpParser], _T], message: str) -> _T:
     try:
         return read(p)
     except MlirError as error:
-        add_context(p, error, message)
+        _add_context(p, error, message)
         raise
 
 
-def _list(p: OpParser, read: Callable[[OpParser], _T], message: str) -> tuple[_T, ...]:
+def read_list(p: OpParser, read: Callable[[OpParser], _T], message: str) -> tuple[_T, ...]:
     """Read one or more items separated by commas."""
-    try:
-        items = [read(p)]
+
+    def items(p: OpParser) -> tuple[_T, ...]:
+        found = [read(p)]
         while p.accept(","):
-            items.append(read(p))
-    except MlirError as error:
-        add_context(p, error, message)
-        raise
-    return tuple(items)
+            found.append(read(p))
+        return tuple(found)
+
+    return _field(p, items, message)
 
 
 def _bracketed(
@@ -89,7 +90,7 @@ def _bracketed(
     p.expect(open_)
     if p.accept(close):
         return ()
-    items = _list(p, read, message)
+    items = read_list(p, read, message)
     p.expect(close)
     return items
 
@@ -121,8 +122,8 @@ def _string(p: OpParser) -> str:
 
 _MESH_AXIS_NAME = _parameter("MeshAxis", "name", "::llvm::StringRef")
 _MESH_AXIS_SIZE = _parameter("MeshAxis", "size", "int64_t")
-_MESH_AXES = _list_of("Mesh", "axes", "MeshAxisAttr")
-_MESH_DEVICES = _list_of("Mesh", "device_ids", "int64_t")
+_MESH_AXES = list_of("Mesh", "axes", "MeshAxisAttr")
+_MESH_DEVICES = list_of("Mesh", "device_ids", "int64_t")
 
 
 def _parse_mesh_axis(p: OpParser) -> MeshAxis:
@@ -149,7 +150,7 @@ def _parse_mesh(p: OpParser) -> Mesh:
         p.expect_keyword("device_ids")
         p.expect("=")
         p.expect("[")
-        devices = _list(p, _integer, _MESH_DEVICES)
+        devices = read_list(p, _integer, _MESH_DEVICES)
         p.expect("]")
     p.expect(">")
     mesh = Mesh(axes, devices)
@@ -167,9 +168,9 @@ _PRE_SIZE = _parameter("SubAxisInfo", "pre_size", "int64_t")
 _SIZE = _parameter("SubAxisInfo", "size", "int64_t")
 _AXIS_NAME = _parameter("AxisRef", "name", "::llvm::StringRef")
 _SUB_AXIS = _parameter("AxisRef", "sub_axis_info", "SubAxisInfoAttr")
-_MANUAL_AXES = _list_of("ManualAxes", "value", "StringAttr")
-_AXIS_REF_LIST = _list_of("AxisRefList", "value", "AxisRefAttr")
-_AXIS_LISTS = _list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
+_MANUAL_AXES = list_of("ManualAxes", "value", "StringAttr")
+_AXIS_REF_LIST = list_of("AxisRefList", "value", "AxisRefAttr")
+_AXIS_LISTS = list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
 
 
 def _parse_sub_axis(p: OpParser) -> SubAxisInfo:
@@ -227,8 +228,8 @@ parse_manual_axes = stripped_or_full(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
-_DIMS = _list_of("TensorSharding", "dim_shardings", "DimensionShardingAttr")
-_SHARDINGS = _list_of("TensorShardingPerValue", "shardings", "TensorShardingAttr")
+_DIMS = list_of("TensorSharding", "dim_shardings", "DimensionShardingAttr")
+_SHARDINGS = list_of("TensorShardingPerValue", "shardings", "TensorShardingAttr")
 _NO_AXIS_LIST = "failed to parse axis list which is expected to be an `ArrayRef<AxisRefAttr>`"
 _NO_NAMED_LIST = "failed to parse Sdy_TensorSharding, expected valid named axis list after comma"
 
@@ -257,7 +258,7 @@ def _priority(p: OpParser, text: str) -> int:
         p.error(f"expecting priority in format 'p<number>', got: {text}")
     if digits[0] == "0" and len(digits) > 1:
         p.error(f"priorities with leading zeros are not allowed, got: {text}")
-    if int(digits) > _INT64_MAX:
+    if int(digits) > INT64_MAX:
         p.error(f"expecting integer priority, got: {text}")
     return int(digits)
 
@@ -284,10 +285,10 @@ def _named_axes(p: OpParser, name: str) -> tuple[AxisRef, ...]:
     try:
         p.expect("=")
         p.expect("{")
-        axes = _list(p, parse_axis_ref, _NO_AXIS_LIST)
+        axes = read_list(p, parse_axis_ref, _NO_AXIS_LIST)
         p.expect("}")
     except MlirError as error:
-        add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
+        _add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
         raise
     return axes
 
@@ -328,15 +329,15 @@ def parse_stripped_shardings(p: OpParser) -> TensorShardingPerValue:
 
 # All-to-all
 
-_PARAM_AXES = _list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
+_PARAM_AXES = list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
 _SRC_DIM = _parameter("AllToAllParamAttr", "src_dim", "int64_t")
 _TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
-_PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
+_PARAMS = list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 
 def _parse_param(p: OpParser) -> AllToAllParam:
     p.expect("{")
-    axes = _list(p, parse_axis_ref, _PARAM_AXES)
+    axes = read_list(p, parse_axis_ref, _PARAM_AXES)
     p.expect("}")
     p.expect(":")
     source = _field(p, _integer, _SRC_DIM)
@@ -360,10 +361,10 @@ _EDGE_TYPE = _parameter("EdgeValueRef", "type", "::mlir::sdy::EdgeNodeType")
 _EDGE_INDEX = _parameter("EdgeValueRef", "index", "int64_t")
 _DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "::mlir::sdy::AxisRefAttr")
 _DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "::mlir::sdy::EdgeValueRefAttr")
-_DETAILS_TARGETS = _list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
+_DETAILS_TARGETS = list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
 _STEP_INDEX = _parameter("PropagationOneStep", "step_index", "int64_t")
-_STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
-_EDGES = _list_of("PropagationEdges", "value", "PropagationOneStepAttr")
+_STEP_ENTRIES = list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
+_EDGES = list_of("PropagationEdges", "value", "PropagationOneStepAttr")
 
 
 def _edge_type(p: OpParser) -> EdgeNodeType:
@@ -395,7 +396,7 @@ def _parse_details(p: OpParser) -> AxisToPropagationDetails:
     source = _field(p, _edge_value, _DETAILS_SOURCE)
     p.expect("->")
     p.expect("[")
-    targets = _list(p, _edge_value, _DETAILS_TARGETS)
+    targets = read_list(p, _edge_value, _DETAILS_TARGETS)
     p.expect("]")
     p.expect("}")
     return AxisToPropagationDetails(axis, source, targets)
@@ -411,7 +412,7 @@ def _parse_step(p: OpParser) -> PropagationOneStep:
     index = _field(p, _integer, _STEP_INDEX)
     p.expect("=")
     p.expect("[")
-    entries = _list(p, _details, _STEP_ENTRIES)
+    entries = read_list(p, _details, _STEP_ENTRIES)
     p.expect("]")
     p.expect("}")
     return PropagationOneStep(index, entries)
@@ -424,7 +425,7 @@ def _parse_edges(p: OpParser) -> PropagationEdges:
     place = p.here()
     p.expect("<")
     p.expect("[")
-    steps = _list(p, _step, _EDGES)
+    steps = read_list(p, _step, _EDGES)
     p.expect("]")
     p.expect(">")
     edges = PropagationEdges(steps)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
 from emu.mlir.dense import element_bytes
 from emu.mlir.diagnostics import Location
+from emu.mlir.forms import I64
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.passes.insertion_point import Place
 from emu.stablehlo.attributes import ComparisonDirection
-from emu.stablehlo.syntax import I64, array_of_ints
+from emu.stablehlo.syntax import array_of_ints
 
 I1 = IntegerType(1)
 
@@ -38,7 +39,7 @@ def integers_attribute(
 ) -> DenseElementsAttr:
     """Return ``dense<…>`` of integers, row-major; equal ones make a splat."""
     width = element_bytes(element) or 1
-    mask = (1 << 8 * width) - 1
+    mask = (1 << 8 * width) - 1  # two's complement of negative numbers
     splat = bool(values) and all(value == values[0] for value in values)
     kept = values[:1] if splat else values
     data = b"".join((value & mask).to_bytes(width, "little") for value in kept)
@@ -218,6 +219,7 @@ class Builder:
             values: One number per device.
             number: The device's index, if it is known already.
         """
+        # One program runs on all devices, so what differs is looked up by the device's index.
         if number is None:
             number = self.partition_id()
         table = self.integers(values, (len(values),))

@@ -32,6 +32,7 @@ class Formulas:
         """Return a value, converted to the type of the computation."""
         found = self.of(value)
         element = found.element
+        # Rounding each operation to a narrow format would lose digits that the result still has.
         if isinstance(element, FloatType) and element.name not in _OWN_PRECISION:
             return found.converted(FloatType("f32"))
         return found

@@ -13,6 +13,7 @@ from emu.mlir.attributes import (
     IntegerAttr,
 )
 from emu.mlir.dense import element_bytes
+from emu.mlir.forms import I32
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type, is_static_tensor
 from emu.sdy.passes.builder import I1, Builder, integer_attribute, tensor
@@ -20,7 +21,6 @@ from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.dialect import SPECS
-from emu.stablehlo.syntax import I32
 
 _PREFIX = "chlo.broadcast_"
 

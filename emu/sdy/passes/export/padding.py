@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from emu.mlir.diagnostics import Location, PassFailed
+from emu.mlir.forms import I32
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.text.printer import to_text
@@ -32,7 +33,7 @@ from emu.sdy.passes.export.type_conversion import TypeConversion
 from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import DotDimensionNumbers
 from emu.stablehlo.checks import Invalid
-from emu.stablehlo.syntax import I32, array_of_ints, ints
+from emu.stablehlo.syntax import array_of_ints, ints
 from emu.stablehlo.type_inference import implied_types
 
 _Sizes = tuple[int | None, ...]
