@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import struct
 from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.kernels.core import dtypes
+from emu.mlir import parse
+from emu.mlir.attributes import (
+    Attribute,
+    FloatAttr,
+)
 from emu.mlir.dense import element_bytes
-from emu.mlir.floats import FORMATS, bits_of, value_of
+from emu.mlir.floats import FORMATS, bits_of, float_text, value_of
 from emu.mlir.types import FloatType, IntegerType, scalar_type
 
 # NumPy and ml_dtypes have all formats but these.
@@ -77,6 +83,7 @@ def test_every_encoding_of_a_narrow_format(name: str) -> None:
             assert bits_of(value, name) == bits
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["f16", "bf16", "f32", "f64"]), st.integers(0, 2**64 - 1))
 def test_encodings_of_wide_formats(name: str, bits: int) -> None:
     bits &= (1 << FORMATS[name].width) - 1
@@ -95,6 +102,7 @@ _NUMBERS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(_NUMBERS)
 def test_rounding_is_to_nearest_even(case: tuple[str, float]) -> None:
     name, number = case
@@ -103,3 +111,44 @@ def test_rounding_is_to_nearest_even(case: tuple[str, float]) -> None:
     unsigned = np.dtype(f"u{expected.itemsize}")
     value = number if number == 0 else Fraction(number)
     assert bits_of(value, name) == int(expected.view(unsigned))
+
+
+def read(text: str) -> Attribute:
+    module = parse(f'"t.op"() {{a = {text}}} : () -> ()')
+    op = module.body().first
+    assert op is not None
+    return op.attributes["a"]
+
+
+@settings(deadline=None)
+@given(st.floats(width=32) | st.floats(width=32).map(lambda x: float(f"{x:.3g}")))
+def test_floats_read_back(value: float) -> None:
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    assert read(f"{float_text(bits, 'f32')} : f32") == FloatAttr(bits, FloatType("f32"))
+
+
+@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if f.width <= 8])
+def test_all_small_floats_read_back(name: str) -> None:
+    for bits in range(1 << FORMATS[name].width):
+        text = float_text(bits, name)
+        assert text.startswith("0x") or bits_of(float(text), name) == bits
+        value = value_of(bits, name)
+        if not isinstance(value, float) or not math.isnan(value):
+            assert bits_of(value, name) == bits
+
+
+@settings(deadline=None)
+@given(st.floats(allow_nan=False))
+def test_doubles_keep_their_bits(value: float) -> None:
+    bits = bits_of(value, "f64")
+    assert struct.pack("<Q", bits) == struct.pack("<d", value)
+    assert read(f"{float_text(bits, 'f64')} : f64") == FloatAttr(bits, FloatType("f64"))
+
+
+@settings(deadline=None)
+@given(st.floats(min_value=-(2.0**100), max_value=2.0**100, width=32))
+def test_f32_by_the_general_way_is_f32(value: float) -> None:
+    if value:
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        assert bits_of(Fraction(value), "f32") == bits
+        assert value_of(bits, "f32") == Fraction(value)

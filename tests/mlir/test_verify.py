@@ -1,0 +1,143 @@
+"""The verifier: structure, dominance, symbols."""
+
+import pytest
+
+from emu.mlir import parse
+from emu.mlir.attributes import StringAttr, TypeAttr
+from emu.mlir.diagnostics import Diagnostics, MlirError
+from emu.mlir.ir import Block, Operation, Region
+from emu.mlir.types import FunctionType, IntegerType
+from emu.mlir.verify import verify
+
+
+def errors(text: str) -> list[str]:
+    with pytest.raises(MlirError) as caught:
+        parse(text)
+    found = []
+    for each in caught.value.diagnostics:
+        found.append(f"{str(each.location)[2:]}: {each.message}")
+        found += [f"{str(note.location)[2:]}: note: {note.message}" for note in each.notes]
+    return found
+
+
+VERIFYING = [
+    (
+        'func.func @f() {\n  "t.b"(%0) : (i32) -> ()\n  %0 = "t.a"() : () -> i32\n  return\n}',
+        [
+            "2:3: operand #0 does not dominate this use",
+            "3:8: note: operand defined here (op in the same block)",
+        ],
+    ),
+    (
+        (
+            'func.func @f() {\n  "t.b"() ({\n    %0 = "t.a"() : () -> i32\n    "t.e"() : () -> ()\n  }, {\n'
+            '    %1 = "t.a"(%2) : (i8) -> i32\n  }) : () -> ()\n  %2 = "t.a"() : () -> i8\n  return\n}'
+        ),
+        [
+            "6:10: operand #0 does not dominate this use",
+            "8:8: note: operand defined here (op in a parent region)",
+        ],
+    ),
+    (
+        (
+            'func.func @f() {\n  "t.b"()[^bb1, ^bb2] : () -> ()\n^bb1:\n  %0 = "t.a"() : () -> i8\n'
+            '  "t.b"()[^bb2] : () -> ()\n^bb2:\n  "t.c"(%0) : (i8) -> ()\n}'
+        ),
+        [
+            "7:3: operand #0 does not dominate this use",
+            "4:8: note: operand defined here (op in the same region)",
+        ],
+    ),
+    (
+        (
+            'func.func @f() {\n  "t.b"()[^bb2] : () -> ()\n^bb1(%a: i8):\n'
+            '  "t.b"()[^bb2] : () -> ()\n^bb2:\n  "t.c"(%a) : (i8) -> ()\n}'
+        ),
+        [
+            "6:3: operand #0 does not dominate this use",
+            "1:1: note: operand defined as a block argument (block #1 in the same region)",
+        ],
+    ),
+    (
+        "func.func @f() { return }\nfunc.func private @f()",
+        [
+            "2:1: redefinition of symbol named 'f'",
+            "1:1: note: see existing symbol definition here",
+        ],
+    ),
+    (
+        'func.func @f() {\n  %0 = "func.constant"() <{value = @f}> : () -> (() -> ())\n}',
+        [
+            '2:8: block with no terminator, has %0 = "func.constant"() <{value = @f}> : () -> (() -> ())'
+        ],
+    ),
+    (
+        'func.func @f() {\n  "t.b"()[^bb1] : () -> ()\n^bb1:\n}',
+        ["1:1: empty block: expect at least a terminator"],
+    ),
+    (
+        'func.func @f() {\n  "t.b"()[^bb1] : () -> ()\n  return\n^bb1:\n  return\n}',
+        ["2:3: operation with block successors must terminate its parent block"],
+    ),
+    (
+        '"func.foo"() : () -> ()',
+        [
+            (
+                "1:1: unregistered operation 'func.foo' found in dialect ('func') "
+                "that does not allow unknown operations"
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), VERIFYING)
+def test_the_verifier(text: str, expected: list[str]) -> None:
+    assert errors(text) == expected
+
+
+def test_every_function_reports_its_first_error() -> None:
+    wrong = 'func.func @{} () {{ "t.b"(%0) : (i8) -> ()  "t.b"(%0) : (i8) -> ()  %0 = "t.a"() : () -> i8  return }}'
+    found = errors("\n".join(wrong.format(name) for name in "gh"))
+    assert [line for line in found if "note" not in line] == [
+        "1:19: operand #0 does not dominate this use",
+        "2:19: operand #0 does not dominate this use",
+    ]
+
+
+GOOD = [
+    # The order of operations in a module says nothing.
+    '%0 = "t.a"(%1) : (i8) -> i8\n%1 = "t.a"() : () -> i8',
+    # What cannot be reached is not looked at.
+    'func.func @f() {\n  return\n^bb1:\n  "t.c"(%0) : (i8) -> ()\n  %0 = "t.a"() : () -> i8\n  "t.e"() : () -> ()\n}',
+    # A loop: the entry dominates all, the header its body.
+    (
+        'func.func @f(%a: i8) {\n  "t.b"()[^bb1] : () -> ()\n^bb1:\n  %0 = "t.a"(%a) : (i8) -> i8\n'
+        '  "t.b"()[^bb2, ^bb3] : () -> ()\n^bb2:\n  "t.b"(%0)[^bb1] : (i8) -> ()\n^bb3:\n  "t.c"(%0) : (i8) -> ()\n}'
+    ),
+    'func.func @f(%a: i8) {\n  "t.b"() ({\n    "t.c"(%a) : (i8) -> ()\n  }) : () -> ()\n  return\n}',
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_what_is_well_formed(text: str) -> None:
+    assert verify(parse(text), Diagnostics())
+
+
+def test_modules_built_in_memory_are_verified_too() -> None:
+    func = Operation(
+        "func.func",
+        properties={
+            "sym_name": StringAttr("f"),
+            "function_type": TypeAttr(FunctionType((), ())),
+        },
+        regions=[Region([Block()])],
+    )
+    module = Operation("builtin.module", regions=[Region([Block()])])
+    module.body().append(func)
+    outside = Operation("t.a", result_types=[IntegerType(8)])
+    func.body().append(Operation("t.b", [outside.result]))
+    diagnostics = Diagnostics()
+    assert not verify(module, diagnostics)
+    (found,) = diagnostics.errors
+    assert found.message == "'t.b' op using value defined outside the region"
