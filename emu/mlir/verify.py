@@ -35,6 +35,30 @@ def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         return not op.regions or _dominance(op, diagnostics)
 
 
+def verified_state(op: Operation) -> list[object]:
+    """Return all that the verifier reads of an operation and of those in it.
+
+    If two states of an operation are equal, then either is valid as the other is; taking one costs a
+    small part of a verification. It holds objects, not copies: types and attributes do not change,
+    and operations, values and blocks are told apart by identity.
+    """
+    state: list[object] = []
+    for each in op.walk():
+        state += (
+            *(each, each.name, each.parent, each._operands.copy(), each.successors.copy()),
+            [(result, result.type, *result._uses) for result in each.results],
+            tuple(each.properties.items()),
+            tuple(each.attributes.items()),
+        )
+        for region in each.regions:
+            state.append(region)
+            for block in region.blocks:
+                # An operation between blocks, or moved to another one, has another parent above.
+                arguments = [(value, value.type, *value._uses) for value in block.arguments]
+                state += (block, block.parent, arguments)
+    return state
+
+
 def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
     known = definition(op.name)
     if not _entrance(op, known, diagnostics):

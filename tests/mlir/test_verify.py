@@ -1,5 +1,7 @@
 """The verifier: structure, dominance, symbols."""
 
+from collections.abc import Callable
+
 import pytest
 
 from emu.mlir import parse
@@ -7,7 +9,7 @@ from emu.mlir.attributes import StringAttr, TypeAttr
 from emu.mlir.diagnostics import Diagnostics, MlirError
 from emu.mlir.ir import Block, Operation, Region
 from emu.mlir.types import FunctionType, IntegerType
-from emu.mlir.verify import verify
+from emu.mlir.verify import verified_state, verify
 
 
 def errors(text: str) -> list[str]:
@@ -141,3 +143,99 @@ def test_modules_built_in_memory_are_verified_too() -> None:
     assert not verify(module, diagnostics)
     (found,) = diagnostics.errors
     assert found.message == "'t.b' op using value defined outside the region"
+
+
+PROGRAM = """
+func.func @f(%x: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %x {t.note = 1 : i32} : tensor<8xf32>
+  %1 = "stablehlo.if"(%p) ({
+    %3 = stablehlo.sine %0 : tensor<8xf32>
+    stablehlo.return %3 : tensor<8xf32>
+  }, {
+    stablehlo.return %x : tensor<8xf32>
+  }) : (tensor<i1>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+"""
+
+
+def named(module: Operation, name: str) -> Operation:
+    return next(op for op in module.walk() if op.name == name)
+
+
+def set_name(module: Operation) -> None:
+    named(module, "stablehlo.sine").name = "stablehlo.cosine"
+
+
+def set_operand(module: Operation) -> None:
+    x = named(module, "func.func").body().arguments[0]
+    named(module, "stablehlo.sine").set_operand(0, x)
+
+
+def set_result_type(module: Operation) -> None:
+    named(module, "stablehlo.sine").result.type = IntegerType(8)
+
+
+def set_argument_type(module: Operation) -> None:
+    named(module, "func.func").body().arguments[0].type = IntegerType(8)
+
+
+def set_property(module: Operation) -> None:
+    named(module, "func.func").properties["sym_name"] = StringAttr("g")
+
+
+def remove_attribute(module: Operation) -> None:
+    del named(module, "stablehlo.tanh").attributes["t.note"]
+
+
+def move_out_of_its_region(module: Operation) -> None:
+    # The order of a walk stays: only the blocks change.
+    last = named(module, "stablehlo.if").body(1).terminator
+    block = named(module, "func.func").body()
+    block.insert_before(block.last, last.detach())
+
+
+def move_up(module: Operation) -> None:
+    named(module, "stablehlo.if").move_before(named(module, "stablehlo.tanh"))
+
+
+def erase(module: Operation) -> None:
+    tanh = named(module, "stablehlo.tanh")
+    tanh.replace_with(tanh.operands)
+
+
+def use_outside(module: Operation) -> None:
+    Operation("t.detached", named(module, "stablehlo.sine").results)
+
+
+def add_argument(module: Operation) -> None:
+    named(module, "stablehlo.if").body().add_argument(IntegerType(8))
+
+
+def add_block(module: Operation) -> None:
+    named(module, "stablehlo.if").regions[1].add_block()
+
+
+def add_region(module: Operation) -> None:
+    named(module, "stablehlo.sine").add_region()
+
+
+def add_successor(module: Operation) -> None:
+    named(module, "stablehlo.sine").successors.append(module.body())
+
+
+CHANGES: list[Callable[[Operation], None]] = [
+    *(set_name, set_operand, set_result_type, set_argument_type, set_property, remove_attribute),
+    *(move_out_of_its_region, move_up, erase, use_outside),
+    *(add_argument, add_block, add_region, add_successor),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_no_change_goes_unnoticed(change: Callable[[Operation], None]) -> None:
+    module = parse(PROGRAM)
+    before = verified_state(module)
+    assert verify(module, Diagnostics())
+    assert verified_state(module) == before
+    change(module)
+    assert verified_state(module) != before

@@ -27,11 +27,13 @@ class Session:
         diagnostics: Receives the diagnostics of the passes.
         listener: Receives each step of propagation (see ``emu.sdy.provenance``).
         verify_each: Whether to verify the module after each pass.
+        verified: The module's state when it was last found valid.
     """
 
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     listener: Listener | None = None
     verify_each: bool = True
+    verified: list[object] = field(default_factory=list)
 
 
 _registered: dict[str, type[Pass]] = {}
@@ -138,7 +140,8 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
     """Run a pass on the module, or on each of its functions.
 
     With ``session.verify_each``, the module is verified afterwards (for pipelines,
-    after each of their passes instead).
+    after each of their passes instead), unless it is still as it was when it was
+    last found valid.
     """
     with paused_collection():
         try:
@@ -156,7 +159,16 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
             session.diagnostics.error(module.location, message)
             raise PassFailed(message) from error
         if session.verify_each and not isinstance(each, Pipeline):
-            from emu.mlir.verify import verify
+            _verify_changes(each, module, session)
 
-            if not verify(module, session.diagnostics):
-                raise PassFailed(f"the module failed to verify after {each.name}")
+
+def _verify_changes(each: Pass, module: Operation, session: Session) -> None:
+    from emu.mlir.verify import verified_state, verify
+
+    # Most passes of a pipeline find nothing to do, and comparing is far cheaper than verifying.
+    state = verified_state(module)
+    if state == session.verified:
+        return
+    if not verify(module, session.diagnostics):
+        raise PassFailed(f"the module failed to verify after {each.name}")
+    session.verified = state
