@@ -14,6 +14,7 @@ SHARDING_ORIGIN_NAME = "sdy.sharding_origin_name"
 ORIGINAL_FUNC_NAME = "sdy.original_func_name"
 FUNC_MANUAL_AXES = "sdy.func_manual_axes"
 MAIN = "main"
+EXECUTION_THREAD = "execution_thread"
 
 COLLECTIVES = {
     "sdy.all_gather": "gathering_axes",

@@ -1,4 +1,4 @@
-"""OpParser of the dialect's attributes.
+"""Parser of the dialect's attributes.
 
 Each function reads the stripped text of one kind of attribute (see
 ``emu.sdy.dialect.attributes``): the text after its mnemonic, or its whole text
@@ -110,6 +110,22 @@ def stripped_or_full(kind: type[_A], read: Callable[[OpParser], _A]) -> Callable
     return read_either
 
 
+ATTRIBUTE_READERS: dict[str, Callable[[OpParser], SdyAttribute]] = {}
+"""Readers of stripped texts, by mnemonic; those of rules are in ``parsing_rules``."""
+
+
+def _reader(
+    kind: type[_A],
+) -> Callable[[Callable[[OpParser], _A]], Callable[[OpParser], _A]]:
+    """Register a reader of stripped texts; give its name to one that accepts both forms."""
+
+    def register(read: Callable[[OpParser], _A]) -> Callable[[OpParser], _A]:
+        ATTRIBUTE_READERS[kind.mnemonic] = read
+        return stripped_or_full(kind, read)
+
+    return register
+
+
 def _integer(p: OpParser) -> int:
     return p.integer()
 
@@ -126,7 +142,8 @@ _MESH_AXES = list_of("Mesh", "axes", "MeshAxisAttr")
 _MESH_DEVICES = list_of("Mesh", "device_ids", "int64_t")
 
 
-def _parse_mesh_axis(p: OpParser) -> MeshAxis:
+@_reader(MeshAxis)
+def _mesh_axis(p: OpParser) -> MeshAxis:
     place = p.here()
     name = _field(p, _string, _MESH_AXIS_NAME)
     p.expect("=")
@@ -137,10 +154,8 @@ def _parse_mesh_axis(p: OpParser) -> MeshAxis:
     return axis
 
 
-_mesh_axis = stripped_or_full(MeshAxis, _parse_mesh_axis)
-
-
-def _parse_mesh(p: OpParser) -> Mesh:
+@_reader(Mesh)
+def parse_mesh(p: OpParser) -> Mesh:
     """Read ``<["x"=2, "y"=4], device_ids=[…]>``."""
     place = p.here()
     p.expect("<")
@@ -160,8 +175,6 @@ def _parse_mesh(p: OpParser) -> Mesh:
     return mesh
 
 
-parse_mesh = stripped_or_full(Mesh, _parse_mesh)
-
 # Axes
 
 _PRE_SIZE = _parameter("SubAxisInfo", "pre_size", "int64_t")
@@ -173,17 +186,15 @@ _AXIS_REF_LIST = list_of("AxisRefList", "value", "AxisRefAttr")
 _AXIS_LISTS = list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
 
 
-def _parse_sub_axis(p: OpParser) -> SubAxisInfo:
+@_reader(SubAxisInfo)
+def _sub_axis(p: OpParser) -> SubAxisInfo:
     p.expect("(")
     pre_size = _field(p, _integer, _PRE_SIZE)
     p.expect(")")
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = stripped_or_full(SubAxisInfo, _parse_sub_axis)
-
-
-def _parse_axis_ref(p: OpParser) -> AxisRef:
+def _read_axis_ref(p: OpParser) -> AxisRef:
     """Read ``"x"`` or ``"x":(1)2``."""
     name = _field(p, _string, _AXIS_NAME)
     if p.accept(":"):
@@ -191,24 +202,20 @@ def _parse_axis_ref(p: OpParser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = stripped_or_full(AxisRef, _parse_axis_ref)
+parse_axis_ref = _reader(AxisRef)(_read_axis_ref)
 
 
-def _parse_axis_ref_list(p: OpParser) -> AxisRefList:
+@_reader(AxisRefList)
+def parse_axis_ref_list(p: OpParser) -> AxisRefList:
     """Read ``{"x", "y"}``."""
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = stripped_or_full(AxisRefList, _parse_axis_ref_list)
-
-
-def _parse_axis_lists(p: OpParser) -> ListOfAxisRefLists:
+@_reader(ListOfAxisRefLists)
+def parse_axis_lists(p: OpParser) -> ListOfAxisRefLists:
     """Read ``[{"x"}, {}]``."""
     lists = _bracketed(p, "[", "]", parse_axis_ref_list, _AXIS_LISTS)
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
-
-
-parse_axis_lists = stripped_or_full(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: OpParser) -> str:
@@ -219,12 +226,11 @@ def _manual_axis(p: OpParser) -> str:
     return found.value
 
 
-def _parse_manual_axes(p: OpParser) -> ManualAxes:
+@_reader(ManualAxes)
+def parse_manual_axes(p: OpParser) -> ManualAxes:
     """Read ``{"x", "y"}``."""
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
-
-parse_manual_axes = stripped_or_full(ManualAxes, _parse_manual_axes)
 
 # Shardings
 
@@ -234,7 +240,8 @@ _NO_AXIS_LIST = "failed to parse axis list which is expected to be an `ArrayRef<
 _NO_NAMED_LIST = "failed to parse Sdy_TensorSharding, expected valid named axis list after comma"
 
 
-def _parse_dimension(p: OpParser) -> DimensionSharding:
+@_reader(DimensionSharding)
+def _dimension(p: OpParser) -> DimensionSharding:
     p.expect("{")
     axes: list[AxisRef] = []
     closed = True
@@ -245,7 +252,7 @@ def _parse_dimension(p: OpParser) -> DimensionSharding:
             closed = False
             p.expect("}")
             break
-        axes.append(_parse_axis_ref(p))
+        axes.append(_read_axis_ref(p))
     priority = p.optional_keyword()
     return DimensionSharding(
         tuple(axes), closed, None if priority is None else _priority(p, priority)
@@ -261,9 +268,6 @@ def _priority(p: OpParser, text: str) -> int:
     if int(digits) > INT64_MAX:
         p.error(f"expecting integer priority, got: {text}")
     return int(digits)
-
-
-_dimension = stripped_or_full(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: OpParser) -> str | Mesh:
@@ -293,7 +297,8 @@ def _named_axes(p: OpParser, name: str) -> tuple[AxisRef, ...]:
     return axes
 
 
-def _parse_sharding(p: OpParser) -> TensorSharding:
+@_reader(TensorSharding)
+def parse_sharding(p: OpParser) -> TensorSharding:
     """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``."""
     p.expect("<")
     mesh = _mesh_or_name(p)
@@ -312,10 +317,8 @@ def _parse_sharding(p: OpParser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = stripped_or_full(TensorSharding, _parse_sharding)
-
-
-def _parse_per_value(p: OpParser) -> TensorShardingPerValue:
+@_reader(TensorShardingPerValue)
+def _per_value(p: OpParser) -> TensorShardingPerValue:
     p.expect("<")
     shardings = _bracketed(p, "[", "]", parse_sharding, _SHARDINGS)
     p.expect(">")
@@ -335,7 +338,8 @@ _TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
 _PARAMS = list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 
-def _parse_param(p: OpParser) -> AllToAllParam:
+@_reader(AllToAllParam)
+def _param(p: OpParser) -> AllToAllParam:
     p.expect("{")
     axes = read_list(p, parse_axis_ref, _PARAM_AXES)
     p.expect("}")
@@ -345,15 +349,11 @@ def _parse_param(p: OpParser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = stripped_or_full(AllToAllParam, _parse_param)
-
-
-def _parse_all_to_all_params(p: OpParser) -> AllToAllParamList:
+@_reader(AllToAllParamList)
+def parse_all_to_all_params(p: OpParser) -> AllToAllParamList:
     """Read ``[{"b"}: 0->2, {"c"}: 1->3]``."""
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
-
-parse_all_to_all_params = stripped_or_full(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
@@ -380,16 +380,15 @@ def _edge_type(p: OpParser) -> EdgeNodeType:
     p.error("expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
-def _parse_edge_value(p: OpParser) -> EdgeValueRef:
+@_reader(EdgeValueRef)
+def _edge_value(p: OpParser) -> EdgeValueRef:
     type_ = _field(p, _edge_type, _EDGE_TYPE)
     p.expect("-")
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = stripped_or_full(EdgeValueRef, _parse_edge_value)
-
-
-def _parse_details(p: OpParser) -> AxisToPropagationDetails:
+@_reader(AxisToPropagationDetails)
+def _details(p: OpParser) -> AxisToPropagationDetails:
     p.expect("{")
     axis = _field(p, parse_axis_ref, _DETAILS_AXIS)
     p.expect("=")
@@ -402,10 +401,8 @@ def _parse_details(p: OpParser) -> AxisToPropagationDetails:
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = stripped_or_full(AxisToPropagationDetails, _parse_details)
-
-
-def _parse_step(p: OpParser) -> PropagationOneStep:
+@_reader(PropagationOneStep)
+def _step(p: OpParser) -> PropagationOneStep:
     p.expect("{")
     p.expect_keyword("step")
     p.expect("-")
@@ -418,10 +415,8 @@ def _parse_step(p: OpParser) -> PropagationOneStep:
     return PropagationOneStep(index, entries)
 
 
-_step = stripped_or_full(PropagationOneStep, _parse_step)
-
-
-def _parse_edges(p: OpParser) -> PropagationEdges:
+@_reader(PropagationEdges)
+def _edges(p: OpParser) -> PropagationEdges:
     place = p.here()
     p.expect("<")
     p.expect("[")
@@ -433,24 +428,3 @@ def _parse_edges(p: OpParser) -> PropagationEdges:
     if problem is not None:
         p.error(problem, place)
     return edges
-
-
-ATTRIBUTE_READERS: dict[str, Callable[[OpParser], SdyAttribute]] = {
-    "all_to_all_param": _parse_param,
-    "all_to_all_param_list": _parse_all_to_all_params,
-    "axis_ref": _parse_axis_ref,
-    "axis_ref_list": _parse_axis_ref_list,
-    "axis_to_propagation_details": _parse_details,
-    "dimension_sharding": _parse_dimension,
-    "edge_value_ref": _parse_edge_value,
-    "list_of_axis_ref_lists": _parse_axis_lists,
-    "manual_axes": _parse_manual_axes,
-    "mesh": _parse_mesh,
-    "mesh_axis": _parse_mesh_axis,
-    "propagation_edges": _parse_edges,
-    "propagation_one_step": _parse_step,
-    "sharding": _parse_sharding,
-    "sharding_per_value": _parse_per_value,
-    "sub_axis_info": _parse_sub_axis,
-}
-"""Readers of attributes, by mnemonic; those of rules are in ``parsing_rules``."""

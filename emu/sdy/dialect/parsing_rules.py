@@ -1,4 +1,4 @@
-"""OpParser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
+"""Parser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
 
 Factors are named ``i`` to ``z`` and then ``z_1``, ``z_2`` …; a dimension of
 several factors concatenates their names.

@@ -17,9 +17,8 @@ from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.dataflow import is_data_flow_op
 from emu.sdy.dialect.functions import func_result_sharding, set_func_result_sharding
+from emu.sdy.dialect.names import SHARDING
 from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding, set_shardings
-
-SHARDING = "sdy.sharding"
 
 
 @dataclass(frozen=True, slots=True)

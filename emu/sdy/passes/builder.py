@@ -34,18 +34,6 @@ def integer_attribute(value: int) -> IntegerAttr:
     return IntegerAttr(value, I64)
 
 
-def integers_attribute(
-    values: Sequence[int], shape: tuple[int, ...], element: Type = I64
-) -> DenseElementsAttr:
-    """Return ``dense<…>`` of integers, row-major; equal ones make a splat."""
-    width = element_bytes(element) or 1
-    mask = (1 << 8 * width) - 1  # two's complement of negative numbers
-    splat = bool(values) and all(value == values[0] for value in values)
-    kept = values[:1] if splat else values
-    data = b"".join((value & mask).to_bytes(width, "little") for value in kept)
-    return DenseElementsAttr(data, TensorType(shape, element), splat)
-
-
 class Builder:
     """A builder of operations at one location.
 
@@ -98,7 +86,7 @@ class Builder:
 
     def integers(self, values: Sequence[int], shape: tuple[int, ...], element: Type = I64) -> Value:
         """Return a constant of integers."""
-        value = integers_attribute(values, shape, element)
+        value = DenseElementsAttr.of(values, shape, element)
         return self.constant(value, value.type)
 
     def scalar(self, value: int, element: Type = I64) -> Value:

@@ -19,7 +19,7 @@ from emu.sdy.dialect.functions import (
     modify_arg_attributes,
     original_func_name,
 )
-from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
+from emu.sdy.dialect.names import EXECUTION_THREAD, FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
 from emu.sdy.dialect.shardings import (
     fully_closed_like,
     get_sharding,
@@ -30,9 +30,6 @@ from emu.sdy.dialect.tensors import is_equivalent
 from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
-
-_EXECUTION_THREAD = "execution_thread"
-
 
 # Named computations
 
@@ -67,7 +64,7 @@ def _export(computation: Operation, module: Operation, table: SymbolTable) -> Op
         computation.operands,
         [result.type for result in computation.results],
         properties={"callee": SymbolRefAttr(name)},
-        attributes={k: v for k, v in computation.attributes.items() if k != _EXECUTION_THREAD},
+        attributes={k: v for k, v in computation.attributes.items() if k != EXECUTION_THREAD},
         location=computation.location,
     )
     if outs is not None:
@@ -116,8 +113,8 @@ def _outline(computation: Operation, ins: TensorShardingPerValue | None) -> Oper
             entries[SHARDING] = shardings[index]
 
         modify_arg_attributes(func, put)
-    if _EXECUTION_THREAD in computation.attributes:
-        func.attributes[_EXECUTION_THREAD] = computation.attributes[_EXECUTION_THREAD]
+    if EXECUTION_THREAD in computation.attributes:
+        func.attributes[EXECUTION_THREAD] = computation.attributes[EXECUTION_THREAD]
     return func
 
 

@@ -18,11 +18,9 @@ from emu.sdy.dialect.functions import (
     original_func_name,
     walk_calls,
 )
+from emu.sdy.dialect.names import EXECUTION_THREAD, SHARDING
 from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.import_.data_flow_edges import add_edges_of
-
-SHARDING = "sdy.sharding"
-EXECUTION_THREAD = "execution_thread"
 
 
 def set_callee(call: Operation, name: str) -> None:

@@ -101,17 +101,10 @@ class _Splitter:
     def _visit(self, op: Operation, function: Operation, found: _Found) -> None:
         if op.name in ("func.func", _GROUP):
             return
-        preserving = op.name in _SOURCES or self._preserves_constants(op)
-        if op.name in _SOURCES or (
-            preserving
-            and all(
-                value.defining_op is not None and value.defining_op in found.constants
-                for value in op.operands
-            )
-        ):
+        if self._is_constant(op, found):
             found.constants[op] = None
             return
-        if not preserving and not definition(op.name).terminator:
+        if not self._preserves_constants(op) and not definition(op.name).terminator:
             named = op.ancestor(_NAMED)
             if named is not None:
                 self._varying_names.add(_name_of(named))
@@ -122,6 +115,15 @@ class _Splitter:
         for index, value in enumerate(op.operands):
             if isinstance(value, OpResult) and found.is_split(value.owner):
                 op.set_operand(index, self._copy(value))
+
+    def _is_constant(self, op: Operation, found: _Found) -> bool:
+        """Return whether an operation is a constant, or an expression of constants only."""
+        if op.name in _SOURCES:
+            return True
+        return self._preserves_constants(op) and all(
+            value.defining_op is not None and value.defining_op in found.constants
+            for value in op.operands
+        )
 
     def _preserves_constants(self, op: Operation) -> bool:
         if op.name == "func.call":

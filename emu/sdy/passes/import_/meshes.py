@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 from emu.mlir.attributes import ArrayAttr, DenseElementsAttr, DictAttr, IntegerAttr, StringAttr
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Operation
 from emu.mlir.symbols import SymbolTable
-from emu.mlir.types import IntegerType, TensorType
+from emu.mlir.types import IntegerType
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.meshes import get_mesh, inline_mesh
 from emu.sdy.dialect.walker import Place, transform_shardings
@@ -124,12 +123,8 @@ def _as_stablehlo(mesh: Mesh) -> DictAttr:
     entries = {"axes": ArrayAttr(tuple(axes))}
     if not mesh.device_ids:
         return DictAttr.of(entries)
-    ids = mesh.device_ids
-    splat = len(set(ids)) == 1
-    kept = ids[:1] if splat else ids
-    data = struct.pack(f"<{len(kept)}q", *kept)
-    dense = DenseElementsAttr(data, TensorType((len(ids),), _I64), splat)
-    return DictAttr.of({**entries, "device_ids": dense})
+    ids = DenseElementsAttr.of(mesh.device_ids, (len(mesh.device_ids),))
+    return DictAttr.of({**entries, "device_ids": ids})
 
 
 class InlineMeshes(ModulePass, name="sdy-inline-meshes"):
