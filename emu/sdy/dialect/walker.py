@@ -57,17 +57,14 @@ def walk_shardings(
         _process(op, keep, change=False)
 
 
-def transform_shardings(root: Operation, transform: Transform, visit: Visit | None = None) -> None:
+def transform_shardings(root: Operation, transform: Transform) -> None:
     """Replace every sharding in ``root`` by ``transform(sharding, place)``.
 
     Args:
         root: The operation to start with, often a module.
         transform: Returns the new sharding, which may be the old one.
-        visit: Called with each operation, before its shardings.
     """
     for op in root.walk():
-        if visit is not None:
-            visit(op)
         _process(op, transform, change=True)
 
 
