@@ -1,10 +1,10 @@
 """Attributes and types: read, and written as MLIR writes them."""
 
 import pytest
+from mlir_reading import read
 
 from emu.mlir import parse
 from emu.mlir.attributes import (
-    Attribute,
     BoolAttr,
     DenseElementsAttr,
     DialectAttr,
@@ -13,14 +13,6 @@ from emu.mlir.attributes import (
     RawAttr,
 )
 from emu.mlir.types import DialectType, FloatType, IntegerType, TensorType
-
-
-def read(text: str) -> Attribute:
-    module = parse(f'"t.op"() {{a = {text}}} : () -> ()')
-    op = module.body().first
-    assert op is not None
-    return op.attributes["a"]
-
 
 SAME = [
     "3 : i32",

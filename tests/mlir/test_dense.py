@@ -2,19 +2,11 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_reading import read
 
-from emu.mlir import parse
 from emu.mlir.attributes import (
-    Attribute,
     DenseElementsAttr,
 )
-
-
-def read(text: str) -> Attribute:
-    module = parse(f'"t.op"() {{a = {text}}} : () -> ()')
-    op = module.body().first
-    assert op is not None
-    return op.attributes["a"]
 
 
 def test_more_than_a_hundred_elements_are_written_in_hexadecimal() -> None:

@@ -1,20 +1,7 @@
 """What is said about wrong texts and wrong modules."""
 
 import pytest
-
-from emu.mlir import parse
-from emu.mlir.diagnostics import MlirError
-
-
-def errors(text: str) -> list[str]:
-    with pytest.raises(MlirError) as caught:
-        parse(text)
-    found = []
-    for each in caught.value.diagnostics:
-        found.append(f"{str(each.location)[2:]}: {each.message}")
-        found += [f"{str(note.location)[2:]}: note: {note.message}" for note in each.notes]
-    return found
-
+from mlir_reading import errors
 
 PARSING = [
     ("func.func @f( {", "1:14: expected non-function type"),

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_reading import read
 
 from emu.kernels.core import dtypes
-from emu.mlir import parse
 from emu.mlir.attributes import (
-    Attribute,
     FloatAttr,
 )
 from emu.mlir.dense import element_bytes
@@ -111,13 +110,6 @@ def test_rounding_is_to_nearest_even(case: tuple[str, float]) -> None:
     unsigned = np.dtype(f"u{expected.itemsize}")
     value = number if number == 0 else Fraction(number)
     assert bits_of(value, name) == int(expected.view(unsigned))
-
-
-def read(text: str) -> Attribute:
-    module = parse(f'"t.op"() {{a = {text}}} : () -> ()')
-    op = module.body().first
-    assert op is not None
-    return op.attributes["a"]
 
 
 @settings(deadline=None)

@@ -3,41 +3,9 @@
 import pickle
 
 import pytest
+from mlir_reading import PRETTY
 
 from emu.mlir import parse, to_text
-
-PRETTY = """\
-module @net attributes {net.version = 2 : i32} {
-  func.func public @main(%arg0: tensor<4xf32> {net.role = "input"}, %arg1: i1) -> (tensor<4xf32> {net.role = "output"}, f32) attributes {net.entry} {
-    %0:2 = "net.split"(%arg0) ({
-    ^bb0(%arg2: i32):
-      "net.branch"(%arg2)[^bb1, ^bb2] : (i32) -> ()
-    ^bb1:  // pred: ^bb0
-      "net.jump"()[^bb2] : () -> ()
-    ^bb2:  // 2 preds: ^bb0, ^bb1
-      %2 = "net.inner"(%arg1) : (i1) -> f32
-      "net.end"(%2) : (f32) -> ()
-    ^bb3(%3: i8):  // no predecessors
-      "net.end"() : () -> ()
-    }, {
-    }) {net.note = "two"} : (tensor<4xf32>) -> (tensor<4xf32>, f32)
-    %1 = call @helper(%0#0) {net.hot} : (tensor<4xf32>) -> f32
-    return %0#0, %1 : tensor<4xf32>, f32
-  }
-  func.func private @helper(tensor<4xf32>) -> f32
-  func.func nested @"odd name"() -> (() -> ()) {
-    %f = constant @"odd name" : () -> (() -> ())
-    %f_0 = constant @other : () -> ()
-    %0 = call_indirect %f() : () -> (() -> ())
-    return %f_0 : () -> ()
-  }
-  func.func @other() {
-    return
-  }
-  module {
-  }
-}
-"""
 
 
 def test_pickles_keep_text_uses_and_locations() -> None:

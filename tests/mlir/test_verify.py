@@ -3,24 +3,14 @@
 from collections.abc import Callable
 
 import pytest
+from mlir_reading import errors
 
 from emu.mlir import parse
 from emu.mlir.attributes import StringAttr, TypeAttr
-from emu.mlir.diagnostics import Diagnostics, MlirError
+from emu.mlir.diagnostics import Diagnostics
 from emu.mlir.ir import Block, Operation, Region
 from emu.mlir.types import FunctionType, IntegerType
 from emu.mlir.verify import verified_state, verify
-
-
-def errors(text: str) -> list[str]:
-    with pytest.raises(MlirError) as caught:
-        parse(text)
-    found = []
-    for each in caught.value.diagnostics:
-        found.append(f"{str(each.location)[2:]}: {each.message}")
-        found += [f"{str(note.location)[2:]}: note: {note.message}" for note in each.notes]
-    return found
-
 
 VERIFYING = [
     (

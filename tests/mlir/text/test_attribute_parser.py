@@ -1,19 +1,10 @@
 """Aliases of attributes, and attributes that are wrong."""
 
 import pytest
+from mlir_reading import read
 
 from emu.mlir import parse, to_text
-from emu.mlir.attributes import (
-    Attribute,
-)
 from emu.mlir.diagnostics import MlirError
-
-
-def read(text: str) -> Attribute:
-    module = parse(f'"t.op"() {{a = {text}}} : () -> ()')
-    op = module.body().first
-    assert op is not None
-    return op.attributes["a"]
 
 
 def test_aliases() -> None:

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from sdy_dialect_cases import F32, cut, named, read
 
 import emu.sdy.dialect.ops
 import emu.stablehlo  # noqa: F401  # makes the operations known
 from emu.mlir import parse
 from emu.mlir.ir import Operation, Value
-from emu.mlir.types import FloatType, TensorType
+from emu.mlir.types import TensorType
 from emu.sdy.dialect import shardings as sh
 from emu.sdy.dialect.attributes import (
-    AxisRef,
-    DimensionSharding,
-    Mesh,
-    TensorSharding,
     TensorShardingPerValue,
 )
 from emu.sdy.dialect.dataflow import body_terminator, owning_op
 from emu.sdy.dialect.names import SHARDING, SHARDING_RULE
-
-F32 = FloatType("f32")
-MESHES = """
-sdy.mesh @grid = <["x"=2, "y"=4]>
-sdy.mesh @other = <["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>
-sdy.mesh @third = <["z"=8]>
-sdy.mesh @one = <[], device_ids=[5]>
-sdy.mesh @none = <[]>
-"""
-
-
-def read(text: str) -> Operation:
-    return parse(MESHES + text, verify=False)
-
-
-def named(module: Operation, name: str) -> list[Operation]:
-    return [op for op in module.walk() if op.name == name]
-
-
-def cut(mesh: str | Mesh, *dims: str, open_: bool = False) -> TensorSharding:
-    """``cut("grid", "x y", "")``: the axes of each dimension."""
-    return TensorSharding(
-        mesh,
-        tuple(DimensionSharding(tuple(map(AxisRef, dim.split())), not open_) for dim in dims),
-    )
-
 
 PROGRAM = """
 func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>},

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from sdy_dialect_cases import F32, cut
 
 import emu.sdy.dialect.ops
 import emu.stablehlo  # noqa: F401  # makes the operations known
 from emu.mlir.ir import Value
-from emu.mlir.types import FloatType, IntegerType, TensorType, TupleType, UnrankedTensorType
+from emu.mlir.types import IntegerType, TensorType, TupleType, UnrankedTensorType
 from emu.sdy.dialect import tensors
 from emu.sdy.dialect.attributes import (
     AxisRef,
@@ -19,16 +20,6 @@ from emu.sdy.dialect.attributes import (
     SubAxisInfo,
     TensorSharding,
 )
-
-F32 = FloatType("f32")
-
-
-def cut(mesh: str | Mesh, *dims: str, open_: bool = False) -> TensorSharding:
-    """``cut("grid", "x y", "")``: the axes of each dimension."""
-    return TensorSharding(
-        mesh,
-        tuple(DimensionSharding(tuple(map(AxisRef, dim.split())), not open_) for dim in dims),
-    )
 
 
 def test_shapes() -> None:

@@ -3,58 +3,26 @@
 from dataclasses import replace
 
 import pytest
+from sdy_factor_cases import ax, closed, context, tensor
 
 from emu.sdy.dialect.attributes import (
-    AxisRef,
-    Mesh,
-    MeshAxis,
     OpShardingRule,
     PropagationDirection,
-    SubAxisInfo,
 )
 from emu.sdy.propagation.aggressive import propagate_aggressive
-from emu.sdy.propagation.basic import StepContext, propagate_basic
+from emu.sdy.propagation.basic import propagate_basic
 from emu.sdy.propagation.conflicts import find_conflicts
 from emu.sdy.propagation.events import Conflict, ConflictReason
 from emu.sdy.propagation.projection import (
     FactorSharding,
     Projection,
-    TensorFactors,
 )
 from emu.sdy.propagation.steps import Outcome
 
 NONE, FORWARD, BACKWARD, BOTH = PropagationDirection
 
 
-MESH = Mesh((MeshAxis("a", 2), MeshAxis("b", 4), MeshAxis("c", 3), MeshAxis("d", 8)))
-
-
-def ax(name, pre_size=0, size=0):
-    return AxisRef(name, SubAxisInfo(pre_size, size) if size else None)
-
-
 A, B, C, D = map(ax, "abcd")
-
-
-def tensor(factors, replicated=(), unreduced=()):
-    """A tensor by its factors: axes, or a `FactorSharding`."""
-    return TensorFactors(
-        {
-            f: s if isinstance(s, FactorSharding) else FactorSharding(tuple(s), is_minor_most=True)
-            for f, s in factors.items()
-        },
-        replicated,
-        unreduced,
-    )
-
-
-def closed(*axes):
-    return FactorSharding(axes, is_closed=True, is_minor_most=True)
-
-
-def context(projection, **changes):
-    count = 1 + max(f for t in projection.tensors for f in t.factors)
-    return replace(StepContext(MESH, (64,) * count, (BOTH,) * count), **changes)
 
 
 def explained(strategy, operands, results, blocked=(), **changes):

@@ -4,14 +4,11 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sdy_factor_cases import MESH, ax
 
 from emu.sdy.dialect.attributes import (
-    AxisRef,
-    Mesh,
-    MeshAxis,
     OpShardingRule,
     PropagationDirection,
-    SubAxisInfo,
 )
 from emu.sdy.dialect.axes import contains, lists_overlap
 from emu.sdy.propagation.aggressive import propagate_aggressive
@@ -28,13 +25,6 @@ from emu.sdy.propagation.projection import (
 from emu.sdy.propagation.steps import Outcome
 
 NONE, FORWARD, BACKWARD, BOTH = PropagationDirection
-
-
-MESH = Mesh((MeshAxis("a", 2), MeshAxis("b", 4), MeshAxis("c", 3), MeshAxis("d", 8)))
-
-
-def ax(name, pre_size=0, size=0):
-    return AxisRef(name, SubAxisInfo(pre_size, size) if size else None)
 
 
 A, B, C, D = map(ax, "abcd")

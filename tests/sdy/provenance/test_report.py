@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import re
 
+from sdy_explained import MLP
+
 import emu.sdy
-
-MLP = """\
-sdy.mesh @m = <["data"=4, "model"=2]>
-
-func.func @main(
-    %x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}, {}]>},
-    %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"model"}]>},
-    %v: tensor<8x32xf32>) -> tensor<8x32xf32> {
-  %h = stablehlo.dot %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
-  %t = stablehlo.tanh %h : tensor<8x32xf32>
-  %s = stablehlo.add %t, %v : tensor<8x32xf32>
-  return %s : tensor<8x32xf32>
-}
-"""
 
 
 def test_the_results_of_functions_have_paths_too() -> None:

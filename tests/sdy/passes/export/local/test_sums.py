@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sdy_local_programs import CONVERT, CUT, program
 
 import emu.sdy
 from emu.mlir import parse
-
-CONVERT = "sdy-convert-global-to-local"
-
-
-HEAD = 'sdy.mesh @grid = <["r"=2, "c"=2]>\n'
-
-
-def arg(name: str, type_: str, dims: str = "") -> str:
-    sharding = f" {{sdy.sharding = #sdy.sharding<@grid, [{dims}]>}}" if dims else ""
-    return f"{name}: {type_}{sharding}"
-
-
-def program(arguments: str, body: str) -> str:
-    return f"{HEAD}func.func @main({arguments}) {{\n{body}\n  return\n}}\n"
-
-
-ROWS = '{"r"}, {}'
-
-
-CUT = arg("%a", "tensor<4x4xf32>", ROWS)
 
 
 @pytest.mark.parametrize(
